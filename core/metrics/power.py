@@ -9,8 +9,8 @@ of `crossed_effects` and `verdicts` what it makes of each draw. The guard, the c
 and Banerjee's sum, and Dunnett's quantile are therefore those of the report. A difference counts as told where the
 interval leaves out 0 in 80 % of such sweeps.
 
-Two assumptions: one attack is the strongest against either recipe, and the effects are normal. Attacks count as if they
-said the same of a training, which makes the guard a little wider than it is.
+Three assumptions: one attack is the strongest against either recipe, the effects are normal, and attacks share all that
+seeds do and nothing else.
 """
 
 from __future__ import annotations
@@ -89,7 +89,8 @@ def planned(components: Components, design: Design, *, level: float = 0.95, powe
         variances=variances, freedoms=freedoms_of(design.recipes, seeds, classes),
         flat=np.zeros(variances.shape[1:], dtype=bool), numbers=seeds * classes,
     )  # fmt: skip
-    guard = replace(errors, variances=drawn.guard_variances(seeds, classes), freedoms=freedoms_of(2, seeds, classes))
+    freedoms = np.array([_freedom_alone(components, design), classes - 1.0][: len(variances)])
+    guard = replace(errors, variances=drawn.guard_variances(seeds, classes), freedoms=freedoms)
     errors = replace(errors, guard=guard)
     others = max(1, design.recipes - 1)
     correction = Dunnett(comparisons=design.attacks * others, recipes=others + 1)
@@ -130,12 +131,13 @@ def _drawn(components: Components, design: Design) -> MeanSquares:
     seeds, classes, others = design.seeds, design.classes, max(0, design.recipes - 2)
     cell = components.of_cell(design.images)
     expected = classes * components.seed**2 + cell
-    own = expected * _chi_squares(seeds - 1, 0)
+    freedom = _freedom_alone(components, design)
+    own = expected * _chi_squares(freedom, 0)
     rest = expected * _chi_squares(others * (seeds - 1), 1) if others else 0.0
     pooled = (own + others * rest) / (1 + others)
     # The spreads of two equal recipes differ by twice the product of the sum and the difference of their effects, which
     # are independent: given the difference, a normal variable.
-    alone = own + np.sqrt(expected * own / (seeds - 1)) * _half_normals()
+    alone = own + np.sqrt(expected * own / freedom) * _half_normals()
     if classes == 1:
         return MeanSquares(seeds=pooled, seeds_own=own, seeds_alone=alone, classes=None, residual=None)
     return MeanSquares(
@@ -145,8 +147,17 @@ def _drawn(components: Components, design: Design) -> MeanSquares:
     )  # fmt: skip
 
 
+def _freedom_alone(components: Components, design: Design) -> float:
+    """Degrees of freedom of what two recipes alone say of the seeds, where all that seeds do is shared by the attacks
+    and all else is not."""
+    of_seeds = components.seed**2
+    total = of_seeds + components.of_cell(design.images) / design.classes
+    shared = of_seeds / total if total > 0 else 1.0
+    return (design.seeds - 1) * design.attacks / (1 + (design.attacks - 1) * shared**2)
+
+
 @lru_cache(maxsize=4096)
-def _chi_squares(freedom: int, stream: int) -> np.ndarray:
+def _chi_squares(freedom: float, stream: int) -> np.ndarray:
     """Evenly spread quantiles of chi-square over its degrees of freedom, [draws], in an order of the stream's own."""
     order = np.random.default_rng(stream).permutation(_DRAWS)
     return 2 * special.gammaincinv(freedom / 2, (order + 0.5) / _DRAWS) / freedom
