@@ -20,7 +20,7 @@ TASKS["sleep"] = Task(
 )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False, slots=True)
 class Sleep(Stage):
     """config: `classes`, how many, and `seconds`, how long each of them takes."""
 
