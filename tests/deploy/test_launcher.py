@@ -97,7 +97,8 @@ def test_mounted_files_are_all_that_an_installation_needs(launcher, repository):
     assert all((repository / local).exists() for local in project)
     declared = tomllib.loads((repository / "pyproject.toml").read_text())
     packages = {name.rstrip("*") for name in declared["tool"]["setuptools"]["packages"]["find"]["include"]}
-    assert packages <= project
+    links = {link.resolve().name for name in packages for link in (repository / name).iterdir() if link.is_symlink()}
+    assert packages == {"smoothsweep"} and len(links) == 4 and packages | links <= project
     assert {"pyproject.toml", declared["project"]["readme"], "constraints.txt"} <= project
     assert mounts["/home/ubuntu/.ray/auth_token"] == "~/.ray/auth_token"
 
