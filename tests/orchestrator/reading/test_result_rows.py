@@ -59,7 +59,8 @@ class Held:
         return self._folder / stage.name / stage.fingerprint
 
     def file(self, stage, name):
-        return self.place(stage) / name
+        path = self.place(stage) / name
+        return path if path.exists() else None
 
 
 def trial(number, *stages):

@@ -2,11 +2,12 @@
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.tasks.registry import TASKS
 from tests.recorded import recorded
 
 
@@ -85,9 +86,7 @@ def test_a_stage_that_has_not_finished_is_said_to_be_missing(tmp_path, capsys):
 
 def test_a_raised_version_is_said(tmp_path, capsys, monkeypatch):
     trials, store = recorded(tmp_path / "a")
-    identity = Stage.identity
-    monkeypatch.setattr(Stage, "identity", lambda stage: {**identity(stage), "version": 99} if stage.name == "target"
-                        else identity(stage))  # fmt: skip
+    monkeypatch.setitem(TASKS, "target", replace(TASKS["target"], version=99))
     later, other = recorded(tmp_path / "b")
     found = told(capsys, store, trials[0].id, later[0].id, "--other-store", str(other.root))
     said = {(c["stage"], c["what"], c["b"]) for c, _ in found["changes"]}
