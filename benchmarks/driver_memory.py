@@ -48,7 +48,7 @@ def measure(trials: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="smoothsweep-bench-") as folder:
         file, store = Path(folder) / "many.yaml", Path(folder) / "store"
         file.write_text(yaml.safe_dump(sweep(trials)))
-        command = [sys.executable, "-m", "orchestrator", "run", str(file), "--store", str(store), "--yes"]
+        command = [sys.executable, "-m", "smoothsweep", "run", str(file), "--store", str(store), "--yes"]
         started = time.monotonic()
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as driver:
             samples = list(_watch(driver, store))

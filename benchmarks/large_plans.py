@@ -38,7 +38,7 @@ def measure(case: str, trials: int) -> tuple[int, int, float, float]:
     with tempfile.TemporaryDirectory(prefix="smoothsweep-bench-") as folder:
         path = Path(folder) / f"{case}.yaml"
         path.write_text(yaml.safe_dump(sweep(case, trials)))
-        command = [sys.executable, "-m", "orchestrator", "plan", str(path), "--store", f"{folder}/none", "--json"]
+        command = [sys.executable, "-m", "smoothsweep", "plan", str(path), "--store", f"{folder}/none", "--json"]
         with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
             planned = json.loads(process.stdout.read())
             _, status, used = os.wait4(process.pid, 0)

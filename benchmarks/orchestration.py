@@ -35,7 +35,7 @@ def measure() -> dict[str, float]:
 
 def _command(*arguments: str) -> float:
     started = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "orchestrator", *arguments], check=True, stdout=subprocess.DEVNULL,
+    subprocess.run([sys.executable, "-m", "smoothsweep", *arguments], check=True, stdout=subprocess.DEVNULL,
                    stderr=subprocess.DEVNULL)  # fmt: skip
     return time.perf_counter() - started
 
@@ -59,7 +59,7 @@ def _plan(folder: Path, trials: int, seeds: int) -> tuple[float, float]:
     settings = many_recipes(alphas, seeds=seeds)
     sweep = folder / "plan.yaml"
     sweep.write_text(yaml.safe_dump(settings))
-    command = [sys.executable, "-m", "orchestrator", "plan", str(sweep), "--store", str(folder / "none"), "--json"]
+    command = [sys.executable, "-m", "smoothsweep", "plan", str(sweep), "--store", str(folder / "none"), "--json"]
     started = time.perf_counter()
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         planned = json.loads(process.stdout.read())["trials"]

@@ -39,7 +39,7 @@ COUNTS = {"attack.pool.size": LATENTS, "attack.steps": STEPS}
 
 def smoothsweep(*arguments: object, code: int = 0) -> str:
     """What the command prints; it must end with this exit code."""
-    command, begun = [sys.executable, "-m", "orchestrator", *map(str, arguments)], time.monotonic()
+    command, begun = [sys.executable, "-m", "smoothsweep", *map(str, arguments)], time.monotonic()
     done = subprocess.run(command, capture_output=True, text=True, cwd=REPOSITORY, check=False)
     took = f"({time.monotonic() - begun:.0f} s)"
     print("$ smoothsweep", *(str(one) if len(str(one)) < 200 else "..." for one in arguments), took, "\n" + done.stdout)

@@ -71,6 +71,7 @@ def recommend(
     beside: Collection[str] = (),
     reference: str | None = None,
     comparisons: Comparisons | None = None,
+    span: float | None = None,
     level: float = 0.95,
     resamples: int = 2000,
     seed: int,
@@ -82,7 +83,7 @@ def recommend(
     taken at the mean accuracy: the uncertainty of accuracy itself does not enter. beside: recipes that are compared
     with the others though they may not be allowed, e.g. the baseline; the correction counts them. reference: as in
     `compare_recipes`. comparisons: of all these recipes, where they are known already, as of leaks under the strongest
-    attack; None to make them here.
+    attack; None to make them here. span: as in `compare_recipes`.
 
     Raises InputError for a constraint without the accuracy of every recipe, and as `compare_recipes`.
     """
@@ -93,7 +94,7 @@ def recommend(
     compared = {names[i]: cells[i] for i in met}
     found = comparisons
     if found is None and len(met) > 1:
-        found = compare_recipes(compared, level=level, reference=reference)
+        found = compare_recipes(compared, level=level, reference=reference, span=span)
     if not kept:
         return Recommendation(best=None, allowed=(), runners_up=(), probability_best=None, comparisons=found)
     allowed, cells = tuple(names[index] for index in kept), cells[kept]

@@ -35,13 +35,13 @@ class InversionStages(JudgeStages):
     loot: Stage | None
 
     def __iter__(self) -> Iterable[Stage]:
-        return (stage for name in _in_order() if (stage := getattr(self, name)) is not None)
+        return (stage for name in _in_order(type(self)) if (stage := getattr(self, name)) is not None)
 
 
-@lru_cache(maxsize=1)
-def _in_order() -> tuple[str, ...]:
+@lru_cache(maxsize=8)
+def _in_order(kind: type[InversionStages]) -> tuple[str, ...]:
     judges = [field.name for field in fields(JudgeStages)]
-    return (*(field.name for field in fields(InversionStages) if field.name not in judges), *judges)
+    return (*(field.name for field in fields(kind) if field.name not in judges), *judges)
 
 
 @dataclass(frozen=True, kw_only=True)

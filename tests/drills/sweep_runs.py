@@ -50,7 +50,7 @@ class SweepRun:
     ) -> None:
         self.store = store
         self.log = store.parent / LOG
-        command = [sys.executable, "-m", "orchestrator", "run", str(sweep), "--store", str(store), "--yes", *options]
+        command = [sys.executable, "-m", "smoothsweep", "run", str(sweep), "--store", str(store), "--yes", *options]
         command += ["--address", address] if address else []
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(

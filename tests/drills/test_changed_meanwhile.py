@@ -40,7 +40,7 @@ def sweep(tmp_path):
 
 
 def begin(tree, sweep, store):
-    command = [sys.executable, "-m", "orchestrator", "run", str(sweep), "--store", str(store)]
+    command = [sys.executable, "-m", "smoothsweep", "run", str(sweep), "--store", str(store)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(tree)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     return subprocess.Popen(command, cwd=tree, env=environment, text=True, **pipes)

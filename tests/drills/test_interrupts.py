@@ -148,7 +148,7 @@ def test_a_closed_terminal(whole, tmp_path, ignored):
     """SIGHUP to the whole session, Ray's processes too. Under nohup the run goes on to its end."""
     partly_done(whole[0], tmp_path / "store", "attack")
     sweep, started = write_sweep(tmp_path), time.monotonic()
-    command = [sys.executable, "-m", "orchestrator", "run", str(sweep), "--store", str(tmp_path / "store"), "--yes"]
+    command = [sys.executable, "-m", "smoothsweep", "run", str(sweep), "--store", str(tmp_path / "store"), "--yes"]
     log = tmp_path / "said.log"
     process = subprocess.Popen(
         [*(["nohup"] if ignored else []), *command], stdout=log.open("wb"), stderr=subprocess.STDOUT,

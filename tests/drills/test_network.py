@@ -95,7 +95,7 @@ def control(namespace):
 def run_in(namespace, folder, environment):
     """A sweep that trains for as long as it is looked at."""
     sweep, store = write_sweep(folder, recipe={**tiny_sweep()["recipe"], "epochs": 100_000}), folder / "store"
-    command = ["ip", "netns", "exec", namespace, sys.executable, "-m", "orchestrator", "run", str(sweep), "--yes"]
+    command = ["ip", "netns", "exec", namespace, sys.executable, "-m", "smoothsweep", "run", str(sweep), "--yes"]
     command += ["--store", str(store)]
     with (folder / "log").open("w") as log:
         process = subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
@@ -123,7 +123,7 @@ def test_nobody_outside_reaches_a_run_and_nobody_inside_without_its_token(namesp
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RAY_AUTH")}
     with run_in(ours, tmp_path, environment) as driver:
         time.sleep(20)  # Ray's slowest processes listen, or have given it up
-        said = inside(ours, "-m", "orchestrator", "doctor").splitlines()
+        said = inside(ours, "-m", "smoothsweep", "doctor").splitlines()
         lines = [line for line in said if f"run {driver.pid}:" in line]
         assert len(lines) == 1, lines
         (line,) = lines

@@ -198,7 +198,7 @@ OF_DEFENSES_AND_SEARCHES: Cases = {
                    "search.constraints.test_acc", {"at_least": 0.93, "at_most": 0.9}),
     "Rung": (SEARCH, "search.rungs.0", {"keep": 0.25, "set": {"attack.steps": 3}}),
     "SeedLooks": (looked_sweep, "seeds", {
-        "looks": [2, 3], "first": 1, "alpha": 0.6, "spend": ({"alpha": 0.02}, "obrien-fleming"), "smallest": 0.9,
+        "looks": [2, 3], "first": 1, "alpha": 0.6, "spend": ({"alpha": 0.1}, "obrien-fleming"), "smallest": 0.9,
     }),
     "Budget": (lambda: TINY(budget={"device_hours": 1.0}), "budget", {"device_hours": 0.1, "minutes": 5.0}),
     "Reaudit": (lambda: SEARCH(reaudit={"seeds": [7]}, budget={"device_hours": 1.5}), "reaudit",

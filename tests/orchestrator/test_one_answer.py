@@ -203,7 +203,9 @@ def test_python_says_it(summary, expected):
                   logits=lambda images: images)  # fmt: skip
 
     def audit(under):
-        tallies = {attack: Tally(classes=tuple(range(len(CLASSES))), shares=rates) for attack, rates in under.items()}
+        images = np.full(len(CLASSES), 10)
+        tallies = {attack: Tally(classes=tuple(range(len(CLASSES))), shares=rates, images=images)
+                   for attack, rates in under.items()}  # fmt: skip
         best = max(tallies, key=lambda attack: tallies[attack].shares.mean())
         rows = [{"attack": name, "leak": tallies[name].shares.mean(), "low": 0.0, "high": 1.0}
                 for name in sorted(tallies, key=lambda attack: -tallies[attack].shares.mean())]  # fmt: skip

@@ -95,7 +95,7 @@ def test_a_wrong_value_is_named_by_its_own_key(name):
                 continue
             key, own = said.split(": ")[0], ".".join(map(str, path))
             asked = path == ("judges", "evaluator") and key.startswith("search.objectives")  # what needs it is named
-            below = ("q", "0", "kind", "path", "trial", *(_keys_of(raw, path) or ()))
+            below = ("q", "0", "kind", "path", "trial", "looks", *(_keys_of(raw, path) or ()))
             inside = key in {f"{own}.{one}" for one in below}
             assert key == own or own.startswith(f"{key}.") or inside or asked, (own, wrong, said)
             named += key == own or inside

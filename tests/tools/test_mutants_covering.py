@@ -24,6 +24,9 @@ def second(a):
         a
     ) - 2
 '''
+PACKAGE = '''from pathlib import Path
+__path__ = [str(Path(__file__).parents[1])]
+'''
 TESTS = '''
 import pytest
 from smoothsweep.core.small import first, second
@@ -53,7 +56,7 @@ def test_beside():
 
 @pytest.fixture
 def tree(tmp_path):
-    for name, text in {"core/small.py": MODULE, "tests/test_small.py": TESTS, "core/__init__.py": "",
+    for name, text in {"core/small.py": MODULE, "tests/test_small.py": TESTS, "smoothsweep/__init__.py": PACKAGE,
                        "pyproject.toml": "[tool.pytest.ini_options]\naddopts = '--import-mode=importlib'\n",
                        "tests/test_other.py": "def test_other():\n    assert True\n"}.items():  # fmt: skip
         (tmp_path / name).parent.mkdir(exist_ok=True)

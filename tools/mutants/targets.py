@@ -48,7 +48,7 @@ FOREIGN = (
     "tests/core/models/test_pretrained.py",
 )  # fmt: skip
 READ = "tests/orchestrator/reading"
-AUDITED = tuple(f"{READ}/audit/test_{name}.py" for name in ("found", "found_numbers", "as_json", "beside"))
+AUDITED = tuple(f"{READ}/audit/test_{name}.py" for name in ("result", "found_numbers", "as_json", "references"))
 OUT = "tests/core/external"
 SPANNING = ("tests/sweeps/test_mistakes.py", "tests/sweeps", FAR)
 OF_AN_ATTACK = f"{ATTACKS_TRAVEL}::test_of_an_attack"
@@ -201,6 +201,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "orchestrator/reading/numbers/decision.py": tuple(f"{READ}/test_{name}.py" for name in (
         "cells", "findings", "comparing",
     )),
+    "orchestrator/reading/numbers/looks.py": (f"{READ}/test_looks.py",),
     "orchestrator/reading/numbers/format.py": (f"{READ}/test_format.py", f"{READ}/test_findings.py"),
     "orchestrator/reading/findings/searches.py": (
         f"{READ}/test_search.py", "tests/orchestrator/commands/reporting/test_search_report.py",

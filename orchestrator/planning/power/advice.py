@@ -9,7 +9,7 @@ from smoothsweep.core.metrics.components import Components
 from smoothsweep.core.metrics.power import MOST_SEEDS, Design, Planned, planned, seeds_to_tell
 from smoothsweep.orchestrator.planning.power.costs import Costs
 
-STEP = 1.15  # between the numbers of classes that are looked at
+STEP = 1.05  # between the numbers of classes that are looked at
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -173,7 +173,8 @@ class Cells(AttackedCells):
         values, by_class = _stacked(mine, kept, shared, sign)
         choice = recommend(
             values, accuracy=enough, min_accuracy=floor, beside=tuple(values), reference=baseline,
-            comparisons=leaks.pairs if leaks is not None and leaks.by_pair else None, **asdict(self.settings)
+            comparisons=leaks.pairs if leaks is not None and leaks.by_pair else None, span=metric_of(metric).span,
+            **asdict(self.settings),
         )
         pairs = choice.comparisons.pairs if choice.comparisons else ()
         return Evidence(

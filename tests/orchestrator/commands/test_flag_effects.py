@@ -9,7 +9,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from tests.orchestrator.reading.audit.test_found import NAMES, data
 
 from smoothsweep.core.attacks.access import ACCESS_LEVELS
 from smoothsweep.core.attacks.registry import ATTACKS
@@ -24,6 +23,7 @@ from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
 from tests.foreign_classifier import PEOPLE, SIDE
 from tests.orchestrator.commands.test_audit import IMAGENET, imported, owned  # noqa: F401 - fixtures
+from tests.orchestrator.reading.audit.test_result import NAMES, data
 from tests.tiny import write_tiny
 
 

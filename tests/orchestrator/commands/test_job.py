@@ -62,7 +62,7 @@ def test_nobody_without_the_token_is_served(head):
 
 def test_a_job_runs_the_shipped_code_and_leaves_its_results_in_the_shared_store(head, tree, tmp_path):
     store = tmp_path / "store"
-    done = submit(head, tree, "toy-1", sys.executable, "-m", "orchestrator", "run", "toy.yaml", "--store", store)
+    done = submit(head, tree, "toy-1", sys.executable, "-m", "smoothsweep", "run", "toy.yaml", "--store", store)
     assert done.returncode == 0, done.stdout + done.stderr
     manifests = [json.loads(path.read_text()) for path in store.glob("toy/*/manifest.json")]
     assert len(manifests) == 2 and {m["code_version"] for m in manifests} == {shipped_version(tree)}

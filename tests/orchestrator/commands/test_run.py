@@ -19,7 +19,7 @@ ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}
 
 
 def as_a_process(*arguments, **changes):
-    command = [sys.executable, "-m", "orchestrator", *map(str, arguments)]
+    command = [sys.executable, "-m", "smoothsweep", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, env={**ENVIRONMENT, **changes}, timeout=280)
 
 

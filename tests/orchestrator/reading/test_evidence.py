@@ -76,7 +76,8 @@ def test_recipes_without_a_common_seed_are_said_to_be_left_out():
 
 def test_the_accuracy_asked_for_and_the_baseline():
     accs = {"low": 0.5, "base": 0.6, "good": 0.95}
-    frame, samples = audit({(r, ""): both(m) for r, m in (("low", 0.1), ("base", 0.7), ("good", 0.3))}, accs=accs)
+    leaks = {(r, ""): {**both(m), 2: m} for r, m in (("low", 0.1), ("base", 0.7), ("good", 0.3))}
+    frame, samples = audit(leaks, accs=accs)
     found = cells(frame, samples, min_test_acc=0.9, baseline_recipe="base").gather_worst("embedder_acc1")
     assert found.recommendation.best == "good" and found.recommendation.allowed == ("good",)
     # The less accurate are compared too: tables print their differences.

@@ -83,7 +83,7 @@ def test_rates_by_class_of_all_judges_stand_in_one_row_of_a_trial_and_class(tmp_
         (column, by_class), = rates.items()
         held.place(one).mkdir(parents=True)
         frame = pd.DataFrame({"class": list(by_class), column: list(by_class.values())})
-        frame.to_parquet(held.file(one, "per_class.parquet"))
+        frame.to_parquet(held.place(one) / "per_class.parquet")
     trials = [trial(n, *(one for (_, of), one in stages.items() if of == n)) for n in (2, 1)]
     found = per_class_rows(trials, held)
     assert list(found.columns) == ["trial", "class", "attack_acc1", "embedder_acc1"]

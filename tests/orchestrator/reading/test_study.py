@@ -97,7 +97,7 @@ def test_wilsons_interval_and_agreement_are_the_known_ones():
     found = study_result(key, [ann])
     assert found.preferred[0].low == pytest.approx(0.1682, abs=1e-4)
     assert found.preferred[0].high == pytest.approx(0.6873, abs=1e-4)
-    assert found.agreement is None and "cannot be told from fewer than two" in study_text(found)
+    assert found.agreement is None and "not known with fewer than two" in study_text(found)
     ben = answered(key, [0] * 4 + [1] * 6, 2)
     assert study_result(key, [ann, ben]).agreement == pytest.approx(1)
     assert "almost perfect" in study_text(study_result(key, [ann, ben]))

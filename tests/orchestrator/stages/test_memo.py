@@ -105,11 +105,13 @@ def test_a_check_looks_at_no_input_but_those_it_says(tmp_path):
                 looked.add(name)
                 return super().__contains__(name)
 
-            get = None
+            def get(self, name, default=None, looked=looked):
+                looked.add(name)
+                return super().get(name, default)
 
         module, _, name = kind.check.partition(":")
         inputs = Watched({role: {**one.config, **one.hints} for role, one in stage.inputs.items()})
         getattr(__import__(module, fromlist=[name]), name)({**stage.config, **stage.hints}, inputs)
         assert looked <= set(kind.check_reads), stage.name
         met |= looked
-    assert met == {"data", "public"}
+    assert met == {"data", "poison", "public"}

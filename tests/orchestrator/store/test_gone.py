@@ -76,7 +76,7 @@ def test_a_store_that_was_not_opened_for_writing_is_no_concern(tmp_path):
 @pytest.mark.parametrize("happens", [moved, unmounted])
 def test_a_run_whose_store_goes_ends_with_one_line(happens, tmp_path, repository):
     sweep, root = write_tiny(tmp_path, seeds=[1, 2, 3, 4]), tmp_path / "store"
-    command = [sys.executable, "-m", "orchestrator", "run", str(sweep), "--store", str(root)]
+    command = [sys.executable, "-m", "smoothsweep", "run", str(sweep), "--store", str(root)]
     with subprocess.Popen(command, cwd=repository, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
         late = time.monotonic() + 300
         while not list(root.glob("target/*")) and time.monotonic() < late and run.poll() is None:

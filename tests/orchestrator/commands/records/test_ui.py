@@ -197,7 +197,7 @@ class Served:
 def served(swept):
     """The real command, its server answering."""
     port = free_port()
-    command = [sys.executable, "-m", "orchestrator", "ui", "--no-browser", "--store", str(swept.root)]
+    command = [sys.executable, "-m", "smoothsweep", "ui", "--no-browser", "--store", str(swept.root)]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
     command = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.PIPE, text=True, env=environment,
                             start_new_session=True, cwd=swept.root.parent)  # fmt: skip

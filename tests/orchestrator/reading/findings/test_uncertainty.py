@@ -5,6 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from smoothsweep.core.metrics.leak_comparisons import LeakComparison
+from smoothsweep.core.metrics.needed import Needed
 from smoothsweep.core.metrics.recommendation import selection_optimism
 from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.orchestrator.reading.findings.uncertainty import (
@@ -19,7 +21,6 @@ from smoothsweep.orchestrator.reading.findings.uncertainty import (
     start,
     sureness,
 )
-from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 
 
@@ -93,22 +94,34 @@ def test_the_sample_counts_seeds_and_classes(seeds, classes, words):
     assert ascii_text(sample_words(made("ab", classes=classes), seeds)) == words
 
 
-def gap(n=3, low=-0.3, high=-0.1, verdict="lower", p=0.01):
-    return Comparison(difference=-0.2, low=low, high=high, n=n, verdict=verdict, p=p)
+def gap(word="reduces", *, seeds=3, low: float | None = 0.1, high: float | None = 0.3, p: float | None = 0.01,
+        comparisons=6, needed=None):  # fmt: skip
+    return LeakComparison(word=word, reduction=0.2, low=low, high=high, p=p, comparisons=comparisons, attack="x",
+                          attack_reference="x", seeds=seeds, needed=needed)  # fmt: skip
+
+
+OPEN = {"low": -0.1, "high": 0.5, "p": 0.4}
 
 
 def test_each_kind_of_difference_has_its_own_words():
-    """No seed, one seed, none at all, clear and not: five sentences, of which two state p and how many pairs."""
-    summary = made("abcd", pairs=6)
-    kinds = [gap(n=0), gap(n=1), gap(low=0.0, high=0.0, verdict="cannot tell"), gap(), gap(verdict="cannot tell")]
+    """None, one seed, none at all, the four words: each its own sentence, and those of an interval state p."""
+    summary = made("abcd")
+    kinds = [None, gap("inconclusive", seeds=1, low=None, high=None, p=None), gap("inconclusive", low=0.0, high=0.0)]
+    kinds += [gap("reduces"), gap("leaks more"), gap("hides", **OPEN), gap("inconclusive", **OPEN)]
     lines = [ascii_text(sureness(summary, one)) for one in kinds]
-    assert len(set(lines)) == 5 and all(line.endswith(".") for line in lines)
-    assert [("p = 0.01" in line, "6 pairs of 4 recipes" in line) for line in lines] == [(False, False)] * 3 + [
-        (True, True)
-    ] * 2
-    assert "3 seeds" in lines[3] and "1 seed" in lines[1]
-    alone = ascii_text(sureness(made("ab", pairs=1), gap()))
-    assert "p = 0.01" in alone and "pairs" not in alone and "(p" not in ascii_text(sureness(summary, gap(p=None)))
+    assert len(set(lines)) == len(kinds) and all(line.endswith(".") for line in lines)
+    told = [("p = " in line, "corrected for 6 comparisons" in line) for line in lines]
+    assert told == [(False, False)] * 3 + [(True, True)] * 4
+    assert "1 seed" in lines[1] and all("3 seeds" in line for line in lines[2:])
+    assert ["inconclusive" in line for line in lines] == [False, True, False, False, False, True, True]
+    alone = ascii_text(sureness(summary, gap(comparisons=1)))
+    assert "p = 0.01" in alone and "corrected" not in alone and "(p" not in ascii_text(sureness(summary, gap(p=None)))
+
+
+def test_what_would_settle_it_is_said_where_it_is_open():
+    wanting = Needed(seeds=7, classes=24)
+    assert "7 seeds" in ascii_text(sureness(made("ab"), gap("inconclusive", needed=wanting, **OPEN)))
+    assert "7 seeds" not in ascii_text(sureness(made("ab"), gap(needed=wanting)))
 
 
 VALUES = {name: np.random.default_rng(place).normal(0.3, 0.05, (3, 6)).clip(0, 1) for place, name in enumerate("abcde")}
