@@ -1,10 +1,10 @@
-"""Which tests are asked about a line: those that execute it, quick ones first; else all that import it."""
+"""Which tests are asked about a line first: those that execute it, the quick ones before the others; then all."""
 
 from pathlib import Path
 
 import pytest
 
-from tools.mutants.covering import Chooser, Executed, choose, digest_of, read_executed, write_executed
+from tools.mutants.covering import Chosen, Executed, Sorter, choose, digest_of, read_executed, write_executed
 from tools.mutants.mutations import places_of
 from tools.mutants.running import NOTICED, UNNOTICED, Copy
 
@@ -84,15 +84,15 @@ def test_faults_are_asked_of_the_tests_that_execute_their_statement(tree):
         assert found.executing("core/small.py", lines_of("return first(")) == every
         assert found.executing("core/small.py", lines_of("LIMIT")) == set() and found.is_current(tree)
         executed = {"tests/test_small.py": found, "tests/test_other.py": other}
+        said = {}
         for place in places_of(tree, "core/small.py"):
             mutant, (begin, end) = place.mutant(), place.statement
             chosen = choose(executed, executed, "core/small.py", range(begin, end + 1))
-            assert chosen.tests == ("tests/test_small.py",), "the other file executes nothing of it"
-            said = copy.ask(mutant.module, mutant.source, chosen, 60).said
-            if place.line == lines_of("return a + 1")[0]:
-                assert set(chosen.seconds) == names("test_high") and said == NOTICED
-            if "LIMIT = " in mutant.before or place.line == lines_of("LIMIT")[0]:
-                assert set(chosen.seconds) == every, "it is executed on import alone"
+            assert set(chosen.seconds) == every | {"tests/test_other.py::test_other"} and len(chosen.tests) == 2
+            said[mutant.before, mutant.after] = copy.ask(mutant.module, mutant.source, chosen, 60).said
+            wanted = {"return a + 1": names("test_high"), "LIMIT = 3": set()}
+            assert chosen.first == wanted.get(MODULE.splitlines()[begin - 1].strip(), chosen.first)
+        assert said["a + 1", "a - 1"] == NOTICED and UNNOTICED in said.values(), "LIMIT may be 4 for all that is tested"
         assert (copy.root / "core/small.py").read_text() == MODULE
     (tree / "core/small.py").write_text(MODULE + "\n")
     assert not found.is_current(tree)
@@ -107,20 +107,20 @@ def test_the_span_of_a_statement_is_its_own(tree):
 
 
 def executed(**lines):
-    """Three tests of .1, 2 and .2 seconds, and the lines that they execute."""
-    return Executed(seconds={"a::x": 0.1, "a::slow": 2.0, "a::y": 0.2}, whole_s=3.0, digests={},
+    """Four tests of .1, 2, .2 and .3 seconds, and the lines that they execute."""
+    return Executed(seconds={"a::x": 0.1, "a::slow": 2.0, "a::y": 0.2, "a::w": 0.3}, whole_s=3.0, digests={},
                     lines={"m.py": {number[1:]: tests for number, tests in lines.items()}})  # fmt: skip
 
 
-def test_where_nothing_executes_the_line_whoever_imports_the_module_is_asked_and_else_everybody():
-    mine, other = executed(_3=[1], _4=[0], _9=[]), Executed(seconds={"b::z": 1.0}, whole_s=1.0, lines={}, digests={})
-    both = {"a": mine, "b": other}
-    for lines, wanted in (([3], {"a::slow"}), ([3, 4], {"a::x", "a::slow"}), ([4], {"a::x"}),
-                          ([9], {"a::x", "a::slow", "a::y"}), ([77], {"a::x", "a::slow", "a::y"})):  # fmt: skip
-        chosen = choose(both, ["b", "a"], "m.py", lines)
-        assert set(chosen.seconds) == wanted and chosen.tests == ("a",) and set(chosen.known) == set(mine.seconds)
-    everybody = choose(both, ["b", "a"], "unknown.py", [1])
-    assert everybody.tests == ("b", "a") and set(everybody.seconds) == {"a::x", "a::slow", "a::y", "b::z"}
+@pytest.mark.parametrize(("lines", "first"), [
+    ([3], {"a::slow"}), ([3, 4], {"a::x", "a::slow"}), ([4], {"a::x"}), ([9], set()), ([77], set()),
+    ([5], {"a::slow", "a::y"}),
+])  # fmt: skip
+def test_who_executes_one_of_the_lines_is_asked_first(lines, first):
+    mine = executed(_3=[1], _4=[0], _5=[2, 1], _9=[])
+    other = Executed(seconds={"b::z": 1.0}, whole_s=1.0, lines={}, digests={})
+    chosen = choose({"a": mine, "b": other, "c": mine}, ["b", "a"], "m.py", lines)
+    assert (chosen.tests, chosen.first) == (("b", "a"), first) and set(chosen.seconds) == {*mine.seconds, "b::z"}
 
 
 class Item:
@@ -128,12 +128,15 @@ class Item:
         self.nodeid = nodeid
 
 
-def test_quick_tests_come_first_by_file_and_new_ones_are_run_too():
-    chooser = Chooser({"a::slow": 2.0, "a::y": 0.2, "a::x": 0.1, "b::z": 0.3}, {"a::slow", "a::y", "a::x", "b::z",
-    "a::w"})
-    items = [Item(name) for name in ("a::slow", "a::y", "a::w", "b::z", "a::x", "b::made_by_the_fault")]
-    chooser.pytest_collection_modifyitems(items)
-    assert [item.nodeid for item in items] == ["b::made_by_the_fault", "b::z", "a::x", "a::y", "a::slow"]
+def test_executing_tests_come_first_and_quick_ones_and_those_of_a_file_stand_together():
+    chosen = Chosen(tests=("a", "b"), first=frozenset(("a::slow", "a::y", "b::z")),
+                    seconds={"a::slow": 2.0, "a::y": 0.2, "a::x": 0.1, "b::z": 0.3, "b::v": 0.05,
+    "b::long": 1.0})  # fmt: skip
+    items = [Item(name) for name in ("a::slow", "a::x", "b::long", "a::y", "b::z", "b::v", "b::made_by_the_fault")]
+    Sorter(chosen).pytest_collection_modifyitems(items)
+    assert [item.nodeid for item in items] == [
+        "b::z", "a::y", "a::slow", "b::made_by_the_fault", "b::v", "a::x", "b::long",
+    ]  # fmt: skip
 
 
 def test_what_was_measured_is_kept_while_its_files_stay(tmp_path):

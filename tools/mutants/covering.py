@@ -1,8 +1,7 @@
 """Which tests execute a line: measured once per test file, by coverage's contexts, and kept while its files stay.
 
-A fault is asked of the tests that execute its statement, the quickest first. A line that is executed on import alone,
-or in another process alone, is asked of all tests of the files that import its module: a test may read a constant and
-execute nothing.
+A fault is asked of the tests that execute its statement first, the quickest before the others. Most faults are noticed
+there, in seconds; only one that is not is asked of all tests about its module.
 """
 
 from __future__ import annotations
@@ -111,51 +110,44 @@ class Watcher:
         return [places[context]] if context in places else []
 
 
-class Chooser:
-    """A plugin of pytest that runs the chosen tests alone, quick ones first, and those that the fault has made."""
+@dataclass(frozen=True, kw_only=True)
+class Chosen:
+    """tests: what pytest is given; first: those of its tests that execute the line; seconds: without a fault."""
 
-    def __init__(self, seconds: Mapping[str, float], known: Collection[str]) -> None:
-        """seconds: chosen test -> seconds without a fault. known: every test that there is without a fault."""
-        self._seconds, self._known = seconds, set(known)
+    tests: tuple[str, ...]
+    first: frozenset[str]
+    seconds: Mapping[str, float]
+
+
+class Sorter:
+    """A plugin of pytest that runs tests that execute a line before all others, and of both the quick ones first."""
+
+    def __init__(self, chosen: Chosen) -> None:
+        self._chosen = chosen
+        self._spent: dict[str, float] = {}
+        for name, seconds in chosen.seconds.items():
+            file = name.partition("::")[0]
+            self._spent[file] = self._spent.get(file, 0.0) + seconds
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         """Called by pytest."""
-        spent: dict[str, float] = {}
-        for name, seconds in self._seconds.items():
-            file = name.partition("::")[0]
-            spent[file] = spent.get(file, 0.0) + seconds
+        items.sort(key=lambda item: self._place(item.nodeid))
 
-        def place(item: pytest.Item) -> tuple[bool, float, str, float]:
-            file, seconds = item.nodeid.partition("::")[0], self._seconds.get(item.nodeid, 0.0)
-            return seconds > QUICK_S, spent.get(file, 0.0), file, seconds
-
-        kept = [item for item in items if item.nodeid in self._seconds or item.nodeid not in self._known]
-        items[:] = sorted(kept, key=place)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Chosen:
-    """tests: what pytest is given; seconds: test to run -> its usual seconds; known: all tests of these files."""
-
-    tests: tuple[str, ...]
-    seconds: Mapping[str, float]
-    known: tuple[str, ...]
+    def _place(self, name: str) -> tuple[bool, bool, float, str, float]:
+        """By file where both are alike, so that no shared fixture is made twice."""
+        file, seconds = name.partition("::")[0], self._chosen.seconds.get(name, 0.0)
+        return name not in self._chosen.first, seconds > QUICK_S, self._spent.get(file, 0.0), file, seconds
 
 
 def choose(executed: Mapping[str, Executed], tests: Collection[str], module: str, lines: Collection[int]) -> Chosen:
-    """Of a module's tests those that execute these lines; else all of the files that import it; else all."""
-    mine = {test: executed[test] for test in tests}
-    found = {test: one.executing(module, lines) for test, one in mine.items()}
-    if not any(found.values()):
-        found = {test: set(one.seconds) if module in one.lines else set() for test, one in mine.items()}
-    if not any(found.values()):
-        found = {test: set(one.seconds) for test, one in mine.items()}
-    kept = tuple(test for test in mine if found[test])
-    return Chosen(
-        tests=kept, seconds={name: mine[test].seconds[name] for test in kept for name in found[test]},
-        known=tuple(name for test in kept for name in mine[test].seconds),
-    )  # fmt: skip
+    """A module's tests, and which of them execute these lines.
+
+    The others follow, since a test may read a constant, or run the line in another process, without executing it here.
+    """
+    first = frozenset(name for test in tests for name in executed[test].executing(module, lines))
+    seconds = {name: one for test in tests for name, one in executed[test].seconds.items()}
+    return Chosen(tests=tuple(tests), first=first, seconds=seconds)
 
 
 def read_executed(path: Path, root: Path) -> dict[str, Executed]:

@@ -18,7 +18,7 @@ import traceback
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tools.mutants.covering import Chooser, Chosen, Executed, Watcher
+from tools.mutants.covering import Chosen, Executed, Sorter, Watcher
 
 LIBRARIES = (
     "torch", "torchvision", "numpy", "pandas", "scipy.linalg", "sklearn.linear_model", "sklearn.decomposition",
@@ -68,7 +68,7 @@ class Copy:
         original = path.read_text()
         try:
             path.write_text(source)
-            return self._run(chosen.tests, limit_s, Chooser(chosen.seconds, chosen.known))
+            return self._run(chosen.tests, limit_s, Sorter(chosen))
         finally:
             path.write_text(original)
 
@@ -78,7 +78,7 @@ class Copy:
         kept = self.root / EXECUTED
         return answer, Executed(**json.loads(kept.read_text())) if answer.said == UNNOTICED else None
 
-    def _run(self, tests: tuple[str, ...], limit_s: float, plugin: Chooser | Watcher) -> Answer:
+    def _run(self, tests: tuple[str, ...], limit_s: float, plugin: Sorter | Watcher) -> Answer:
         started, output = time.monotonic(), self.root / ".mutants-output"
         child = os.fork()
         if child == 0:
@@ -98,7 +98,7 @@ class Copy:
         return Answer(said=said, seconds=time.monotonic() - started, tail=tail)
 
 
-def _be_pytest(root: Path, tests: tuple[str, ...], output: Path, plugin: Chooser | Watcher) -> None:
+def _be_pytest(root: Path, tests: tuple[str, ...], output: Path, plugin: Sorter | Watcher) -> None:
     """In the fork: never returns."""
     code, started = 3, time.monotonic()
     try:

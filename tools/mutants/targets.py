@@ -1,4 +1,4 @@
-"""Which modules are mutated, and which tests are about each; `covering` chooses of these the ones to ask about a line.
+"""Which modules are mutated, and which tests are about each; `covering` sorts them by the line in question.
 
 Not mutated: what speaks with a real Ray alone (`tasks/ray_train.py`), which slow tests and drills cover, and the table
 of stages (`tasks/registry.py`), which is names and numbers.
@@ -164,7 +164,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "core/external/address.py": (f"{OUT}/test_endpoint.py", f"{OUT}/test_vision_model.py"),
     "core/external/consent.py": (f"{OUT}/test_isolation_consent.py",),
     "core/external/running.py": (f"{OUT}/test_function.py",),
-    "core/external/opening.py": (f"{OUT}/test_model.py",), "core/external/reading.py": (f"{OUT}/test_model.py",),
+    "core/external/opening.py": (f"{OUT}/test_model.py", f"{OUT}/test_kinds.py"),
+    "core/external/reading.py": (f"{OUT}/test_model.py",),
     "core/external/script_body.py": (f"{OUT}/test_script_code.py", f"{OUT}/test_escapes.py"),
     "core/external/script_names.py": (f"{OUT}/test_script_code.py", f"{OUT}/test_escapes.py"),
     "core/external/script_code.py": (f"{OUT}/test_escapes.py",),
@@ -242,6 +243,10 @@ BESIDE = {
 """Folder -> what is asked beside the test file of a module's name."""
 
 
+BY_ALL = {"orchestrator/reading": (READ,)}
+"""Room -> the folders whose tests every module of it is asked of in the end, since the room is read as one."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Target:
     """A module, the room that it counts for, and its tests: paths from the root."""
@@ -258,7 +263,7 @@ def targets(root: Path) -> Iterator[Target]:
             module = path.relative_to(root).as_posix()
             if path.name == "__init__.py" or module in LEFT_OUT or not _counts(room, module):
                 continue
-            tests = _files(root, _tests_of(root, module, room))
+            tests = _files(root, (*_tests_of(root, module, room), *BY_ALL.get(room, ())))
             lost = [test for test in tests if not (root / test.partition("::")[0]).exists()]
             if lost:
                 raise ValueError(f"{module}: expected tests that exist, got {', '.join(lost)}")

@@ -2,6 +2,7 @@
 
 import io
 import os
+import pickle
 import resource
 import struct
 import zipfile
@@ -10,6 +11,7 @@ import pytest
 import torch
 
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.external import torchscript as torchscript_reader
 from smoothsweep.core.external.consent import agree_to, agreed_to
 from smoothsweep.core.external.exported import check_exported
 from smoothsweep.core.external.kinds import KINDS, kind_of_file
@@ -178,3 +180,14 @@ def test_exported_programs_leave_unread_what_nothing_names(tmp_path):
         kept = check_exported(members, junk)
     assert "data/weights/weight_99" not in kept
     assert sum(content is None for content in kept.values()) == 2  # its two tensors, which are copied unread
+
+
+def test_what_names_the_weights_has_a_bound_from_either_side(monkeypatch):
+    """A pickle of two texts and their tuple; sixteen megabytes of names are more than any network has."""
+    content = pickle.dumps(("data/0", "other"), protocol=2)
+    assert torchscript_reader.MOST_PICKLE == 2**24
+    monkeypatch.setattr(torchscript_reader, "MOST_PICKLE", len(content))
+    assert torchscript_reader._texts(content, "x") == {"data/0", "other"}
+    monkeypatch.setattr(torchscript_reader, "MOST_PICKLE", len(content) - 1)
+    with pytest.raises(InputError, match=rf"^x: expected names and shapes of at most {len(content) - 1} bytes, got"):
+        torchscript_reader._texts(content, "x")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
+import torch
 
 from smoothsweep.core.external.kinds import (
     KINDS,
@@ -19,6 +20,7 @@ from smoothsweep.core.external.kinds import (
     kind_of,
     kind_of_file,
 )
+from smoothsweep.core.external.opening import open_outside
 
 
 @pytest.mark.parametrize(("text", "kind", "stem"), [
@@ -94,3 +96,16 @@ def test_each_kind_has_a_function_that_opens_it_and_words_of_its_own():
     suffixes = {name: Path(kind.file).suffix for name, kind in KINDS.items()}
     assert suffixes == {"torchscript": ".torchscript", "torch_export": ".pt2", "onnx": ".onnx", "function": ".json",
                         "endpoint": ".json"}  # fmt: skip
+
+
+def test_a_model_is_opened_by_the_function_of_its_kind_with_what_its_card_says(monkeypatch, tmp_path):
+    """Each kind by its own, and none of the others."""
+    for name, kind in KINDS.items():
+        module, _, function = kind.open.partition(":")
+        with monkeypatch.context() as patched:
+            for other in KINDS.values():
+                place, _, wrong = other.open.partition(":")
+                patched.setattr(import_module(place), wrong, lambda *given: pytest.fail("of another kind"))
+            patched.setattr(import_module(module), function, lambda *given, name=name: (name, given))
+            found = open_outside(name, tmp_path, {"rows": 3}, torch.device("cpu"))
+        assert found == (name, (tmp_path, {"rows": 3}, torch.device("cpu")))

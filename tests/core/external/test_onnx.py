@@ -1,6 +1,7 @@
 """ONNX models: the network's own answers, gradients where onnx2torch gives the same ones."""
 
 import importlib.util
+from types import SimpleNamespace
 
 import onnx
 import pytest
@@ -60,6 +61,44 @@ def test_a_fixed_number_of_images(network, tmp_path):
     path, images = as_onnx(network, tmp_path / "model.onnx", rows=2), pictures(5)
     assert found_of(path, "logits").rows == 2
     torch.testing.assert_close(model_of(path, "logits", "scores")(images), network(images))
+
+
+@pytest.mark.parametrize(("facts", "settings", "rows"), [
+    ({"shape": [None, 3, 32, 32]}, {"access": "scores"}, None), ({"shape": [2, 3, 32, 32]}, {"access": "scores"}, 2),
+    ({"shape": [2, 3, 32, 32]}, {"access": "scores", "rows": 5}, 5), ({"shape": [7, 3, 16, None]}, {}, 7),
+    ({"shape": [None, 3, 32, 32], "differentiable": False}, {"rows": 1}, 1),
+])  # fmt: skip
+def test_rows_and_sides_are_those_of_the_file_or_of_the_card(network, tmp_path, monkeypatch, facts, settings, rows):
+    """The process stands still: what it found is given."""
+    usual = {"inputs": 1, "outputs": 1, "differentiable": True}
+    asked = []
+
+    class Isolated:
+        def __init__(self, program, **given):
+            asked.append((program.read(), given))
+            self.facts = {**usual, **facts}
+
+    monkeypatch.setattr(onnx_file, "IsolatedProgram", Isolated)
+    path = as_onnx(network, tmp_path / "model.onnx")
+    opened = onnx_file.open_onnx(path, settings, CPU)
+    assert (opened.rows, opened.side) == (rows, facts["shape"][2])
+    assert opened.differentiable is facts.get("differentiable", True)
+    ((content, given),) = asked
+    assert content == path.read_bytes() and given["settings"]["compare"] is ("access" not in settings)
+    assert given["settings"]["convert"] is (settings.get("access") != "scores" and "onnx2torch" in given["preload"])
+
+
+@pytest.mark.parametrize(("facts", "line"), [
+    ({"inputs": 2}, "expected one input of images, got 2"), ({"outputs": 3}, r"one output, got 3"),
+    ({"shape": [None, 3, 32]}, r"got 1 and an input \[None, 3, 32\]"), ({"inputs": 0, "shape": []}, "of images, got 0"),
+    ({"differentiable": False}, "by which gradients came back when it was brought in, got none"),
+])  # fmt: skip
+def test_what_the_process_found_is_held_to_what_was_said(network, tmp_path, monkeypatch, facts, line):
+    usual = {"inputs": 1, "outputs": 1, "shape": [None, 3, 32, 32], "differentiable": True}
+    monkeypatch.setattr(onnx_file,
+    "IsolatedProgram", lambda program, **given: SimpleNamespace(facts={**usual, **facts}))
+    with pytest.raises(InputError, match=line):
+        onnx_file.open_onnx(as_onnx(network, tmp_path / "model.onnx"), {"access": "gradients"}, CPU)
 
 
 def test_gradients_by_onnx2torch_are_the_networks_own(network, tmp_path):

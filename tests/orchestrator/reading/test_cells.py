@@ -169,3 +169,17 @@ def test_of_a_distance_the_farthest_is_chosen():
     best = {recipe: min(under[a] for a in under if a not in CONTROLS) for recipe, under in LEAKS.items()}
     assert summary.frame.loc[found.best, "recipe"] == max(best, key=best.get) == "base" and not found.clear
     assert found.front == ("base",)
+
+
+def test_without_columns_of_an_attack_every_trial_is_a_published_one_that_sees_gradients():
+    rows = [{"trial": f"{name}/{seed}", "seed": seed, "status": status, "failure": None, "name": name, "test_acc": 0.9,
+             "embedder_acc1": 0.3} for name in "ab" for seed, status in ((1, "done"), (2, "failed"), (3, "missing"),
+                                                                         (4, "done"), (5, "missing"), (6, "missing"))]
+    data = ReportData(title="t", results=pd.DataFrame(rows), axes=(Axis(key="name", bare=True),))
+    summary = summarise(data, resamples=20)
+    assert summary.access_levels == ["gradients"] and summary.controls == [] and summary.attacks == [""]
+    counted = summary.frame[["access", "control", "published", "n", "failed", "missing"]].to_numpy().tolist()
+    assert counted == [["gradients", False, True, 2, 1, 3]] * 2
+    assert summary.frame["trials"].tolist() == [tuple(f"{name}/{seed}" for seed in range(1, 7)) for name in "ab"]
+    alone = ReportData(title="t", results=pd.DataFrame(rows).query("status == 'done'"), axes=data.axes)
+    assert summarise(alone, resamples=20).frame[["n", "failed", "missing"]].to_numpy().tolist() == [[2, 0, 0]] * 2

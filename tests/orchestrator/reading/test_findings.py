@@ -12,6 +12,7 @@ from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.reading.numbers.wording import reduction_words
 from tests.orchestrator.conftest import make_frames
 
 ALPHA = Axis(key="alpha")
@@ -209,3 +210,26 @@ def test_where_no_recipe_has_met_every_attack_failures_and_masked_gradients_are_
     assert "12 trials, 6 done, 4 failed and 2 missing" in ascii_text(found.answer[0]) and found.incomplete
     cautions = ascii_text(" ".join(found.cautions))
     assert "Of 12 trials, 4 failed" in cautions and "8 collapsed" in cautions
+
+
+def test_of_several_others_the_nearest_stands_beside_a_baseline_that_wins():
+    """The one that leaks least of them, wherever it stands, not the first, the last or the dearest."""
+    for order in ((0.3, -0.3, 0.1), (-0.3, 0.1, 0.3), (0.1, 0.3, -0.3)):
+        leaks = {0.0: 0.2} | {alpha: {0.3: 0.6, -0.3: 0.5, 0.1: 0.4}[alpha] for alpha in order}
+        answer, _ = said(sweep(leaks))
+        assert "Alpha 0.1 has " in answer and "Alpha 0.3 has" not in answer and "Alpha -0.3 has" not in answer
+
+
+def test_every_number_of_the_answer_is_a_mean_of_the_trials():
+    """The leak of both, the difference with its interval, the price: each from the trials or the comparison."""
+    data = sweep({-0.2: 0.1, -0.1: 0.25, 0.0: 0.4}, accs={-0.2: 0.82, -0.1: 0.85, 0.0: 0.88})
+    summary = summarise(data)
+    answer, _ = said(data)
+    means = data.results.groupby("alpha")[["embedder_acc1", "test_acc"]].mean() * 100
+    recipes = {alpha: summary.frame.loc[summary.frame["alpha"] == alpha, "recipe"].iloc[0] for alpha in (-0.2, 0.0)}
+    gap = summary.verdict(recipes[-0.2])
+    assert all(f"{means.loc[alpha, 'embedder_acc1']:.0f} % [" in answer for alpha in (-0.2, 0.0))
+    assert ascii_text(reduction_words(summary.spec, gap)) in answer and gap.reduction * 100 == pytest.approx(
+        means.loc[0.0, "embedder_acc1"] - means.loc[-0.2, "embedder_acc1"]
+    )
+    assert "at a test accuracy of 82.2 % against 88.2 %" in answer and "-6.0 points [-6.0, -6.0]" in answer

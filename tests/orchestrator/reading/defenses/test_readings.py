@@ -1,0 +1,82 @@
+"""What is said of a family's strengths, from comparisons made by hand: which of them, and with which numbers."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from smoothsweep.core.metrics.leak_comparisons import LeakComparison
+from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.orchestrator.reading.defenses.families import Versus
+from smoothsweep.orchestrator.reading.defenses.readings import reading
+from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text
+
+MARGIN = 0.01
+
+
+def leak(word, reduction, seeds=3):
+    return LeakComparison(word=word, reduction=reduction, low=reduction - 0.05, high=reduction + 0.04, p=0.03,
+                          comparisons=5, attack="x", attack_reference="x", seeds=seeds)  # fmt: skip
+
+
+def accuracy(difference, half=0.02):
+    return Comparison(difference=difference, low=difference - half, high=difference + half, n=3, verdict="lower")
+
+
+def said(gaps, metric="embedder_acc1", absent=(), reference="base", plain=True):
+    """gaps: strength -> (leak, accuracy)."""
+    points = [SimpleNamespace(recipe=f"r {name}", words=SimpleNamespace(strength=name)) for name in (*gaps, *absent)]
+    group = SimpleNamespace(reference=reference, plain=SimpleNamespace(recipe="base") if plain else None)
+    summary = SimpleNamespace(primary=metric, spec=metric_of(metric), accuracy_margin=MARGIN)
+    compared = {f"r {name}": Versus(leak=leak, accuracy=accuracy) for name, (leak, accuracy) in gaps.items()}
+    return ascii_text(reading(summary, group, SimpleNamespace(points=points), compared))
+
+
+GAPS = {
+    "weak": (leak("reduces", 0.10), accuracy(-0.015)), "middle": (leak("reduces", 0.20, 4), accuracy(-0.02)),
+    "strong": (leak("reduces", 0.40, 5), accuracy(-0.09)), "odd": (leak("leaks more", -0.30), accuracy(0.03)),
+    "odder": (leak("leaks more", -0.15), accuracy(0.0)), "close": (leak("inconclusive", 0.01, 2), accuracy(0.0)),
+    "near": (leak("inconclusive", -0.02, 4), accuracy(0.0)), "masked": (leak("hides", 0.02, 3), accuracy(0.0)),
+    "alone": (None, NOTHING),
+}  # fmt: skip
+
+
+def test_the_largest_clear_difference_and_the_most_accurate_each_with_its_interval_and_price():
+    """Most: strong, 40 [35, 44] at -9 points. Most accurate: weak. The other way: odd, and odder less so."""
+    line = said(GAPS, absent=("never", "lost"))
+    less, cheap, other, more, smaller, hidden, unclear, alone, absent = line.replace(" points", "points").split(". ")
+    assert less == ("Reduces the leak against plain training at strong: +40.0points [+35, +44]; test accuracy "
+                    "-9.0points [-11, -7] (n = 5)")  # fmt: skip
+    assert "most accurate" in cheap and "weak: +10.0points [+5, +14]" in cheap
+    assert "-1.5points" in cheap and "without a loss" not in cheap
+    assert other.endswith("direction: middle") and smaller.endswith("direction: odder")
+    assert more.startswith("Leaks more than plain training at odd: -30.0points [-35, -26]")
+    assert "without a loss of 1.0 point" in more
+    assert hidden.startswith("Hides") and hidden.endswith("3 seeds: masked")
+    assert unclear.startswith("Inconclusive") and "2 to 4 seeds: close and near" in unclear
+    assert alone.endswith(": alone") and absent.endswith("never and lost.")
+
+
+def test_an_accuracy_is_kept_only_where_the_whole_interval_lies_above_the_margin():
+    for half, kept in ((0.005, True), (0.02, False)):
+        line = said({"strong": (leak("reduces", 0.4), accuracy(0.0, half))})
+        assert ("without a loss of 1.0 point of test accuracy" in line) is kept and "0.0 points [" in line
+    assert "was not measured" in said({"strong": (leak("reduces", 0.4), NOTHING)})
+
+
+@pytest.mark.parametrize(("saved", "named_again"), [(0.004, False), (0.006, True)])
+def test_a_more_accurate_one_is_named_where_it_saves_half_a_point(saved, named_again):
+    gaps = {"strong": (leak("reduces", 0.4), accuracy(-0.05)), "weak": (leak("reduces", 0.2), accuracy(saved - 0.05))}
+    line = said(gaps)
+    assert ("is weak" in line) is named_again and ("direction: weak" in line) is not named_again
+
+
+def test_nothing_to_compare_nothing_measured_and_one_number_of_seeds():
+    assert said({"alone": GAPS["alone"]}) == "Nothing to compare with at alone: no reference shares a seed."
+    assert said({}, absent=("weak",)) == "No leak has been measured."
+    assert "4 seeds: near" in said({"near": GAPS["near"]}) and " to " not in said({"near": GAPS["near"]})
+
+
+def test_the_reference_itself_is_not_among_those_without_a_seed():
+    line = said({"weak": GAPS["weak"], "alone": GAPS["alone"]}, reference="r alone", plain=False)
+    assert "alone" not in line.replace("(r alone)", "") and "the baseline (r alone)" in line
