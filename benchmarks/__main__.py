@@ -4,9 +4,25 @@ from __future__ import annotations
 
 from importlib import import_module
 
-BENCHMARKS = ("synthetic_faces", "priors", "attack_core", "orchestration", "workers", "data_loading", "data_checking",
-              "import_prior", "defense_cost", "scheduling", "search_quality", "verification", "black_box",
-              "plg_mi", "gan_attacks", "isolated_programs", "large_plans")  # fmt: skip
+BENCHMARKS = (
+    "synthetic_faces",
+    "priors",
+    "attack_core",
+    "orchestration",
+    "workers",
+    "data_loading",
+    "data_checking",
+    "import_prior",
+    "defense_cost",
+    "scheduling",
+    "search_quality",
+    "verification",
+    "black_box",
+    "plg_mi",
+    "gan_attacks",
+    "isolated_programs",
+    "large_plans",
+)
 
 for name in BENCHMARKS:
     print(f"== {name}", flush=True)

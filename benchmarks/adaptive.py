@@ -31,9 +31,14 @@ from smoothsweep.core.training.classifier import train_classifier
 
 _SIZE, _ALPHAS = 32, (0.0, -0.2)
 _BASE = {
-    "pool": {"size": 300, "truncation_psi": 1.0, "truncation_cutoff": None}, "candidates": 8, "steps": 30, "lr": 0.03,
-    "batch_size": 8, "selected": 4, "selection_repeats": 16,
-}  # fmt: skip
+    "pool": {"size": 300, "truncation_psi": 1.0, "truncation_cutoff": None},
+    "candidates": 8,
+    "steps": 30,
+    "lr": 0.03,
+    "batch_size": 8,
+    "selected": 4,
+    "selection_repeats": 16,
+}
 LOSSES: Mapping[str, Mapping[str, Any]] = {
     **{loss: {"loss": loss} for loss in ("poincare", "cross_entropy", "logit", "max_margin")},
     "cross entropy, tempered": {"loss": "cross_entropy", "temperature": {}},

@@ -33,9 +33,13 @@ class Outcome:
 
 
 def simulated(
-    design: Design, reductions: Sequence[float], draws: int, seed: Sequence[int], looks: Looks | None = None,
+    design: Design,
+    reductions: Sequence[float],
+    draws: int,
+    seed: Sequence[int],
+    looks: Looks | None = None,
     smallest: float | None = None,
-) -> Outcome:  # fmt: skip
+) -> Outcome:
     """Simulate `draws` sweeps and ask the shipped functions. The first half of the attacks counts as published.
 
     looks: ask at each of them, and stop a recipe that is `settled`; design.seeds is the last look's number then.
@@ -90,9 +94,10 @@ def _together(claims: Sequence[Claim]) -> Claim:
 
     return Claim(
         value=np.concatenate([claim.value for claim in claims], axis=1),
-        low=stacked([claim.low for claim in claims]), high=stacked([claim.high for claim in claims]),
+        low=stacked([claim.low for claim in claims]),
+        high=stacked([claim.high for claim in claims]),
         looked_at=claims[0].looked_at,
-    )  # fmt: skip
+    )
 
 
 def _at_once(cells: np.ndarray, *, hides: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

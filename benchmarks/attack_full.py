@@ -92,37 +92,56 @@ def measure(case: Case) -> tuple[Clock, dict[str, float]]:
     official = yardstick.OfficialSynthesis(prior)
 
     start = clock.run(
-        "yardstick", "stage 1",
+        "yardstick",
+        "stage 1",
         lambda: yardstick.find_candidates(
-            prior, official, target, [case.target_class], pool=case.pool, candidates=case.candidates, crop=crop,
-            size=size, batch=case.batch,
+            prior,
+            official,
+            target,
+            [case.target_class],
+            pool=case.pool,
+            candidates=case.candidates,
+            crop=crop,
+            size=size,
+            batch=case.batch,
         ),
-    )  # fmt: skip
+    )
     ours = clock.run("ours", "stage 1", lambda: _candidates(prior, target, run, case))
     differences = {"start": (start - ours).abs().max().item()}
     common = {"crop": crop, "size": size, "batch": case.batch, "draw": _draw_box}
     w = clock.run(
-        "yardstick", "stage 2",
+        "yardstick",
+        "stage 2",
         lambda: yardstick.optimise(official, target, start, case.target_class, steps=case.steps, lr=0.005, **common),
-    )  # fmt: skip
+    )
     ours = clock.run("ours", "stage 2", lambda: _optimise(prior, target, ours, run, case).w)
     differences["optimised w"] = (w - ours).abs().max().item()
     chosen, scores = clock.run(
-        "yardstick", "stage 3",
+        "yardstick",
+        "stage 3",
         lambda: yardstick.select(
             official, target, w, case.target_class, selected=case.selected, repeats=2 * case.steps, **common
         ),
-    )  # fmt: skip
+    )
     best = clock.run("ours", "stage 3", lambda: _select(prior, target, ours, run, case))
     differences["scores"] = (scores - best.all_scores).abs().max().item()
     chosen_labels = torch.full((len(chosen),), case.target_class)
     verdict = clock.run(
-        "yardstick", "judges",
+        "yardstick",
+        "judges",
         lambda: yardstick.judge(
-            official, judges, w, chosen, chosen_labels, real, labels, candidates=case.candidates, crop=crop,
+            official,
+            judges,
+            w,
+            chosen,
+            chosen_labels,
+            real,
+            labels,
+            candidates=case.candidates,
+            crop=crop,
             batch=case.batch,
         ),
-    )  # fmt: skip
+    )
     cache = clock.run("ours, once per sweep", "real images", lambda: _embed_real(judges, real, run, case))
     judged = clock.run("ours", "judges", lambda: _judge(judges, best, cache, run, case))
     for name in ("dist_eval", "dist_face", "fid", "prdc"):
@@ -170,21 +189,36 @@ def _candidates(prior: StyleGAN2, target: nn.Module, run: Execution, case: Case)
 
 def _optimise(prior: StyleGAN2, target: nn.Module, w0: Tensor, run: Execution, case: Case) -> Any:
     return optimise(
-        prior, target, w0, case.target_class, OptimiseConfig(steps=case.steps, batch_size=case.batch), seed=0,
-        protocol="paper", transform=Preprocess(size=case.pixels, crop=case.crop), device="cpu",
-        draw_crops=_GivenCrops("optimise"), execution=run,
-    )  # fmt: skip
+        prior,
+        target,
+        w0,
+        case.target_class,
+        OptimiseConfig(steps=case.steps, batch_size=case.batch),
+        seed=0,
+        protocol="paper",
+        transform=Preprocess(size=case.pixels, crop=case.crop),
+        device="cpu",
+        draw_crops=_GivenCrops("optimise"),
+        execution=run,
+    )
 
 
 def _select(prior: StyleGAN2, target: nn.Module, w: Tensor, run: Execution, case: Case) -> Any:
     sides = {"target": case.pixels, "evaluator": case.side(299), "face": case.side(160)}
     return select(
-        prior, target, w, case.target_class,
-        SelectConfig(selected=case.selected, selection_repeats=2 * case.steps), seed=0, protocol="paper",
-        transform=Preprocess(size=case.pixels, crop=case.crop), device="cpu",
-        draw_crops=_GivenCrops("select"), execution=run,
+        prior,
+        target,
+        w,
+        case.target_class,
+        SelectConfig(selected=case.selected, selection_repeats=2 * case.steps),
+        seed=0,
+        protocol="paper",
+        transform=Preprocess(size=case.pixels, crop=case.crop),
+        device="cpu",
+        draw_crops=_GivenCrops("select"),
+        execution=run,
         keep={name: Preprocess(size=side, crop=case.crop) for name, side in sides.items()},
-    )  # fmt: skip
+    )
 
 
 def _target(case: Case) -> nn.Module:
@@ -206,9 +240,14 @@ class _ResNet10(torchvision.models.ResNet):
 def _judges(case: Case) -> yardstick.JudgeNetworks:
     side = case.side(299)
     return yardstick.JudgeNetworks(
-        evaluator=_small_network(case).eval(), head=nn.Linear(64, _CLASSES), evaluator_size=side,
-        fid=_small_network(case).eval(), fid_size=side, face=_small_network(case).eval(), face_size=case.side(160),
-    )  # fmt: skip
+        evaluator=_small_network(case).eval(),
+        head=nn.Linear(64, _CLASSES),
+        evaluator_size=side,
+        fid=_small_network(case).eval(),
+        fid_size=side,
+        face=_small_network(case).eval(),
+        face_size=case.side(160),
+    )
 
 
 @torch.no_grad()
@@ -221,9 +260,7 @@ def _embed_real(judges: yardstick.JudgeNetworks, real: Tensor, run: Execution, c
 @torch.no_grad()
 def _embed(run: Execution, network: nn.Module, images: Tensor, case: Case) -> Tensor:
     ready = run.target(network)
-    return torch.cat(
-        [ready(part.contiguous(memory_format=torch.channels_last)) for part in images.split(case.batch)]
-    )
+    return torch.cat([ready(part.contiguous(memory_format=torch.channels_last)) for part in images.split(case.batch)])
 
 
 @torch.no_grad()

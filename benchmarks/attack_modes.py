@@ -89,23 +89,34 @@ def attack(setting: Setting, seed: int, execution: ExecutionConfig | None, nudge
     common = {"seed": seed, "protocol": "paper", "transform": Preprocess(size=_SIZE), "device": "cpu"}
     latents, confidence, hits = [], [], []
     for c in range(_ATTACKED):
-        w0, *_ = sample_candidates(
-            setting.confidences, setting.pool[0], c, CandidateConfig(candidates=_CANDIDATES)
-        )
+        w0, *_ = sample_candidates(setting.confidences, setting.pool[0], c, CandidateConfig(candidates=_CANDIDATES))
         w0 = w0 * (1 + nudge)
         if execution is None:
             w = yardstick.optimise(
-                yardstick.OfficialSynthesis(setting.prior), setting.target, w0, c, steps=_STEPS, lr=0.005,
-                crop=_SIZE, size=_SIZE, batch=_CANDIDATES,
+                yardstick.OfficialSynthesis(setting.prior),
+                setting.target,
+                w0,
+                c,
+                steps=_STEPS,
+                lr=0.005,
+                crop=_SIZE,
+                size=_SIZE,
+                batch=_CANDIDATES,
                 draw=lambda c, stage, batch, step: _box(seed, c, batch, step),
-            )  # fmt: skip
+            )
         else:
             config = OptimiseConfig(steps=_STEPS, batch_size=_CANDIDATES)
             w = optimise(setting.prior, setting.target, w0, c, config, execution=run, **common).w
         best = select(
-            setting.prior, setting.target, w, c, SelectConfig(selected=_SELECTED, selection_repeats=_VIEWS),
-            keep={"evaluator": Preprocess(size=_SIZE)}, execution=run, **common,
-        )  # fmt: skip
+            setting.prior,
+            setting.target,
+            w,
+            c,
+            SelectConfig(selected=_SELECTED, selection_repeats=_VIEWS),
+            keep={"evaluator": Preprocess(size=_SIZE)},
+            execution=run,
+            **common,
+        )
         latents.append(w)
         confidence.append(best.scores.mean().item())
         with torch.no_grad():

@@ -120,9 +120,17 @@ def _modes(
 
     def plain(steps: int, rows: int | None = None) -> object:
         return yardstick.optimise(
-            official, target_of_yardstick, w0[:rows], 0, steps=steps, lr=0.005, crop=size.crop, size=size.image,
-            batch=size.batch, draw=draw,
-        )  # fmt: skip
+            official,
+            target_of_yardstick,
+            w0[:rows],
+            0,
+            steps=steps,
+            lr=0.005,
+            crop=size.crop,
+            size=size.image,
+            batch=size.batch,
+            draw=draw,
+        )
 
     def single(steps: int, rows: int | None = None) -> object:
         with arithmetic("fp32"):
@@ -137,14 +145,20 @@ def _modes(
     return modes
 
 
-def _ours(
-    prior: StyleGAN2, target: nn.Module, w0: Tensor, size: Size, execution: Execution
-) -> Descent:
+def _ours(prior: StyleGAN2, target: nn.Module, w0: Tensor, size: Size, execution: Execution) -> Descent:
     def run(steps: int, rows: int | None = None) -> object:
         return optimise(
-            prior, target, w0[:rows], 0, OptimiseConfig(steps=steps, batch_size=size.batch), seed=0, protocol="paper",
-            transform=Preprocess(size=size.image, crop=size.crop), device=execution.device, execution=execution,
-        )  # fmt: skip
+            prior,
+            target,
+            w0[:rows],
+            0,
+            OptimiseConfig(steps=steps, batch_size=size.batch),
+            seed=0,
+            protocol="paper",
+            transform=Preprocess(size=size.image, crop=size.crop),
+            device=execution.device,
+            execution=execution,
+        )
 
     return run
 

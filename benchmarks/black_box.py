@@ -60,8 +60,8 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """seconds: CPU, per class; queries: per class; z: [classes, D]; confidence: the target's, mean; hits: the judge's.
-    """
+    """What an attack found of all classes. seconds: CPU, per class; queries: per class; z: [classes, D]; confidence:
+    the target's, mean; hits: the judge's."""
 
     seconds: float
     queries: float
@@ -98,9 +98,14 @@ def starts_of(setting: Setting) -> tuple[list[int], Tensor]:
     logits = plain(setting.prior, setting.target)
     with torch.no_grad():
         found = first_latents(
-            lambda z: logits(z).argmax(1), lambda batch: torch.randn(256, _LATENT, generator=generator(1, batch)),
-            num_classes=setting.classes, per_label=1, size=_LATENT, clamp=1.5, max_batches=20,
-        )  # fmt: skip
+            lambda z: logits(z).argmax(1),
+            lambda batch: torch.randn(256, _LATENT, generator=generator(1, batch)),
+            num_classes=setting.classes,
+            per_label=1,
+            size=_LATENT,
+            clamp=1.5,
+            max_batches=20,
+        )
     hit = (found.batches[:, 0] > 0).nonzero()[:, 0].tolist()
     return hit, found.z[hit, 0]
 
@@ -118,16 +123,26 @@ def brep(setting: Setting, max_passes: int, seed: int) -> dict[str, Outcome]:
     def official() -> tuple[Tensor, int]:
         draw = sources()
         limits = {"patience": _PATIENCE, "max_passes": max_passes}
-        runs = [brep_class(logits, start, label, lambda slot=slot: draw(slot), **limits)
-                for slot, (label, start) in enumerate(zip(hit, starts, strict=True))]  # fmt: skip
+        runs = [
+            brep_class(logits, start, label, lambda slot=slot: draw(slot), **limits)
+            for slot, (label, start) in enumerate(zip(hit, starts, strict=True))
+        ]
         return torch.stack([run.z for run in runs]), sum(run.queries for run in runs)
 
     def ours(together: bool) -> tuple[Tensor, int]:
         seen, draw = view(setting, "labels"), sources()
         images, before = LatentImages(setting.prior, attack, seen.execution, image_size=_SIZE), seen.queries
         groups = [torch.arange(len(hit))] if together else torch.arange(len(hit)).split(1)
-        found = [walk(lambda z: seen.labels(images(z)), starts[rows], labels[rows], attack,
-                      lambda place, rows=rows: draw(int(rows[place]))).z for rows in groups]  # fmt: skip
+        found = [
+            walk(
+                lambda z: seen.labels(images(z)),
+                starts[rows],
+                labels[rows],
+                attack,
+                lambda place, rows=rows: draw(int(rows[place])),
+            ).z
+            for rows in groups
+        ]
         return torch.cat(found), seen.queries - before
 
     ways = {"official": official, "ours": lambda: ours(False), "ours, classes in lock-step": lambda: ours(True)}
@@ -139,8 +154,10 @@ def rlb(setting: Setting, episodes: int, seed: int, ways: Ways = WAYS) -> dict[s
     logits, labels = plain(setting.prior, setting.target), torch.arange(setting.classes)
 
     def official() -> tuple[Tensor, int]:
-        runs = [rlb_class(logits, _LATENT, label, episodes=episodes, hidden=256, minibatch=256, seed=seed)
-                for label in labels.tolist()]  # fmt: skip
+        runs = [
+            rlb_class(logits, _LATENT, label, episodes=episodes, hidden=256, minibatch=256, seed=seed)
+            for label in labels.tolist()
+        ]
         return torch.cat([run.z for run in runs]), sum(run.queries for run in runs)
 
     def ours(changes: Mapping[str, Any]) -> tuple[Tensor, int]:
@@ -174,8 +191,10 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     setting = prepare(options.classes)
-    attacks = {"BREP-MI": lambda seed: brep(setting, options.passes, seed),
-               "RLB-MI": lambda seed: rlb(setting, options.episodes, seed)}  # fmt: skip
+    attacks = {
+        "BREP-MI": lambda seed: brep(setting, options.passes, seed),
+        "RLB-MI": lambda seed: rlb(setting, options.episodes, seed),
+    }
     for attack, run in attacks.items():
         runs = [run(seed) for seed in options.seeds]
         for name in runs[0]:

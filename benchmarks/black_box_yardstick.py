@@ -33,8 +33,9 @@ class Run:
 
 
 @torch.no_grad()
-def brep_class(logits: Logits, start: Tensor, label: int, draw: Callable[[], Tensor], *, patience: int,
-               max_passes: int) -> Run:  # fmt: skip
+def brep_class(
+    logits: Logits, start: Tensor, label: int, draw: Callable[[], Tensor], *, patience: int, max_passes: int
+) -> Run:
     """One walk with the official constants. draw: Gaussian [32, D] for a pass. The end is bounded, as ours is."""
     point, radius, iteration, grown_at, passes, queries = start, 2.0, 0, 0, 0, 0
     while iteration - grown_at < patience and passes < max_passes:

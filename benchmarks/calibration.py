@@ -47,24 +47,38 @@ VARIANTS: dict[str, dict[str, float]] = {
     "one recipe with three times the spread": {"wild": 3.0},
     "one recipe with three times the spread, training effects of 6 points": {"seed_spread": 6.0, "wild": 3.0},
     "the baseline with three times the spread, training effects of 6 points": {
-        "seed_spread": 6.0, "wild": 3.0, "wild_recipe": 0,
+        "seed_spread": 6.0,
+        "wild": 3.0,
+        "wild_recipe": 0,
     },
     "against the recipes one attack works, others are 40 points weaker": {"blunt": 40.0},
     "against the baseline one attack works, others are 40 points weaker": {"blunt": -40.0},
     "leaks of 97 %": {"leak": 0.97},
     "leaks of 4 %": {"leak": 0.04},
-}  # fmt: skip
-SIZES = {f"{recipes}x{attacks}": (recipes, attacks) for recipes, attacks in
-         ((2, 1), (2, 3), (4, 1), (4, 3), (9, 1), (9, 5))}  # fmt: skip
+}
+SIZES = {
+    f"{recipes}x{attacks}": (recipes, attacks) for recipes, attacks in ((2, 1), (2, 3), (4, 1), (4, 3), (9, 1), (9, 5))
+}
 """Recipes x attacks."""
 POWER = (
-    (Design(), 10.0), (Design(), 20.0), (Design(), 30.0), (Design(people=48), 20.0), (Design(seeds=2), 20.0),
-    (Design(seeds=5), 10.0), (Design(seeds=5), 20.0), (Design(recipes=9, attacks=5, people=16), 25.0),
-    (Design(seeds=8), 10.0), (Design(seeds=8), 20.0),
-)  # fmt: skip
+    (Design(), 10.0),
+    (Design(), 20.0),
+    (Design(), 30.0),
+    (Design(people=48), 20.0),
+    (Design(seeds=2), 20.0),
+    (Design(seeds=5), 10.0),
+    (Design(seeds=5), 20.0),
+    (Design(recipes=9, attacks=5, people=16), 25.0),
+    (Design(seeds=8), 10.0),
+    (Design(seeds=8), 20.0),
+)
 BARS = {"reduces": 0.025, "hides": 0.025, "missed": 0.05}
-BAR_WORDS = {"reduces": 'false "reduces"', "hides": 'false "hides"', "missed": "any error",
-             "uncovered": "intervals not all right"}  # fmt: skip
+BAR_WORDS = {
+    "reduces": 'false "reduces"',
+    "hides": 'false "hides"',
+    "missed": "any error",
+    "uncovered": "intervals not all right",
+}
 SAVED_EVERY = 10.0  # seconds
 AGAIN = 10  # times as many draws for a cell beyond a bar
 
@@ -142,8 +156,13 @@ class Results:
     def _errors(self, cell: Cell, *, again: bool) -> dict[str, float]:
         null = self.outcome(cell.design, NULL, cell.looks, again=again)
         found = self.outcome(cell.design, DIFFERENT, cell.looks, again=again)
-        return {"reduces": null.reduces, "hides": null.hides, "missed": null.missed, "uncovered": found.missed,
-                "seeds": found.seeds}  # fmt: skip
+        return {
+            "reduces": null.reduces,
+            "hides": null.hides,
+            "missed": null.missed,
+            "uncovered": found.missed,
+            "seeds": found.seeds,
+        }
 
 
 def beyond(errors: dict[str, float], draws: int) -> list[str]:
@@ -176,9 +195,7 @@ def powers(results: Results) -> Iterator[str]:
         yield f"| {looks.spend} | {points:g} | {100 * found.reduces:.0f} % | {found.seeds:.1f} |"
 
 
-def report(
-    results: Results, *, small: bool, sizes: Sequence[str] = (), most: int | None = None
-) -> Iterator[str]:
+def report(results: Results, *, small: bool, sizes: Sequence[str] = (), most: int | None = None) -> Iterator[str]:
     """The lines of all tables. sizes: as `cells_of`. most: so many cells, None for all."""
     by_size: dict[str, list[dict[str, float]]] = {}
     by_variant: dict[str, list[dict[str, float]]] = {}

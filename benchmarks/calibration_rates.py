@@ -100,8 +100,9 @@ def people_told(crowd: Crowd, draws: int, seed: int) -> Told:
     place = np.digitize(claims, BINS[1:-1])
     bins = tuple(
         (float(claims[place == at].mean()), float(facts[place == at].mean()), int((place == at).sum()))
-        for at in range(len(BINS) - 1) if (place == at).any()
-    )  # fmt: skip
+        for at in range(len(BINS) - 1)
+        if (place == at).any()
+    )
     error, raw = np.sqrt(np.mean(np.square(errors), axis=(0, 2)))
     return Told(covered=float(np.mean(held)), error=float(error), raw=float(raw), bins=bins)
 
@@ -111,9 +112,12 @@ def tables(draws: int, seed: int) -> Iterator[str]:
     yield "| seeds | people | rate 0 | .01 | .5 | .99 | 1 | worst |"
     yield "| ---: | ---: | ---: | ---: | ---: | ---: | ---: | --- |"
     for seeds, people in product((1, 2, 3, 5), (5, 10, 24, 48)):
-        cells = {(rate, kind): coverage(Crowd(rate=rate, seeds=seeds, people=people, kind=kind), draws, seed)
-                 for rate in (0.0, 0.01, 0.5, 0.99, 1.0) for kind in ("logits", "strong", "beta")
-                 if seeds > 1 or kind != "strong"}  # fmt: skip
+        cells = {
+            (rate, kind): coverage(Crowd(rate=rate, seeds=seeds, people=people, kind=kind), draws, seed)
+            for rate in (0.0, 0.01, 0.5, 0.99, 1.0)
+            for kind in ("logits", "strong", "beta")
+            if seeds > 1 or kind != "strong"
+        }
         worst = {rate: min((cell, kind) for (at, kind), cell in cells.items() if at == rate) for rate, _ in cells}
         row = " | ".join(f"{100 * cell:.1f}" for cell, _ in worst.values())
         yield f"| {seeds} | {people} | {row} | {min(worst.values())[1]} |"

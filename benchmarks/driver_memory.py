@@ -32,13 +32,17 @@ def sweep(trials: int) -> dict[str, object]:
         "recipe": {"architecture": "resnet_small", **TRAINING},
         "prior": {"kind": "eigenfaces", "components": 8},
         "attack": {
-            "pool": {"size": 8, "truncation_psi": 1.0, "truncation_cutoff": None}, "candidates": 1, "steps": 1,
-            "batch_size": 1, "selected": 1, "selection_repeats": 1,
+            "pool": {"size": 8, "truncation_psi": 1.0, "truncation_cutoff": None},
+            "candidates": 1,
+            "steps": 1,
+            "batch_size": 1,
+            "selected": 1,
+            "selection_repeats": 1,
         },
         "classes": [0],
         "judges": {},
         "grid": {"attack.seed": list(range(trials))},
-    }  # fmt: skip
+    }
 
 
 def measure(trials: int) -> dict[str, float]:

@@ -97,19 +97,23 @@ def attacks_of(setting: Setting, steps: Mapping[str, int], **changes: int) -> di
     architectures = tuple(one.config.architecture for one in setting.students)
     distilled = {"students": Distillation(architectures=architectures)}
     return {
-        "gmi": GMI(steps=steps["gmi"], **changes), "ked": KED(steps=steps["ked"], **changes),
+        "gmi": GMI(steps=steps["gmi"], **changes),
+        "ked": KED(steps=steps["ked"], **changes),
         "lomma_gmi": LommaGMI(steps=steps["lomma_gmi"], **distilled, **changes),
         "lomma_ked": LommaKED(steps=steps["lomma_ked"], **distilled, **changes),
-    }  # fmt: skip
+    }
 
 
 def plainly(setting: Setting, attack: LowResolution, target_class: int, seed: int) -> Run:
     """The official loop."""
     on_ked, is_lomma = isinstance(attack, KED), isinstance(attack, LommaGMI | LommaKED)
     networks = Networks(
-        generator=setting.generator, discriminator=setting.discriminator if on_ked else setting.critic,
-        target=setting.target, students=setting.students if is_lomma else (), mean=setting.mean if is_lomma else None,
-    )  # fmt: skip
+        generator=setting.generator,
+        discriminator=setting.discriminator if on_ked else setting.critic,
+        target=setting.target,
+        students=setting.students if is_lomma else (),
+        mean=setting.mean if is_lomma else None,
+    )
     return (ked_class if on_ked else gmi_class)(networks, attack, target_class, seed)
 
 
@@ -163,10 +167,15 @@ def measure(setting: Setting, attacks: Mapping[str, LowResolution]) -> Iterator[
             plain, expected = _timed(lambda attack=attack: plainly(setting, attack, 2, _SEED))
             own, z = _timed(lambda attack=attack: ours(still, view, attack, 2, _SEED))
             rounds.append((plain, own, gap(expected, z)))
-        yield name, Measured(
-            plain=min(one[0] for one in rounds), ours=min(one[1] for one in rounds),
-            apart=max(one[2] for one in rounds), apart_double=_apart_in_double(setting, attack),
-        )  # fmt: skip
+        yield (
+            name,
+            Measured(
+                plain=min(one[0] for one in rounds),
+                ours=min(one[1] for one in rounds),
+                apart=max(one[2] for one in rounds),
+                apart_double=_apart_in_double(setting, attack),
+            ),
+        )
 
 
 def _apart_in_double(setting: Setting, attack: LowResolution) -> float:

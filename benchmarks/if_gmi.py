@@ -27,9 +27,12 @@ from smoothsweep.core.priors.registry import load_shipped_prior
 
 _SIZE = 32
 _COMMON = {
-    "pool": {"size": 300, "truncation_psi": 1.0, "truncation_cutoff": None}, "candidates": 8, "lr": 0.03,
-    "batch_size": 8, "selected": 4,
-}  # fmt: skip
+    "pool": {"size": 300, "truncation_psi": 1.0, "truncation_cutoff": None},
+    "candidates": 8,
+    "lr": 0.03,
+    "batch_size": 8,
+    "selected": 4,
+}
 _PPA = {"kind": "ppa", "steps": 40, "selection_repeats": 15, "select": {"kind": "augmented_margin"}}
 _FIVE = {"kind": "if_gmi", "stage_steps": [20, 5, 5, 5, 5], "selection_repeats": 3}
 WAYS: Mapping[str, Mapping[str, Any]] = {

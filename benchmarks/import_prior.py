@@ -57,14 +57,18 @@ def main() -> None:
     """Print the best time and the highest peak of three rounds, beside the targets."""
     rounds = measure()
     first = rounds[0]
-    print(f"file: {first['file'] / 1e6:.1f} MB, {first['opcodes']:.0f} opcodes; tensors kept: "
-          f"{first['tensors'] / _GIB:.2f} GiB")  # fmt: skip
+    print(
+        f"file: {first['file'] / 1e6:.1f} MB, {first['opcodes']:.0f} opcodes; tensors kept: "
+        f"{first['tensors'] / _GIB:.2f} GiB"
+    )
     for name, seconds, peak in (("read", "read", "read_peak"), ("read and write", "both", "both_peak")):
         best = min(row[seconds] for row in rounds)
         worst = max(row[peak] - row["tensors"] for row in rounds)
         own = max(row[peak] - row["tensors"] - row["before"] for row in rounds)
-        print(f"{name}: {best:.2f} s (target {TARGET_SECONDS:g}), peak above the tensors {worst / _GIB:.2f} GiB "
-              f"(target {TARGET_GIB:g}), of which {own / _GIB:.2f} GiB are not the loaded libraries")  # fmt: skip
+        print(
+            f"{name}: {best:.2f} s (target {TARGET_SECONDS:g}), peak above the tensors {worst / _GIB:.2f} GiB "
+            f"(target {TARGET_GIB:g}), of which {own / _GIB:.2f} GiB are not the loaded libraries"
+        )
 
 
 def _run(code: str, *arguments: Path) -> str:

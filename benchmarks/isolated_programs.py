@@ -67,8 +67,10 @@ def main() -> None:
         print(f"opening: {statistics.median(opening):.2f} s")
         for side, count in CASES:
             seconds, ratio, spread, same = measure(path, side, count)
-            print(f"{count} images of {side} pixels: {1e3 * seconds:.1f} ms in process, times {ratio:.3f} +- "
-                  f"{spread:.3f} isolated, gradients {'the same' if same else 'DIFFERENT'}")  # fmt: skip
+            print(
+                f"{count} images of {side} pixels: {1e3 * seconds:.1f} ms in process, times {ratio:.3f} +- "
+                f"{spread:.3f} isolated, gradients {'the same' if same else 'DIFFERENT'}"
+            )
 
 
 if __name__ == "__main__":

@@ -35,8 +35,12 @@ def measure() -> dict[str, float]:
 
 def _command(*arguments: str) -> float:
     started = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "smoothsweep", *arguments], check=True, stdout=subprocess.DEVNULL,
-                   stderr=subprocess.DEVNULL)  # fmt: skip
+    subprocess.run(
+        [sys.executable, "-m", "smoothsweep", *arguments],
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
     return time.perf_counter() - started
 
 

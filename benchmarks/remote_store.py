@@ -40,9 +40,13 @@ def _server(folder: Path) -> Iterator[None]:
     server.start()
     host, port = server.get_host_and_port()
     os.environ.update(
-        AWS_ENDPOINT_URL=f"http://{host}:{port}", AWS_ACCESS_KEY_ID="x", AWS_SECRET_ACCESS_KEY="x",
-        AWS_REGION="us-east-1", AWS_EC2_METADATA_DISABLED="true", SMOOTHSWEEP_CACHE=str(folder / "cache"),
-    )  # fmt: skip
+        AWS_ENDPOINT_URL=f"http://{host}:{port}",
+        AWS_ACCESS_KEY_ID="x",
+        AWS_SECRET_ACCESS_KEY="x",
+        AWS_REGION="us-east-1",
+        AWS_EC2_METADATA_DISABLED="true",
+        SMOOTHSWEEP_CACHE=str(folder / "cache"),
+    )
     client = boto3.client("s3", endpoint_url=os.environ["AWS_ENDPOINT_URL"], region_name="us-east-1")
     client.create_bucket(Bucket=BUCKET)
     try:
@@ -94,9 +98,13 @@ def _fill(stages: list) -> None:
     backend = s3_backends[account]["aws"]
     for stage in stages:
         manifest = {
-            **stage.identity(), "seconds": 1.0, "device": "cpu", "files": {}, "attempt": "a.1.b",
+            **stage.identity(),
+            "seconds": 1.0,
+            "device": "cpu",
+            "files": {},
+            "attempt": "a.1.b",
             "inputs": {name: {"stage": s.name, "fingerprint": s.fingerprint} for name, s in stage.inputs.items()},
-        }  # fmt: skip
+        }
         key = f"plan/{stage.name}/{stage.fingerprint}/manifest.json"
         backend.put_object(BUCKET, key, json.dumps(manifest).encode())
 
@@ -118,8 +126,11 @@ def _stages(folder: Path) -> dict[str, float]:
         for stage in trial.stages:
             execute_with_inputs(store, stage)
         seconds[name] = time.perf_counter() - started
-    return {"tiny_trial_local_s": seconds["local"], "tiny_trial_s3_s": seconds["s3"],
-            "tiny_trial_ratio": seconds["s3"] / seconds["local"]}  # fmt: skip
+    return {
+        "tiny_trial_local_s": seconds["local"],
+        "tiny_trial_s3_s": seconds["s3"],
+        "tiny_trial_ratio": seconds["s3"] / seconds["local"],
+    }
 
 
 def main() -> None:

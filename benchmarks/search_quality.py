@@ -41,8 +41,11 @@ ACCURACY, LEAK, COST = "test_acc", "embedder_acc1", "device_seconds"
 DIRECTIONS = {ACCURACY: "max", LEAK: "min"}
 GOAL, UNTIL = 0.95, 0.7
 SEARCHES = {  # name -> strategy, sampler
-    "noise_aware": ("noise_aware", "gp"), "gp": ("optuna", "gp"), "tpe": ("optuna", "tpe"), "random": ("random", "gp"),
-}  # fmt: skip
+    "noise_aware": ("noise_aware", "gp"),
+    "gp": ("optuna", "gp"),
+    "tpe": ("optuna", "tpe"),
+    "random": ("random", "gp"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,9 +109,12 @@ def read_table(path: Path, reference: tuple[float, float] | None = None) -> Reco
     if len({tuple(of_one) for of_one in trials}) > 1:
         raise InputError(f"{path}: expected every recipe under the same seeds in the same order, got others")
     return Recorded(
-        recipes=recipes, points=points, seconds=groups[COST].sum().to_numpy(dtype=float), reference=reference or worst,
+        recipes=recipes,
+        points=points,
+        seconds=groups[COST].sum().to_numpy(dtype=float),
+        reference=reference or worst,
         trials=trials,
-    )  # fmt: skip
+    )
 
 
 def replay(
@@ -124,9 +130,15 @@ def replay(
         return text
 
     setup = Setup(
-        space=recorded.space, aims=Aims(objectives=DIRECTIONS), identity=identity, seed=seed,
-        recipes=len(recorded.recipes), lag=in_flight, sampler=sampler, seeds=len(recorded.trials[0]),
-    )  # fmt: skip
+        space=recorded.space,
+        aims=Aims(objectives=DIRECTIONS),
+        identity=identity,
+        seed=seed,
+        recipes=len(recorded.recipes),
+        lag=in_flight,
+        sampler=sampler,
+        seeds=len(recorded.trials[0]),
+    )
     propose, proposals, outcomes, chosen = strategy(name), [], {}, []
     whole = recorded.seconds.sum()
     spent, done, found = 0.0, 0, []
@@ -172,9 +184,7 @@ def compare(recorded: Recorded, *, seeds: Sequence[int], in_flight: int, searche
     found: dict[str, Any] = {"recipes": len(recorded.recipes), "reference": list(recorded.reference), "goal": GOAL}
     for name in searches:
         way, sampler = SEARCHES[name]
-        curves = [
-            _until_goal(replay(recorded, way, seed=seed, in_flight=in_flight, sampler=sampler)) for seed in seeds
-        ]
+        curves = [_until_goal(replay(recorded, way, seed=seed, in_flight=in_flight, sampler=sampler)) for seed in seeds]
         times = [time_to(curve) for curve in curves]
         found[name] = {
             "device_time_to_goal": times,
@@ -231,8 +241,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in options.search:
         row = found[name]
         reached = ", ".join(f"{value:.1%} at {limit}" for limit, value in row["hypervolume_at"].items())
-        print(f"{name:<11} {GOAL:.0%} of the hypervolume at {row['median']:.1%} of the device time (median; worst "
-              f"{row['worst']:.1%}); median share: {reached}")  # fmt: skip
+        print(
+            f"{name:<11} {GOAL:.0%} of the hypervolume at {row['median']:.1%} of the device time (median; worst "
+            f"{row['worst']:.1%}); median share: {reached}"
+        )
         print(f"            per seed: {', '.join(f'{value:.1%}' for value in row['device_time_to_goal'])}")
 
 

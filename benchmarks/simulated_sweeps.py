@@ -14,8 +14,13 @@ from numpy.polynomial import hermite_e
 from scipy import optimize, special
 
 PER_POINT = 1 / 25  # logits a percentage point, where leaks are near one half
-SPREADS = {"person": 19.5, "person_attack": 6.8, "recipe_person_attack": 9.6, "recipe_seed_person": 8.7,
-           "recipe_seed_attack": 3.4}  # fmt: skip
+SPREADS = {
+    "person": 19.5,
+    "person_attack": 6.8,
+    "recipe_person_attack": 9.6,
+    "recipe_seed_person": 8.7,
+    "recipe_seed_attack": 3.4,
+}
 """Standard deviations in points, of the quickstart at seeds 41 to 46."""
 _NODES, _MASSES = hermite_e.hermegauss(40)
 

@@ -117,11 +117,18 @@ def write_artifacts(trials: Sequence[Trial], store: Store) -> None:
         metrics = _metrics(stage)
         FILES.get(stage.name, _nothing)(folder, stage, metrics)
         manifest = {
-            **stage.identity(), "fingerprint": stage.fingerprint, "metrics": metrics, "code_version": "bench",
+            **stage.identity(),
+            "fingerprint": stage.fingerprint,
+            "metrics": metrics,
+            "code_version": "bench",
             "inputs": {n: {"stage": s.name, "fingerprint": s.fingerprint} for n, s in stage.inputs.items()},
-            "libraries": {}, "device": "cpu", "host": "bench", "seconds": 20.0, "finished_at": 1.7e9,
+            "libraries": {},
+            "device": "cpu",
+            "host": "bench",
+            "seconds": 20.0,
+            "finished_at": 1.7e9,
             "hints": dict(stage.hints),
-        }  # fmt: skip
+        }
         store.commit(stage, folder, manifest)
 
 
@@ -132,17 +139,34 @@ def _rng(stage: Stage) -> np.random.Generator:
 METRICS = {
     "target": ("test_acc", "train_acc", "ece", "logit_gap"),
     "attack": ("target_conf", "gradient_cosine", "num_frozen"),
-    "judge_evaluator": ("attack_acc1", "attack_acc1_std", "attack_acc1_std_slots", "attack_acc5", "attack_conf",
-                        "dist_eval", "dist_eval_plain", "evaluator_real_acc"),
-    "judge_embedder": ("embedder_acc1", "embedder_acc1_std", "embedder_acc5", "embedder_real_acc", "dist_face",
-                       "dist_face_plain"),
+    "judge_evaluator": (
+        "attack_acc1",
+        "attack_acc1_std",
+        "attack_acc1_std_slots",
+        "attack_acc5",
+        "attack_conf",
+        "dist_eval",
+        "dist_eval_plain",
+        "evaluator_real_acc",
+    ),
+    "judge_embedder": (
+        "embedder_acc1",
+        "embedder_acc1_std",
+        "embedder_acc5",
+        "embedder_real_acc",
+        "dist_face",
+        "dist_face_plain",
+    ),
     "knowledge": ("xi_train", "xi_test"),
-}  # fmt: skip
+}
 
 
 def _metrics(stage: Stage) -> dict[str, Any]:
-    sizes = {"data": {"num_classes": CLASSES, "num_train": CLASSES * 20, "num_test": CLASSES * 10},
-             "public": {"num_public": 6000}, "pool": {"pool_size": 500}}  # fmt: skip
+    sizes = {
+        "data": {"num_classes": CLASSES, "num_train": CLASSES * 20, "num_test": CLASSES * 10},
+        "public": {"num_public": 6000},
+        "pool": {"pool_size": 500},
+    }
     rng, extra = _rng(stage), {"epochs_trained": EPOCHS} if stage.name == "target" else {}
     drawn = {name: round(float(rng.uniform(0.2, 0.9)), 4) for name in METRICS.get(stage.name, ())}
     return {**sizes.get(stage.name, {}), **drawn, **extra}

@@ -1,6 +1,6 @@
 """What it costs to verify artifacts: per GB, once per machine, again, and beside the work of a sweep.
 
-    python -m benchmarks.verification [STORE]      STORE: that of a finished sweep, e.g. the demo's
+python -m benchmarks.verification [STORE]      STORE: that of a finished sweep, e.g. the demo's
 """
 
 from __future__ import annotations

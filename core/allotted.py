@@ -85,9 +85,10 @@ def _memory_left(folder: Path) -> float | None:
     """Bytes up to the group's limit, None for no limit. What the kernel would give back at once counts as free."""
     second = (folder / "memory.max").is_file()
     limit, used, cached = (
-        ("memory.max", "memory.current", "inactive_file") if second
+        ("memory.max", "memory.current", "inactive_file")
+        if second
         else ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
-    )  # fmt: skip
+    )
     allowed = (folder / limit).read_text().strip()
     if allowed == "max":
         return None

@@ -22,8 +22,9 @@ def read_card(path: Path, what: str, *, most_bytes: int = MOST_BYTES) -> dict[st
     """
     try:
         text = read_text(path, most_bytes=most_bytes)
-        card = json.loads(text, parse_constant=_no_constant, parse_float=_finite, parse_int=_whole,
-                          object_pairs_hook=_unique)  # fmt: skip
+        card = json.loads(
+            text, parse_constant=_no_constant, parse_float=_finite, parse_int=_whole, object_pairs_hook=_unique
+        )
         json.dumps(card, ensure_ascii=False).encode("utf-8")  # a lone surrogate could be printed nowhere
     except InputError as error:
         raise InputError(f"{path}: expected {what}, got: {str(error).removeprefix(f'{path}: ')}") from None

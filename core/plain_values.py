@@ -16,8 +16,12 @@ from smoothsweep.core.checks import require_count, require_number, require_singl
 from smoothsweep.core.errors import InputError
 
 _WORDS: dict[Any, str] = {
-    bool: "true or false", int: "a whole number", float: "a finite number", str: "text", NoneType: "nothing",
-}  # fmt: skip
+    bool: "true or false",
+    int: "a whole number",
+    float: "a finite number",
+    str: "text",
+    NoneType: "nothing",
+}
 
 
 def check_value(hint: Any, value: Any, what: str) -> None:
@@ -110,10 +114,13 @@ def _check_number(what: str, value: Any, kind: type, bounds: tuple[Any, ...]) ->
     above = next((bound.gt for bound in bounds if isinstance(bound, Gt)), None)
     below = next((bound.lt for bound in bounds if isinstance(bound, Lt)), None)
     return require_number(
-        what, value, next((end for end in (above, low) if end is not None), -math.inf),
+        what,
+        value,
+        next((end for end in (above, low) if end is not None), -math.inf),
         next((end for end in (below, high) if end is not None), math.inf),
-        above=above is not None, below=below is not None,
-    )  # fmt: skip
+        above=above is not None,
+        below=below is not None,
+    )
 
 
 def _check_by(bound: Checked, value: Any, what: str) -> None:

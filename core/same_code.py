@@ -77,8 +77,10 @@ class _Watch(MetaPathFinder):
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> None:
         package, _, rest = name.partition(".")
         inner = rest.replace(".", "/")
-        if package == "smoothsweep" and "." in rest and not any(
-            self._is_as_it_was(file) for file in (f"{inner}.py", f"{inner}/__init__.py")
+        if (
+            package == "smoothsweep"
+            and "." in rest
+            and not any(self._is_as_it_was(file) for file in (f"{inner}.py", f"{inner}/__init__.py"))
         ):
             _refuse_other_code(self._expected)
 

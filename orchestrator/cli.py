@@ -25,7 +25,7 @@ from smoothsweep.core.text import brief, printable
 from smoothsweep.orchestrator.cluster import interrupts
 from smoothsweep.orchestrator.commands.audit.arguments import add_audit_command
 from smoothsweep.orchestrator.commands.data.arguments import add_data_commands
-from smoothsweep.orchestrator.commands.importing.arguments import add_import_commands
+from smoothsweep.orchestrator.commands.importing.arguments import add_import_commands, add_weights_commands
 from smoothsweep.orchestrator.commands.records.arguments import add_record_commands
 from smoothsweep.orchestrator.commands.study.arguments import add_study_commands
 
@@ -117,8 +117,13 @@ def _parser() -> argparse.ArgumentParser:
         epilog="Start with: smoothsweep run quickstart",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="which smoothsweep this is, and of which code")
-    parser.add_argument("--print-completion", action=_Completion, choices=("bash", "zsh"), metavar="SHELL",
-                        help='completion for bash or zsh: eval "$(smoothsweep --print-completion bash)"')  # fmt: skip
+    parser.add_argument(
+        "--print-completion",
+        action=_Completion,
+        choices=("bash", "zsh"),
+        metavar="SHELL",
+        help='completion for bash or zsh: eval "$(smoothsweep --print-completion bash)"',
+    )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     run = _sweep_command(commands, "run", "run the sweep file; finished stages are reused", _run)
@@ -153,7 +158,7 @@ def _parser() -> argparse.ArgumentParser:
     add_record_commands(commands, STORE_HELP, _sweep_options())
     add_import_commands(commands)
     add_data_commands(commands)
-    _weights_commands(commands)
+    add_weights_commands(commands)
     return parser
 
 
@@ -172,18 +177,6 @@ def _confirmation_options(run: argparse.ArgumentParser) -> None:
     asking.add_argument("--yes", action="store_true", help="the answer, for scripts")
 
 
-def _weights_commands(commands: argparse._SubParsersAction) -> None:
-    stage = (
-        commands.add_parser("weights", help="published weight files")
-        .add_subparsers(required=True, metavar="stage")
-        .add_parser("stage", help="fetch and verify what sweeps need, before they run; say what could not be had")
-    )
-    stage.add_argument("sweeps", type=Path, nargs="*", metavar="SWEEP.yaml", help="default: every file we know of")
-    stage.add_argument("--dir", type=Path, metavar="DIR", help="where to put them (default: SMOOTHSWEEP_WEIGHTS or "
-                       "torch hub's cache)")  # fmt: skip
-    stage.set_defaults(command=_stage_weights)
-
-
 def _sweep_command(commands: argparse._SubParsersAction, name: str, text: str, command: object) -> ArgumentParser:
     parser = commands.add_parser(name, help=text, description=text, parents=[_sweep_options()])
     parser.set_defaults(command=command)
@@ -193,10 +186,20 @@ def _sweep_command(commands: argparse._SubParsersAction, name: str, text: str, c
 def _sweep_options() -> argparse.ArgumentParser:
     """What every command of a sweep takes."""
     options = argparse.ArgumentParser(add_help=False)
-    options.add_argument("sweep", type=Path, metavar="SWEEP.yaml",
-                         help="a sweep file, or the name of one that comes with smoothsweep: quickstart")  # fmt: skip
-    options.add_argument("--set", action="append", default=[], metavar="PATH=VALUE", dest="overrides",
-                         help="set a key of the sweep file, e.g. --set recipe.epochs=20 (repeatable)")  # fmt: skip
+    options.add_argument(
+        "sweep",
+        type=Path,
+        metavar="SWEEP.yaml",
+        help="a sweep file, or the name of one that comes with smoothsweep: quickstart",
+    )
+    options.add_argument(
+        "--set",
+        action="append",
+        default=[],
+        metavar="PATH=VALUE",
+        dest="overrides",
+        help="set a key of the sweep file, e.g. --set recipe.epochs=20 (repeatable)",
+    )
     options.add_argument("--store", default="store", metavar="STORE", help=STORE_HELP)
     return options
 
@@ -288,12 +291,6 @@ def _doctor(options: argparse.Namespace) -> int:
     for finding in findings:
         screen.out(f"{'ok  ' if finding.fine else 'MISS' if finding.needed else 'note'}  {printable(finding.text)}")
     return EXIT_DONE if all(f.fine or not f.needed for f in findings) else EXIT_FAILED
-
-
-def _stage_weights(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.commands.importing.stage_weights import stage_weights_of
-
-    return stage_weights_of(options.sweeps, options.dir)
 
 
 if __name__ == "__main__":

@@ -38,9 +38,24 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
-    "EIGENFACES", "PLUG_AND_PLAY", "Audit", "ImageSet", "InputError", "Judge", "Loot", "Model", "SplitImages",
-    "Verdict", "attack", "audit", "compare", "fit_judge", "judge", "synthetic_faces", "train",
-]  # fmt: skip
+    "EIGENFACES",
+    "PLUG_AND_PLAY",
+    "Audit",
+    "ImageSet",
+    "InputError",
+    "Judge",
+    "Loot",
+    "Model",
+    "SplitImages",
+    "Verdict",
+    "attack",
+    "audit",
+    "compare",
+    "fit_judge",
+    "judge",
+    "synthetic_faces",
+    "train",
+]
 
 _CHECKOUT = Path(__file__).resolve().parents[1]
 if all((_CHECKOUT / file).is_file() for file in ("core/same_code.py", "tasks/registry.py")):

@@ -15,14 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import pandas as pd
 import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from smoothsweep.core.audit.attacking import Attacker, OnProgress, silent
+from smoothsweep.core.audit.attacking import Attacker, OnProgress, settings_tried, silent
 from smoothsweep.core.audit.checking import recognised
 from smoothsweep.core.audit.comparing import compare_audits
 from smoothsweep.core.audit.judging import EVALUATOR, Judge, fit_embedder, train_evaluator
@@ -34,7 +34,6 @@ from smoothsweep.core.audit.portfolio import (
     STORED_SIZE,
     Reach,
     evaluator_of,
-    portfolio,
     spread,
 )
 from smoothsweep.core.audit.references import PLAIN
@@ -50,9 +49,24 @@ from smoothsweep.core.priors.kinds import PRIORS, make_settings
 from smoothsweep.core.text import printable
 
 __all__ = [
-    "EIGENFACES", "PLUG_AND_PLAY", "Audit", "ImageSet", "InputError", "Judge", "Loot", "Model", "SplitImages",
-    "Verdict", "attack", "audit", "compare", "fit_judge", "judge", "synthetic_faces", "train",
-]  # fmt: skip
+    "EIGENFACES",
+    "PLUG_AND_PLAY",
+    "Audit",
+    "ImageSet",
+    "InputError",
+    "Judge",
+    "Loot",
+    "Model",
+    "SplitImages",
+    "Verdict",
+    "attack",
+    "audit",
+    "compare",
+    "fit_judge",
+    "judge",
+    "synthetic_faces",
+    "train",
+]
 
 EIGENFACES: Mapping[str, Any] = {"kind": "eigenfaces", "components": COMPONENTS}
 """The prior unless another is named: principal components of the public images."""
@@ -60,11 +74,19 @@ EIGENFACES: Mapping[str, Any] = {"kind": "eigenfaces", "components": COMPONENTS}
 Device = torch.device | str
 PriorLike = Prior | Mapping[str, Any]
 
+
 def attack(
-    model: Model, public: Pictures, classes: Sequence[int] | None = None, *,
-    settings: Mapping[str, Any] = PLUG_AND_PLAY, prior: PriorLike = EIGENFACES, seed: int = 0, size: int | None = None,
-    device: Device = "cpu", progress: bool = True,
-) -> Loot:  # fmt: skip
+    model: Model,
+    public: Pictures,
+    classes: Sequence[int] | None = None,
+    *,
+    settings: Mapping[str, Any] = PLUG_AND_PLAY,
+    prior: PriorLike = EIGENFACES,
+    seed: int = 0,
+    size: int | None = None,
+    device: Device = "cpu",
+    progress: bool = True,
+) -> Loot:
     """Invert classes of a model, all by default.
 
     public: images uint8 [N, 3, R, R] that show none of the people in the model, or a folder or Parquet file, read at
@@ -83,10 +105,17 @@ def attack(
 
 
 def fit_judge(
-    data: People, by: str = EVALUATOR, *, architecture: str = "vgg_small", weights: Path | str | None = None,
-    training: Mapping[str, Any] | None = None, seed: int = 0, size: int = STORED_SIZE, device: Device = "cpu",
+    data: People,
+    by: str = EVALUATOR,
+    *,
+    architecture: str = "vgg_small",
+    weights: Path | str | None = None,
+    training: Mapping[str, Any] | None = None,
+    seed: int = 0,
+    size: int = STORED_SIZE,
+    device: Device = "cpu",
     progress: bool = True,
-) -> Judge:  # fmt: skip
+) -> Judge:
     """A judge of who is on an image.
 
     data: the private images: (images uint8 [N, 3, S, S], labels [N]), or a folder with one folder per person, or a
@@ -116,10 +145,19 @@ def judge(loot: Loot, by: Judge) -> Verdict:
 
 
 def audit(
-    model: Model, data: People, public: Pictures, *, by: Judge | str = EVALUATOR, people: int = 20,
-    attacks: Reach | Sequence[Mapping[str, Any]] = "quick", seeds: Sequence[int] = (1, 2),
-    prior: PriorLike = EIGENFACES, size: int | None = None, device: Device = "cpu", progress: bool = True,
-) -> Audit:  # fmt: skip
+    model: Model,
+    data: People,
+    public: Pictures,
+    *,
+    by: Judge | str = EVALUATOR,
+    people: int = 20,
+    attacks: Reach | Sequence[Mapping[str, Any]] = "quick",
+    seeds: Sequence[int] = (1, 2),
+    prior: PriorLike = EIGENFACES,
+    size: int | None = None,
+    device: Device = "cpu",
+    progress: bool = True,
+) -> Audit:
     """How much does a model leak of the people in it: attacks within its access, controls, a judge, who is exposed.
 
     data: the private images as of `fit_judge`, labels in the order of the model's outputs; public: as of `attack`. by:
@@ -138,23 +176,41 @@ def audit(
     attacker = _attacker(model, public, prior, size, device)
     refuse_shared(split, attacker.public)
     test_acc = recognised(attacker.model, split.test, model.reads)
-    tried = _tried(attacker, attacks)
-    ruler = by if isinstance(by, Judge) else fit_judge(
-        split, by, architecture=evaluator_of(getattr(model.classifier, "architecture", None)), device=device,
-        progress=progress,
-    )  # fmt: skip
+    tried = settings_tried(attacker, attacks)
+    ruler = (
+        by
+        if isinstance(by, Judge)
+        else fit_judge(
+            split,
+            by,
+            architecture=evaluator_of(getattr(model.classifier, "architecture", None)),
+            device=device,
+            progress=progress,
+        )
+    )
     chosen = spread(attacker.model.num_classes, people)
     with _bar(progress) as on_progress:
-        loot = [[Loot(inverted=attacker.invert(one, chosen, seed=seed, on_progress=on_progress), seed=seed)
-                 for seed in seeds] for one in tried]  # fmt: skip
+        loot = [
+            [
+                Loot(inverted=attacker.invert(one, chosen, seed=seed, on_progress=on_progress), seed=seed)
+                for seed in seeds
+            ]
+            for one in tried
+        ]
     return read_audit(loot, ruler, test_acc)
 
 
 def train(
-    data: People, *, architecture: str = "resnet18", defense: Mapping[str, Any] = PLAIN,
-    training: Mapping[str, Any] | None = None, seed: int = 1, size: int = STORED_SIZE, device: Device = "cpu",
+    data: People,
+    *,
+    architecture: str = "resnet18",
+    defense: Mapping[str, Any] = PLAIN,
+    training: Mapping[str, Any] | None = None,
+    seed: int = 1,
+    size: int = STORED_SIZE,
+    device: Device = "cpu",
     progress: bool = True,
-) -> Model:  # fmt: skip
+) -> Model:
     """A classifier trained from nothing on the training images, ready to be audited: a reference, or another recipe.
 
     data: the private images as of `fit_judge`. architecture: as in a sweep file. defense: as a sweep file's
@@ -167,9 +223,14 @@ def train(
     """
     with _bar(progress) as on_progress:
         return train_model(
-            people_of(data, size=size), architecture=architecture, defense=defense, training=training, seed=seed,
-            device=device, on_progress=on_progress,
-        )  # fmt: skip
+            people_of(data, size=size),
+            architecture=architecture,
+            defense=defense,
+            training=training,
+            seed=seed,
+            device=device,
+            on_progress=on_progress,
+        )
 
 
 def compare(audits: Mapping[str, Audit]) -> pd.DataFrame:
@@ -211,21 +272,6 @@ def _attacker(model: Model, public: Pictures, prior: PriorLike, size: int | None
         raise InputError(f"prior.kind: expected one that is made at once, or a prior, got {kind}, which a sweep trains")
     made = PRIORS[kind].function()(settings, pictures if PRIORS[kind].needs_public else None)
     return Attacker(opened, pictures, made, prior_kind=kind)
-
-
-def _tried(attacker: Attacker, attacks: str | Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The settings of all attacks, each of which can be tried, with a control among them."""
-    if isinstance(attacks, str) and attacks not in get_args(Reach):
-        raise InputError(f"attacks: expected {', '.join(get_args(Reach))}, or settings of attacks, got {attacks!r}")
-    whole, adapted = attacks == "whole", attacks == "adapted"
-    settings = (
-        portfolio(attacker.model.access, whole=whole, adapted=adapted) if isinstance(attacks, str) else list(attacks)
-    )
-    made = [attacker.attack_of(one)[1] for one in settings]
-    if {one.control for one in made} != {False, True}:
-        raise InputError("attacks: expected one or more, and a control (selection_only, random_latents) beside, got "
-                         + (", ".join(str(one["kind"]) for one in settings) or "none"))  # fmt: skip
-    return settings
 
 
 @contextmanager

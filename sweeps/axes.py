@@ -9,12 +9,34 @@ from smoothsweep.core.text import printable
 from smoothsweep.sweeps.loaded import LoadedSweep
 from smoothsweep.sweeps.training import trial_words
 
-COLUMNS = frozenset({
-    "trial", "seed", "phase", "protocol", "status", "failure", "reasons", "prior", "attack", "class", "recipe",
-    "attack_access", "attack_control", "attack_published", "recipe_architecture", "recipe_defense",
-    "recipe_defense_parameters", "recipe_alpha", "recipe_schedule", "recipe_epochs", "recipe_workers", "recipe_poison",
-    *BY_KEY, *TIME_COLUMNS,
-})  # fmt: skip
+COLUMNS = frozenset(
+    {
+        "trial",
+        "seed",
+        "phase",
+        "protocol",
+        "status",
+        "failure",
+        "reasons",
+        "prior",
+        "attack",
+        "class",
+        "recipe",
+        "attack_access",
+        "attack_control",
+        "attack_published",
+        "recipe_architecture",
+        "recipe_defense",
+        "recipe_defense_parameters",
+        "recipe_alpha",
+        "recipe_schedule",
+        "recipe_epochs",
+        "recipe_workers",
+        "recipe_poison",
+        *BY_KEY,
+        *TIME_COLUMNS,
+    }
+)
 """Columns of the results that are no axes: an axis of that name would take another's place."""
 
 

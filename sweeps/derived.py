@@ -77,5 +77,3 @@ def _default(field: Field[Any]) -> Any:
     if field.default_factory is MISSING:
         return ...
     return field.default_factory()
-
-

@@ -21,9 +21,22 @@ from smoothsweep.sweeps.schema import InversionSweep
 from smoothsweep.sweeps.settings import first_repeat
 
 NOT_OF_A_TRIAL = (
-    "grid", "cells", "name", "baseline", "seeds", "experiment", "resources", "protocol", "paper", "search", "budget",
-    "reaudit", "min_test_acc", "accuracy_margin", "tracking",
-)  # fmt: skip
+    "grid",
+    "cells",
+    "name",
+    "baseline",
+    "seeds",
+    "experiment",
+    "resources",
+    "protocol",
+    "paper",
+    "search",
+    "budget",
+    "reaudit",
+    "min_test_acc",
+    "accuracy_margin",
+    "tracking",
+)
 OF_THE_ATTACKER = ("attack", "prior", "public", "classes")
 SPANNING = ("grid", "cells", "search", "budget", "reaudit")
 
@@ -244,4 +257,3 @@ def _check_baseline(loaded: LoadedSweep) -> None:
             keys = ", ".join([*(search.space if search else ()), *tried]) or "empty"
             expected = f"one of {tried[key]}" if key in tried else f"a key of the grid ({keys})"
             raise InputError(f"{loaded.source}: baseline.{key}: expected {expected}, got {value!r}")
-

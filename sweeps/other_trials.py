@@ -21,8 +21,17 @@ OF_A_TARGET = ("recipe", "data")
 WHOSE_PICTURES = ("kind", "path", "identities", "largest_classes", "classes", "spread", "seed")
 """Keys of the data that decide who is in them; the others choose among their pictures."""
 BESIDE_A_TARGET = (
-    "judges", "search", "budget", "reaudit", "grid", "cells", "baseline", "paper", "min_test_acc", "accuracy_margin",
-)  # fmt: skip
+    "judges",
+    "search",
+    "budget",
+    "reaudit",
+    "grid",
+    "cells",
+    "baseline",
+    "paper",
+    "min_test_acc",
+    "accuracy_margin",
+)
 
 
 def stopping_reference(settings: InversionSweep) -> InversionSweep | None:

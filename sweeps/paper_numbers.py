@@ -23,8 +23,17 @@ UNITS = ("fraction", "plain", "squared_l2")
 CHANGE = "_change"
 """End of the name of a metric that is a difference printed beside another metric."""
 
-AXES = ("dataset", "architecture", "defense", "alpha", "beta", "lambda_input", "lambda_label", "samples_per_class",
-        "attack")  # fmt: skip
+AXES = (
+    "dataset",
+    "architecture",
+    "defense",
+    "alpha",
+    "beta",
+    "lambda_input",
+    "lambda_label",
+    "samples_per_class",
+    "attack",
+)
 """What a recipe can be told apart by in every table; a table may add names of its own (`PaperRow.setting`)."""
 
 DEFENSES: dict[str, tuple[str, ...]] = {
@@ -268,10 +277,24 @@ def _setting(text: str) -> Mapping[str, str]:
 
 
 COLUMNS: dict[str, Callable[[str], Any]] = {
-    "table": _one_of(TABLES), "row": _count, "dataset": _word, "image_size": _optional(_count), "architecture": _word,
-    "defense": _one_of(DEFENSES), "alpha": _optional(_real), "beta": _optional(_real),
-    "lambda_input": _optional(_real), "lambda_label": _optional(_real), "samples_per_class": _samples,
-    "attack": _optional(_word), "prior": _optional(_word), "classes": _optional(_count), "setting": _setting,
-    "metric": _word, "value": _real, "unit": _one_of(UNITS), "note": str,
-}  # fmt: skip
+    "table": _one_of(TABLES),
+    "row": _count,
+    "dataset": _word,
+    "image_size": _optional(_count),
+    "architecture": _word,
+    "defense": _one_of(DEFENSES),
+    "alpha": _optional(_real),
+    "beta": _optional(_real),
+    "lambda_input": _optional(_real),
+    "lambda_label": _optional(_real),
+    "samples_per_class": _samples,
+    "attack": _optional(_word),
+    "prior": _optional(_word),
+    "classes": _optional(_count),
+    "setting": _setting,
+    "metric": _word,
+    "value": _real,
+    "unit": _one_of(UNITS),
+    "note": str,
+}
 """Column of the file -> how its text is read (ValueError: what was expected)."""

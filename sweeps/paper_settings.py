@@ -105,8 +105,10 @@ def _of_other_reports(settings: InversionSweep) -> dict[str, str]:
     found = {"attack_acc5_std": SPREAD}
     if attack_kind(settings) in LAST_IMAGE:
         if settings.classes != LOMMA_CLASSES or settings.protocol != "paper":
-            found["dist_knn"] = ("the paper's sums over labels below 300 and divides by the images of all, 500 people "
-                                 "as its digits show: that is protocol paper with classes 0 to 499")  # fmt: skip
+            found["dist_knn"] = (
+                "the paper's sums over labels below 300 and divides by the images of all, 500 people "
+                "as its digits show: that is protocol paper with classes 0 to 499"
+            )
     elif attack_kind(settings) != "plg_mi":
         found["dist_knn"] = "the paper's is of pictures that are each stretched to the whole range"
     evaluator = settings.judges.evaluator

@@ -20,11 +20,12 @@ from smoothsweep.sweeps.base import Model, Several
 from smoothsweep.sweeps.data import LabelledData, Public, PublishedData, PublishedPublic, SyntheticData
 from smoothsweep.sweeps.imported import ImportedClassifier, trained_or_imported
 from smoothsweep.sweeps.judging import Judges
+from smoothsweep.sweeps.limits import Budget, Reaudit
 from smoothsweep.sweeps.looks import SeedLooks, list_or_looks
 from smoothsweep.sweeps.other_trials import known_classes, stopping_reference, swapped_targets
 from smoothsweep.sweeps.paper_numbers import datasets_of
 from smoothsweep.sweeps.resolved import classes_of
-from smoothsweep.sweeps.search import Budget, Reaudit, Search
+from smoothsweep.sweeps.search import Search
 from smoothsweep.sweeps.settings import first_repeat
 from smoothsweep.sweeps.target_outputs import check_what_is_shown
 from smoothsweep.sweeps.toy import ToySweep
@@ -49,9 +50,7 @@ class PaperTable(Model):
     dataset: the paper's name of the data, where ours are not the published set under that name.
     """
 
-    table: Annotated[
-        Literal["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13"], BeforeValidator(str)
-    ]
+    table: Annotated[Literal["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13"], BeforeValidator(str)]
     dataset: Literal["facescrub", "celeba", "imagenette"] | None = None
 
     @model_validator(mode="after")
@@ -152,8 +151,9 @@ class InversionSweep(AnySweep):
     def _fits_attacker(self) -> None:
         """Prior, public images, attack and the judges of the loot suit each other."""
         if isinstance(self.public, PublishedPublic) and self.data.kind == "celeba":
-            raise ValueError("public.kind: expected no celeba64 beside data of kind celeba, which may have its people, "
-                             "got celeba64")  # fmt: skip
+            raise ValueError(
+                "public.kind: expected no celeba64 beside data of kind celeba, which may have its people, got celeba64"
+            )
         if self.prior and self.public and self.public.most is not None:
             self.prior.built.check_public(count=self.public.most)
         if self.prior and self.prior.row.needs_public and self.public is None:
@@ -198,9 +198,10 @@ class InversionSweep(AnySweep):
     def _fits_attack(self) -> None:
         attack = self.attack.built
         attack.check(
-            image_size=self.recipe.image_size, prior_kind=self.prior and self.prior.kind,
+            image_size=self.recipe.image_size,
+            prior_kind=self.prior and self.prior.kind,
             has_public=self.public is not None,
-        )  # fmt: skip
+        )
         if (classes := known_classes(self)) is not None:
             attack.check_classes(classes)
         if self.public is not None and self.public.most is not None:

@@ -87,9 +87,15 @@ class Range(Model):
             return Dimension(key=key, choices=self.choices, when=when)
         step = 1.0 if self.integer and self.step is None else self.step
         return Dimension(
-            key=key, low=self.low, high=self.high, step=step, log=self.log, integer=self.integer, when=when,
+            key=key,
+            low=self.low,
+            high=self.high,
+            step=step,
+            log=self.log,
+            integer=self.integer,
+            when=when,
             above=self.above,
-        )  # fmt: skip
+        )
 
 
 class Constraint(Model):
@@ -200,8 +206,11 @@ class Search(Model):
             for name, why in (("recipes", "the space says it"), ("seed", "a grid has nothing random")):
                 if (got := getattr(self, name)) is not None:
                     raise ValueError(f"{name}: expected none with strategy grid, since {why}, got {got}")
-            endless = [key for key, one in zip(self.dimensions.keys, self.dimensions.dimensions, strict=True)
-                       if one.values is None]  # fmt: skip
+            endless = [
+                key
+                for key, one in zip(self.dimensions.keys, self.dimensions.dimensions, strict=True)
+                if one.values is None
+            ]
             if endless:
                 raise ValueError(f"space.{endless[0]}: expected choices or a step with strategy grid, got a range")
             if self.dimensions.is_larger_than(MAX_TRIALS):
@@ -234,37 +243,6 @@ class Search(Model):
                 if judge is not None and getattr(judges, judge) is None:
                     where = f"search.{place}.{column}"
                     raise ValueError(f"{where}: expected a judge that measures it (judges.{judge}), got none")
-
-
-class Budget(Model):
-    """Over the life of the sweep, running work included. Either or both."""
-
-    device_hours: Positive | None = None
-    minutes: Positive | None = None
-
-    @model_validator(mode="after")
-    def _limits_something(self) -> Budget:
-        if self.device_hours is None and self.minutes is None:
-            raise ValueError("expected device_hours or minutes, got neither")
-        return self
-
-
-class Reaudit(Model):
-    """The recipes on the accuracy-leak frontier once more: fresh seeds, the full attack.
-
-    share: the part of a budget that a search leaves to it.
-    """
-
-    seeds: Annotated[Several[Seed], Field(min_length=1)]
-    recipes: Annotated[Count, Field(le=MAX_TRIALS)] = 5
-    share: Annotated[float, Field(ge=0, lt=1)] = 0.2
-
-    @field_validator("seeds")
-    @classmethod
-    def _each_once(cls, seeds: tuple[int, ...]) -> tuple[int, ...]:
-        if twice := first_repeat(seeds):
-            raise ValueError(f"expected each once, got {twice[0]} twice")
-        return seeds
 
 
 def _check_key(key: str) -> None:

@@ -208,6 +208,5 @@ def _check_room(dimension: Dimension, by_key: Mapping[str, Dimension]) -> None:
     highest, top = (one.values[-1] if one.values else one.high for one in (other, dimension))
     if highest >= top:
         raise ValueError(
-            f"{dimension.key}.above: expected room above {other.key}, which reaches {highest:g}, "
-            f"got at most {top:g}"
+            f"{dimension.key}.above: expected room above {other.key}, which reaches {highest:g}, got at most {top:g}"
         )

@@ -52,18 +52,24 @@ def _check_consent(target: ImportedClassifier, words: str) -> None:
     if not target.file.is_file():
         raise ValueError(f"recipe.imported: expected {words} described in {target.file}, got nothing there")
     if not agreed_to(target.file):
-        raise ValueError(f"recipe.imported: expected {words} that you have brought in yourself by `smoothsweep import "
-                         f"target` or `audit`, got one from elsewhere: {target.file}")  # fmt: skip
+        raise ValueError(
+            f"recipe.imported: expected {words} that you have brought in yourself by `smoothsweep import "
+            f"target` or `audit`, got one from elsewhere: {target.file}"
+        )
 
 
 def _check_attack(sweep: InversionSweep, words: str, target: ImportedClassifier) -> None:
     attack, kind, gives = sweep.attack.built, sweep.attack.kind, target.checked.access
     needed = access_needed(attack)
     if ACCESS_LEVELS.index(needed) > ACCESS_LEVELS.index(gives):
-        raise ValueError(f"attack.kind: expected an attack on {gives}, which is all that {words} gives here, got "
-                         f"{kind}, which needs {needed}")  # fmt: skip
+        raise ValueError(
+            f"attack.kind: expected an attack on {gives}, which is all that {words} gives here, got "
+            f"{kind}, which needs {needed}"
+        )
     if looks_at_layers(attack):
         raise ValueError(f"attack.kind: expected an attack on answers alone, since {words} shows no layers, got {kind}")
     if attack.report is not None and sweep.protocol == "paper":
-        raise ValueError(f"protocol: expected clean for {words} under {kind}, whose official report looks at the "
-                         "target's layers, got paper")  # fmt: skip
+        raise ValueError(
+            f"protocol: expected clean for {words} under {kind}, whose official report looks at the "
+            "target's layers, got paper"
+        )

@@ -175,9 +175,7 @@ class Knowledge(Training):
     lr: Positive = 0.1
     weight_decay: NotNegative = 1e-4
     lr_schedule: LrSchedule = "cosine"
-    augmentation: Augmentation = Augmentation(
-        crop_scale=(0.8, 1.0), brightness=0, contrast=0, saturation=0, hue=0
-    )
+    augmentation: Augmentation = Augmentation(crop_scale=(0.8, 1.0), brightness=0, contrast=0, saturation=0, hue=0)
     seed: Seed = 2000
     checkpoint_every: Count = 25
 

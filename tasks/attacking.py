@@ -51,10 +51,13 @@ class OpenTarget:
             classes = self._network.num_classes if self._network is not None else 0
             outside = isinstance(self._network, OutsideModel)
             self._views[access] = view_of(
-                Prepared(self._network) if outside else self._network, access, num_classes=classes,
-                image_size=self._config["image_size"], execution=self._execution,
+                Prepared(self._network) if outside else self._network,
+                access,
+                num_classes=classes,
+                image_size=self._config["image_size"],
+                execution=self._execution,
                 gives=self._network.access if outside else "gradients",
-            )  # fmt: skip
+            )
         return self._views[access]
 
 

@@ -85,5 +85,7 @@ def _refuse_other_classes(first: str, expected: Sequence[str], other: str, got: 
         raise InputError(f"{other}: expected the {len(expected)} classes of {first}, got {len(got)}")
     for label, (name, found) in enumerate(zip(expected, got, strict=True)):
         if name != found:
-            raise InputError(f"{other}: expected the classes of {first} in its order, got {found!r} as class {label}, "
-                             f"which is {name!r} there")  # fmt: skip
+            raise InputError(
+                f"{other}: expected the classes of {first} in its order, got {found!r} as class {label}, "
+                f"which is {name!r} there"
+            )

@@ -34,10 +34,15 @@ def _write_published(config: Config, out: Path) -> Metrics:
     options = {key: config.get(key) for key in ("classes", "pictures", "samples_per_class")}
     written = planned(config, any_files=True).read(
         lambda path: write_published(
-            config["kind"], path, out, size=config["size"], split_seed=config["split_seed"],
-            on_corrupt=config["on_corrupt"], **options,
+            config["kind"],
+            path,
+            out,
+            size=config["size"],
+            split_seed=config["split_seed"],
+            on_corrupt=config["on_corrupt"],
+            **options,
         )
-    )  # fmt: skip
+    )
     write_file(out / "notes.json", json.dumps(list(written.notes), ensure_ascii=False, indent=1))
     return {"num_classes": written.num_classes, "num_train": written.num_train, "num_test": written.num_test}
 
@@ -91,6 +96,8 @@ def _unlabelled(config: Config) -> torch.Tensor:
 
 
 _PRIVATE = {"synthetic": _synthetic, "labelled": _labelled}
+
+
 def _celeba64_public(config: Config) -> torch.Tensor:
     from smoothsweep.core.data.celeba64_public import load_celeba64_public
 

@@ -27,9 +27,13 @@ def judge_features(config: Config, inputs: Inputs, out: Path, context: TaskConte
     context.progress(0.3, "distances are done")
     mapped = map_features(features[rows], settings)
     points = {
-        "row": rows, "class": labels[rows], "tsne_x": mapped.tsne[:, 0], "tsne_y": mapped.tsne[:, 1],
-        "pca_x": mapped.pca[:, 0], "pca_y": mapped.pca[:, 1],
-    }  # fmt: skip
+        "row": rows,
+        "class": labels[rows],
+        "tsne_x": mapped.tsne[:, 0],
+        "tsne_y": mapped.tsne[:, 1],
+        "pca_x": mapped.pca[:, 0],
+        "pca_y": mapped.pca[:, 1],
+    }
     save_rows(out / "map.parquet", pd.DataFrame({name: values.numpy() for name, values in points.items()}))
     distances = pd.DataFrame({name: getattr(found, name).numpy() for name in COLUMNS})
     save_rows(out / "distances.parquet", distances.assign(**{"class": labels.numpy()}))

@@ -34,9 +34,13 @@ def judge_by_fidelity(config: Config, inputs: Inputs, out: Path, context: TaskCo
     real_features, real_labels = real["train_features"][attacked], real["train_labels"][attacked]
     kernel = kid(real_features, fake, seed=KID_SEED)
     neighbours = prdc_per_class(
-        real_features, real_labels, fake, loot["labels"], k=config["neighbours"],
+        real_features,
+        real_labels,
+        fake,
+        loot["labels"],
+        k=config["neighbours"],
         definition="official" if config["protocol"] == "paper" else "standard",
-    )  # fmt: skip
+    )
     return {
         "fid": fid(real_features, fake),
         "kid": kernel.mean,

@@ -40,11 +40,17 @@ def follow_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
         view = target.view("gradients", noise=derive_seed(settings.seed, target_class, "noise"))
         found = {
             loss: follow_gradients(
-                prior, view.logits, target_class, settings, loss, protocol=config["protocol"],
-                image_size=config["image_size"], execution=view.execution,
+                prior,
+                view.logits,
+                target_class,
+                settings,
+                loss,
+                protocol=config["protocol"],
+                image_size=config["image_size"],
+                execution=view.execution,
             )
             for loss in LOSSES
-        }  # fmt: skip
+        }
         named = {f"{name}_{loss}": curve for loss in LOSSES for name, curve in found[loss].curves.items()}
         save_class(path, named)
 

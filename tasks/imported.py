@@ -68,9 +68,7 @@ def adopt(
     return metrics
 
 
-def adopt_outside(
-    file: Path, config: Config, data: Path, out: Path, context: TaskContext, *, where: str
-) -> Metrics:
+def adopt_outside(file: Path, config: Config, data: Path, out: Path, context: TaskContext, *, where: str) -> Metrics:
     """As `adopt`, of a model that answers and shows no layers; `file` is copied as it is."""
     test, claim = _claimed(config, data, where)
     keep_outside(file, config, claim.order, out)
@@ -93,16 +91,28 @@ def _claimed(config: Config, data: Path, where: str) -> tuple[ImageSet, Claim]:
 
 
 def _proven(
-    model: Classifier | OutsideModel, claim: Claim, test: ImageSet, config: Config, data: Path, out: Path,
-    context: TaskContext, where: str,
-) -> Metrics:  # fmt: skip
+    model: Classifier | OutsideModel,
+    claim: Claim,
+    test: ImageSet,
+    config: Config,
+    data: Path,
+    out: Path,
+    context: TaskContext,
+    where: str,
+) -> Metrics:
     """The utility of a model that recognises real test images. Raises InputError for one that does not."""
     metrics = measure_utility(model, test, config, out, context)
     check_reading(
-        model, test, load_tensors(out / "test_logits.safetensors")["logits"], claim,
-        orders=usual_orders(test.names, _training_sizes(data, test)), image_size=config["image_size"],
-        device=context.device, where=where, **_readings(model, claim),
-    )  # fmt: skip
+        model,
+        test,
+        load_tensors(out / "test_logits.safetensors")["logits"],
+        claim,
+        orders=usual_orders(test.names, _training_sizes(data, test)),
+        image_size=config["image_size"],
+        device=context.device,
+        where=where,
+        **_readings(model, claim),
+    )
     return metrics
 
 

@@ -94,9 +94,7 @@ def judge_by_general_features(config: Config, inputs: Inputs, out: Path, context
     return _by_features("general", config, inputs, out, context)[0]
 
 
-def _by_features(
-    judge: str, config: Config, inputs: Inputs, out: Path, context: TaskContext
-) -> tuple[Metrics, Tensor]:
+def _by_features(judge: str, config: Config, inputs: Inputs, out: Path, context: TaskContext) -> tuple[Metrics, Tensor]:
     """Accuracies of a linear head on features learnt elsewhere; distances [M] to the nearest image of the class."""
     loot, real = loot_images(inputs["loot"], EMBEDDER_SIZES.get(config["network"])), _real(inputs)
     head = fit_head(real["train_features"], real["train_labels"], seed=HEAD_SEED)
@@ -159,9 +157,7 @@ def _knn(
 ) -> Metrics:
     """of_pictures: features of saved pictures, where the published distance is theirs, and a mean over all of them."""
     shown, official = (features, protocol == "paper") if of_pictures is None else (of_pictures, False)
-    between = partial(
-        knn_distance, shown, labels, real["train_features"], real["train_labels"], official=official
-    )
+    between = partial(knn_distance, shown, labels, real["train_features"], real["train_labels"], official=official)
     return {"dist_knn": between(squared=True), "dist_knn_plain": between(squared=False)}
 
 
@@ -169,9 +165,13 @@ def _save_verdicts(out: Path, judge: str, logits: Tensor, labels: Tensor, distan
     """per_image.parquet (class, rank within it, predicted, hit, nearest training image) and per_class.parquet."""
     hits = topk_hits(logits, labels, 1)
     images = {
-        "class": labels, "rank": result_slots(labels), "predicted": logits.argmax(1), "hit": hits,
-        "nearest": nearest, "distance": distance,
-    }  # fmt: skip
+        "class": labels,
+        "rank": result_slots(labels),
+        "predicted": logits.argmax(1),
+        "hit": hits,
+        "nearest": nearest,
+        "distance": distance,
+    }
     save_rows(out / "per_image.parquet", pd.DataFrame({name: values.numpy() for name, values in images.items()}))
     classes, top1 = class_means(hits, labels)
     save_rows(out / "per_class.parquet", pd.DataFrame({"class": classes.numpy(), f"{judge}_acc1": top1.numpy()}))

@@ -41,9 +41,12 @@ def reported(config: Config, inputs: Inputs, verdicts: Verdicts, device: str) ->
         return {}
     labels, of = verdicts.labels, config["report"]["of"]
     spread = spread_over_restarts(
-        topk_hits(verdicts.logits, labels, 1), labels, _restarts(inputs, labels), classes=config["report"]["classes"],
+        topk_hits(verdicts.logits, labels, 1),
+        labels,
+        _restarts(inputs, labels),
+        classes=config["report"]["classes"],
         of="variance" if of == "plg" else "deviation",
-    )  # fmt: skip
+    )
     found: Metrics = {"attack_acc1_std_batches": spread}
     if of == "gmi":
         report = gmi_report(_logits_of_target(inputs, device), verdicts.logits.argmax(1), labels)

@@ -29,9 +29,11 @@ def make_together(config: Config, inputs: Inputs, context: TaskContext) -> tuple
     statistics that are kept are those of the first.
     """
     settings = {
-        "config": dict(config), "inputs": {name: str(path) for name, path in inputs.items()}, "work": str(context.work),
+        "config": dict(config),
+        "inputs": {name: str(path) for name, path in inputs.items()},
+        "work": str(context.work),
         "shared": context.shared,
-    }  # fmt: skip
+    }
     ray_train.fit(_worker_loop, settings, workers=config["workers"], work=context.work, shared=context.shared)
     final: Any = load_checkpoint(context.work / FINAL_FILE)
     if final is None:

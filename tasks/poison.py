@@ -36,9 +36,10 @@ def choose_poison(config: Config, inputs: Inputs, out: Path, context: TaskContex
     before = settings.placed == "before_augmentation"
     pixels = min(train.size, config["image_size"]) if before else config["image_size"]
     trigger = make_trigger(settings, pixels, generator(*config["seeds"], "trigger"))
-    save_rows(out / "poisoned.parquet", pd.DataFrame(
-        {"row": rows.numpy(), "class": train.labels[rows].numpy(), "labelled": settings.target}
-    ))  # fmt: skip
+    save_rows(
+        out / "poisoned.parquet",
+        pd.DataFrame({"row": rows.numpy(), "class": train.labels[rows].numpy(), "labelled": settings.target}),
+    )
     save_tensors(out / "trigger.safetensors", {"pattern": trigger.pattern, "opacity": trigger.opacity})
     return {"num_poisoned": len(rows)}
 

@@ -72,24 +72,38 @@ LABELLED_MATERIALS = ("target", "data", *LABELLED_PARTS, *OTHER_TARGETS)
 
 TASKS: dict[str, Task] = {
     "data": Task(
-        version=2, run="smoothsweep.tasks.data:prepare_private", on_device=False,
+        version=2,
+        run="smoothsweep.tasks.data:prepare_private",
+        on_device=False,
         check="smoothsweep.tasks.counts:check_data",
     ),
     "public": Task(
-        version=2, run="smoothsweep.tasks.data:prepare_public", on_device=False,
+        version=2,
+        run="smoothsweep.tasks.data:prepare_public",
+        on_device=False,
         check="smoothsweep.tasks.counts:check_public",
     ),
     "prior": Task(
-        version=1, run="smoothsweep.tasks.prior:fit_prior", trains=True,
-        check="smoothsweep.tasks.weight_checks:check_prior", check_reads=("public",),
+        version=1,
+        run="smoothsweep.tasks.prior:fit_prior",
+        trains=True,
+        check="smoothsweep.tasks.weight_checks:check_prior",
+        check_reads=("public",),
     ),
     "target": Task(
-        version=2, run="smoothsweep.tasks.target:train_target", trains=True, labelled=("data", "reference", "poison"),
-        check="smoothsweep.tasks.settings:check_training", check_reads=("data", "poison"), not_finite=HISTORY,
+        version=2,
+        run="smoothsweep.tasks.target:train_target",
+        trains=True,
+        labelled=("data", "reference", "poison"),
+        check="smoothsweep.tasks.settings:check_training",
+        check_reads=("data", "poison"),
+        not_finite=HISTORY,
     ),
     "imported": Task(version=3, run="smoothsweep.tasks.imported:adopt_classifier", labelled=("data",)),
     "attack": Task(
-        version=4, run="smoothsweep.tasks.attack:collect_classes", shard="smoothsweep.tasks.attack:invert_classes",
+        version=4,
+        run="smoothsweep.tasks.attack:collect_classes",
+        shard="smoothsweep.tasks.attack:invert_classes",
         labelled=LABELLED_MATERIALS,
         check="smoothsweep.tasks.settings:check_attack",
         # no step of a candidate that is frozen, no walk without a start, facts that a class does not have
@@ -97,20 +111,28 @@ TASKS: dict[str, Task] = {
     ),
     "loot": Task(version=3, run="smoothsweep.tasks.loot:synthesise_loot", labelled=("attack", *LABELLED_PARTS)),
     "embeddings": Task(
-        version=3, run="smoothsweep.tasks.judges:embed_real_images", labelled=("data", "network"),
+        version=3,
+        run="smoothsweep.tasks.judges:embed_real_images",
+        labelled=("data", "network"),
         check="smoothsweep.tasks.weight_checks:check_judge",
     ),
     "judge_evaluator": Task(
-        version=4, run="smoothsweep.tasks.judges:judge_by_evaluator",
+        version=4,
+        run="smoothsweep.tasks.judges:judge_by_evaluator",
         labelled=("evaluator", "real", "loot", "attack", "target"),
     ),
     "judge_embedder": Task(version=4, run="smoothsweep.tasks.judges:judge_by_embedder", labelled=("real", "loot")),
     "judge_general": Task(
-        version=2, run="smoothsweep.tasks.judges:judge_by_general_features", labelled=("real", "loot"),
+        version=2,
+        run="smoothsweep.tasks.judges:judge_by_general_features",
+        labelled=("real", "loot"),
     ),
     "judge_asked": Task(
-        version=1, run="smoothsweep.tasks.vision_judge:judge_by_asking", on_device=False, labelled=("data", "loot"),
-        asks_outside=True
+        version=1,
+        run="smoothsweep.tasks.vision_judge:judge_by_asking",
+        on_device=False,
+        labelled=("data", "loot"),
+        asks_outside=True,
     ),
     "judge_fidelity": Task(version=2, run="smoothsweep.tasks.fidelity:judge_by_fidelity", labelled=("real", "loot")),
     **{
@@ -120,41 +142,64 @@ TASKS: dict[str, Task] = {
         for name in PUBLISHED_FID_JUDGES
     },
     "knowledge": Task(
-        version=2, run="smoothsweep.tasks.knowledge:extract_knowledge", trains=True, labelled=("data", "loot"),
-        check="smoothsweep.tasks.settings:check_training", not_finite=HISTORY,
+        version=2,
+        run="smoothsweep.tasks.knowledge:extract_knowledge",
+        trains=True,
+        labelled=("data", "loot"),
+        check="smoothsweep.tasks.settings:check_training",
+        not_finite=HISTORY,
     ),
     "judge_features": Task(
-        version=1, run="smoothsweep.tasks.feature_space:judge_features", on_device=False, labelled=("features", "data"),
-        check="smoothsweep.tasks.feature_checks:check_features", check_reads=("data",),
+        version=1,
+        run="smoothsweep.tasks.feature_space:judge_features",
+        on_device=False,
+        labelled=("features", "data"),
+        check="smoothsweep.tasks.feature_checks:check_features",
+        check_reads=("data",),
         not_finite=("distances.parquet",),  # none for a sample that is alone in its class
     ),
     "judge_robustness": Task(
-        version=1, run="smoothsweep.tasks.robustness:judge_robustness", labelled=("target", "data"),
-        check="smoothsweep.tasks.settings:check_robustness", check_reads=("data",),
+        version=1,
+        run="smoothsweep.tasks.robustness:judge_robustness",
+        labelled=("target", "data"),
+        check="smoothsweep.tasks.settings:check_robustness",
+        check_reads=("data",),
     ),
     "poison": Task(
-        version=1, run="smoothsweep.tasks.poison:choose_poison", on_device=False, labelled=("data",),
-        check="smoothsweep.tasks.settings:check_poison", check_reads=("data",), seed_decides=True,
+        version=1,
+        run="smoothsweep.tasks.poison:choose_poison",
+        on_device=False,
+        labelled=("data",),
+        check="smoothsweep.tasks.settings:check_poison",
+        check_reads=("data",),
+        seed_decides=True,
     ),
     "backdoor": Task(version=1, run="smoothsweep.tasks.poison:judge_backdoor", labelled=("target", "poison", "data")),
     "judge_gradients": Task(
-        version=1, run="smoothsweep.tasks.gradients:collect_gradients",
+        version=1,
+        run="smoothsweep.tasks.gradients:collect_gradients",
         shard="smoothsweep.tasks.gradients:follow_classes",
-        labelled=("target",), not_finite=("gradients.parquet", "per_class.parquet"),  # none where a gradient is zero
+        labelled=("target",),
+        not_finite=("gradients.parquet", "per_class.parquet"),  # none where a gradient is zero
     ),
     "toy": Task(
-        version=1, run="smoothsweep.tasks.toy:run_toy", on_device=False,
+        version=1,
+        run="smoothsweep.tasks.toy:run_toy",
+        on_device=False,
         # the official descent may leave every bound: this is what the paper's figure shows
         not_finite=("toy.safetensors:path", "toy.safetensors:endless_path", "metrics:distance_no_stop"),
     ),
     **{
         name: Task(
-            version=part.version, run="smoothsweep.tasks.parts:make_part", trains=part.trains,
-            labelled=LABELLED_MATERIALS if part.labelled else (), not_finite=RESTING.get(name, ()),
+            version=part.version,
+            run="smoothsweep.tasks.parts:make_part",
+            trains=part.trains,
+            labelled=LABELLED_MATERIALS if part.labelled else (),
+            not_finite=RESTING.get(name, ()),
         )
         for name, part in PARTS.items()
     },
-}  # fmt: skip
+}
 
 
 def task(name: str) -> Task:

@@ -30,10 +30,21 @@ def judge_robustness(config: Config, inputs: Inputs, out: Path, context: TaskCon
     rows = chosen_images(len(test), settings)
     pictures = fit_images(test.images[rows], trained["image_size"]).add(1).div(2).clamp(0, 1).contiguous()
     report = measure_robustness(
-        model, pictures, test.labels[rows], classes=model.num_classes, settings=settings, device=context.device,
+        model,
+        pictures,
+        test.labels[rows],
+        classes=model.num_classes,
+        settings=settings,
+        device=context.device,
         progress=context.progress,
-    )  # fmt: skip
-    columns = {"row": rows, "class": report.labels, "target": report.targets, "answer": report.clean,
-               "zero_gradient": report.zero_gradient, **report.answers}  # fmt: skip
+    )
+    columns = {
+        "row": rows,
+        "class": report.labels,
+        "target": report.targets,
+        "answer": report.clean,
+        "zero_gradient": report.zero_gradient,
+        **report.answers,
+    }
     save_rows(out / "answers.parquet", pd.DataFrame({name: values.numpy() for name, values in columns.items()}))
     return report.metrics()

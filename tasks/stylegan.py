@@ -26,9 +26,12 @@ def train_generator(settings: StyleGAN2Training, public: Path, context: TaskCont
     network = settings.network(images.shape[-1])
     if settings.workers > 1:
         given = {
-            "settings": settings, "network": network, "work": str(context.work), "data": str(public),
+            "settings": settings,
+            "network": network,
+            "work": str(context.work),
+            "data": str(public),
             "shared": context.shared,
-        }  # fmt: skip
+        }
         ray_train.fit(_worker_loop, given, workers=settings.workers, work=context.work, shared=context.shared)
         state = load_checkpoint(context.work / FINAL_FILE)
         if state is None:
@@ -52,9 +55,16 @@ def _train_alone(
             context.leave_with_the_machine()
 
     state, _, _ = train_stylegan2(
-        images, network, settings, seed=settings.seed, device=context.device, resume=load_checkpoint(path),
-        on_checkpoint=keep, checkpoint_every=_interval(settings), hurry=context.machine_leaves,
-    )  # fmt: skip
+        images,
+        network,
+        settings,
+        seed=settings.seed,
+        device=context.device,
+        resume=load_checkpoint(path),
+        on_checkpoint=keep,
+        checkpoint_every=_interval(settings),
+        hurry=context.machine_leaves,
+    )
     return state
 
 
@@ -79,10 +89,18 @@ def _train_on_rank(
             context.progress(step / settings.steps, f"step {step}/{settings.steps}")
 
     state, _, _ = train_stylegan2(
-        images, given["network"], settings, seed=settings.seed, device=context.device, rank=rank,
-        world_size=world_size, wrap=ray_train.data_parallel(given["on_gpu"]), resume=ray_train.last_state(),
-        on_checkpoint=keep, checkpoint_every=_interval(settings),
-    )  # fmt: skip
+        images,
+        given["network"],
+        settings,
+        seed=settings.seed,
+        device=context.device,
+        rank=rank,
+        world_size=world_size,
+        wrap=ray_train.data_parallel(given["on_gpu"]),
+        resume=ray_train.last_state(),
+        on_checkpoint=keep,
+        checkpoint_every=_interval(settings),
+    )
     return state
 
 

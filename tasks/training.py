@@ -88,10 +88,17 @@ def normalisation_from(config: Config) -> Normalisation:
 
 
 def train(
-    config: Config, data: ImageSet, test: ImageSet | None, context: TaskContext, *, worker: Worker | None = None,
-    resume: dict[str, Any] | None = None, checkpoint: Callable[[dict[str, Any]], None] | None = None,
-    hurry: Callable[[], bool] = lambda: False, stamp: Stamp | None = None,
-) -> tuple[Classifier, list[EpochRecord]]:  # fmt: skip
+    config: Config,
+    data: ImageSet,
+    test: ImageSet | None,
+    context: TaskContext,
+    *,
+    worker: Worker | None = None,
+    resume: dict[str, Any] | None = None,
+    checkpoint: Callable[[dict[str, Any]], None] | None = None,
+    hurry: Callable[[], bool] = lambda: False,
+    stamp: Stamp | None = None,
+) -> tuple[Classifier, list[EpochRecord]]:
     """Train the configured classifier; resumes from `resume` and hands a state to `checkpoint` each K epochs.
 
     hurry(): asked after every epoch, on every rank; whether a checkpoint is due though it is not its turn.
@@ -159,7 +166,13 @@ def train_alone(
         context.leave_with_the_machine()
 
     return train(
-        config, data, test, context, resume=load_checkpoint(path), checkpoint=keep, hurry=context.machine_leaves,
+        config,
+        data,
+        test,
+        context,
+        resume=load_checkpoint(path),
+        checkpoint=keep,
+        hurry=context.machine_leaves,
         stamp=stamp,
     )
 

@@ -24,10 +24,18 @@ WAIT = 60.0
 """Seconds that an answer may take on a busy machine."""
 
 FLAGS = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--disable-dev-shm-usage", "--no-first-run",
-    "--disable-background-networking", "--disable-component-update", "--disable-sync", "--disable-extensions",
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--disable-dev-shm-usage",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-extensions",
     "--remote-debugging-pipe",
-)  # fmt: skip
+)
 
 
 def find_chromium() -> str | None:
@@ -103,8 +111,9 @@ class Tab:
 
     def pdf(self) -> bytes:
         """The page as it prints, with its headings as the document's outline."""
-        shown = self.call("Page.printToPDF", preferCSSPageSize=True, generateTaggedPDF=True,
-                          generateDocumentOutline=True)  # fmt: skip
+        shown = self.call(
+            "Page.printToPDF", preferCSSPageSize=True, generateTaggedPDF=True, generateDocumentOutline=True
+        )
         return base64.b64decode(shown["data"])
 
     def complaints(self) -> list[str]:
@@ -148,9 +157,13 @@ def browsing(program: str, profile: Path) -> Iterator[Tab]:
         os.dup2(theirs[1], 4)
 
     process = subprocess.Popen(
-        [program, *FLAGS, f"--user-data-dir={profile}"], preexec_fn=move, pass_fds=(3, 4), stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+        [program, *FLAGS, f"--user-data-dir={profile}"],
+        preexec_fn=move,
+        pass_fds=(3, 4),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     for fd in (*theirs, inward[0], outward[1]):
         os.close(fd)
     try:

@@ -57,8 +57,10 @@ def commands() -> Iterator[Commands]:
     with tempfile.TemporaryDirectory(prefix="commands-") as folder:
         process = subprocess.Popen(
             [sys.executable, str(Path(__file__)), str(Path(__file__).parents[1])],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment,
-        )  # fmt: skip
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env=environment,
+        )
         try:
             yield Commands(process, Path(folder))
         finally:

@@ -25,8 +25,9 @@ def audit(leaks, *, metric="embedder_acc1", accs=None, by_class=True):
             found[seed] = Sample(value=float(hits.mean()) if by_class else mean, by_class=hits)
         mean = np.mean([sample.value for sample in found.values()]) if found else np.nan
         acc = (accs or {}).get(recipe, 0.9)
-        rows.append({spec.key: np.nan for spec in METRICS}
-                    | {"recipe": recipe, "attack": attack, metric: mean, "test_acc": acc})  # fmt: skip
+        rows.append(
+            {spec.key: np.nan for spec in METRICS} | {"recipe": recipe, "attack": attack, metric: mean, "test_acc": acc}
+        )
         accuracy = {seed: Sample(value=acc) for seed in seeds}
         samples.append({metric: found, "test_acc": accuracy})
     return pd.DataFrame(rows).assign(access="gradients", control=False), tuple(samples)

@@ -37,12 +37,18 @@ def pytest_unconfigure() -> None:
 
 
 LONGEST = (
-    "orchestrator/commands/test_run.py", "core/attacks/test_family.py", "orchestrator/scheduling/test_scheduler.py",
-    "core/external/test_programs.py", "orchestrator/search/test_run.py", "orchestrator/search/test_agenda.py",
-    "orchestrator/tracking/server/test_bad_uris.py", "orchestrator/commands/test_plan_knows.py",
-    "core/isolation/test_process.py", "orchestrator/tracking/server/test_sqlite_file.py",
+    "orchestrator/commands/test_run.py",
+    "core/attacks/test_family.py",
+    "orchestrator/scheduling/test_scheduler.py",
+    "core/external/test_programs.py",
+    "orchestrator/search/test_run.py",
+    "orchestrator/search/test_agenda.py",
+    "orchestrator/tracking/server/test_bad_uris.py",
+    "orchestrator/commands/test_plan_knows.py",
+    "core/isolation/test_process.py",
+    "orchestrator/tracking/server/test_sqlite_file.py",
     "orchestrator/commands/test_programs.py",
-)  # fmt: skip
+)
 """The files that take longest begin first, those with a Ray of their own beside others: of two processes that share the
 files, none is left alone with a long one at the end."""
 

@@ -26,7 +26,13 @@ def imported_folder(folder: Path, weights: Mapping[str, Tensor], *, architecture
     """A classifier as `smoothsweep import target` leaves it."""
     folder.mkdir()
     save_file(dict(weights), folder / "weights.safetensors")
-    card = {"architecture": architecture, "num_classes": num_classes, "image_size": 32, "transform_input": False,
-            "data": None, "defense": None}  # fmt: skip
+    card = {
+        "architecture": architecture,
+        "num_classes": num_classes,
+        "image_size": 32,
+        "transform_input": False,
+        "data": None,
+        "defense": None,
+    }
     (folder / "target.json").write_text(json.dumps(card))
     return str(folder)

@@ -108,14 +108,22 @@ SPELLINGS = {
     "form_feed": "\x0ct = torch.{op}(x, 'P')",
     "from_torch_library": "t = __torch__.torch.classes.{op}(x, 'P')",
     "class_constant": "t = CONSTANTS.{op}(x, 'P')",
-}  # fmt: skip
+}
 PLACES = ("forward", "__setstate__", "submodule", "function", "default", "class_body", "base", "decorator")
 
 
 def written(spelling, space, op):
     wide = "".join(chr(ord(one) + 0xFEE0) if "!" <= one <= "~" and one != "_" else one for one in op)
-    return SPELLINGS[spelling].format(op=op, space=space, octal=octal(op), hexed=hexed(op), first=op[:2], rest=op[2:],
-                                      rest_octal=octal(op[2:]), wide=wide)  # fmt: skip
+    return SPELLINGS[spelling].format(
+        op=op,
+        space=space,
+        octal=octal(op),
+        hexed=hexed(op),
+        first=op[:2],
+        rest=op[2:],
+        rest_octal=octal(op[2:]),
+        wide=wide,
+    )
 
 
 def planted(code, place, text):

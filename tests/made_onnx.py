@@ -26,11 +26,16 @@ def as_onnx(network: Shades, path: Path, *, answers: str = "logits", rows: int |
     classes = len(bias)
     shape, kind = ([rows], TensorProto.INT64) if answers == "labels" else ([rows, classes], TensorProto.FLOAT)
     graph = helper.make_graph(
-        nodes, "shades", [helper.make_tensor_value_info("images", TensorProto.FLOAT, [rows, 3, SIDE, SIDE])],
+        nodes,
+        "shades",
+        [helper.make_tensor_value_info("images", TensorProto.FLOAT, [rows, 3, SIDE, SIDE])],
         [helper.make_tensor_value_info(answers, kind, shape)],
-        [numpy_helper.from_array(np.array([1]), "one"), numpy_helper.from_array(weight[None], "weight"),
-         numpy_helper.from_array(bias[None], "bias")],
-    )  # fmt: skip
+        [
+            numpy_helper.from_array(np.array([1]), "one"),
+            numpy_helper.from_array(weight[None], "weight"),
+            numpy_helper.from_array(bias[None], "bias"),
+        ],
+    )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
     onnx.checker.check_model(model)
     onnx.save_model(model, str(path))

@@ -14,18 +14,29 @@ def proposed(number: int, acc: float | None, leak: float | None, **changes: Any)
     """A finished proposal of the full attack that took a tenth of a device-hour."""
     values = {"alpha": f"\u2212{number / 100:g}"}
     fields: dict[str, Any] = {
-        "number": number, "values": values, "key": same_recipe(values), "rung": None, "status": "done",
-        "objectives": {"test_acc": acc, "embedder_acc1": leak}, "device_hours": 0.1, "recipe": f"recipe {number}",
-    }  # fmt: skip
+        "number": number,
+        "values": values,
+        "key": same_recipe(values),
+        "rung": None,
+        "status": "done",
+        "objectives": {"test_acc": acc, "embedder_acc1": leak},
+        "device_hours": 0.1,
+        "recipe": f"recipe {number}",
+    }
     return Proposed(**(fields | changes))
 
 
 def view(*proposals: Proposed, **changes: Any) -> SearchView:
     fields: dict[str, Any] = {
-        "strategy": "random", "objectives": OBJECTIVES, "proposals": proposals, "asked": 40,
-        "space": ("alpha: \u22120.5 to 0.3 in steps of 0.01",), "constraints": ("test accuracy at least 90\u00a0%",),
-        "spent_device_hours": sum(p.device_hours for p in proposals), "stopped_by": "recipes",
-    }  # fmt: skip
+        "strategy": "random",
+        "objectives": OBJECTIVES,
+        "proposals": proposals,
+        "asked": 40,
+        "space": ("alpha: \u22120.5 to 0.3 in steps of 0.01",),
+        "constraints": ("test accuracy at least 90\u00a0%",),
+        "spent_device_hours": sum(p.device_hours for p in proposals),
+        "stopped_by": "recipes",
+    }
     return SearchView(**(fields | changes))
 
 

@@ -23,9 +23,7 @@ def nonsense_for(declared: type) -> list[tuple[str, Any]]:
 def nested_of(declared: type) -> dict[str, type]:
     """The fields that hold settings of their own, or may, and the dataclass of these."""
     hints = get_type_hints(declared)
-    return {
-        field.name: kind for field in fields(declared) for kind in _kinds(hints[field.name]) if is_dataclass(kind)
-    }
+    return {field.name: kind for field in fields(declared) for kind in _kinds(hints[field.name]) if is_dataclass(kind)}
 
 
 def numbers_of(declared: type) -> set[str]:

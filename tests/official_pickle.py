@@ -61,9 +61,12 @@ class Layer:
 
     def __init__(self, class_name, source, **attributes):
         self.meta = {
-            "type": "class", "version": 6, "module_src": source, "class_name": class_name,
+            "type": "class",
+            "version": 6,
+            "module_src": source,
+            "class_name": class_name,
             "state": {"training": False, **attributes},
-        }  # fmt: skip
+        }
 
     @property
     def state(self):
@@ -99,9 +102,18 @@ def write_official_pickle(path, config: StyleGAN2Config, *, seed: int = 0, proto
 
 
 def official_networks(
-    config, *, seed=0, generator=None, discriminator=None, converted=False, num_fp16_res=0, frozen=(),
-    source=None, container=OrderedDict, channels_last=False,
-):  # fmt: skip
+    config,
+    *,
+    seed=0,
+    generator=None,
+    discriminator=None,
+    converted=False,
+    num_fp16_res=0,
+    frozen=(),
+    source=None,
+    container=OrderedDict,
+    channels_last=False,
+):
     """The dictionary that is pickled, and the state dicts it was made of.
 
     generator, discriminator: state dicts with official names (else random networks from `seed`). converted: as
@@ -117,8 +129,10 @@ def official_networks(
     for state in states.values():
         for name, value in state.items():
             state[name] = value.contiguous(memory_format=layout if value.ndim == 4 else torch.contiguous_format)
-    arguments = {"G": _generator_arguments(config, num_fp16_res, converted),
-                 "D": _discriminator_arguments(config, num_fp16_res, converted)}  # fmt: skip
+    arguments = {
+        "G": _generator_arguments(config, num_fp16_res, converted),
+        "D": _discriminator_arguments(config, num_fp16_res, converted),
+    }
     snapshot = {name: value * 0.5 for name, value in states["G_ema"].items()}
     tree = _Tree(config, source, container, frozen)
     networks = {
@@ -128,8 +142,14 @@ def official_networks(
     }
     if converted:
         return {**networks, "training_set_kwargs": None, "augment_pipe": None}, states
-    images = {"class_name": "training.dataset.ImageFolderDataset", "path": "faces.zip", "use_labels": False,
-              "max_size": 70000, "xflip": False, "resolution": config.resolution}  # fmt: skip
+    images = {
+        "class_name": "training.dataset.ImageFolderDataset",
+        "path": "faces.zip",
+        "use_labels": False,
+        "max_size": 70000,
+        "xflip": False,
+        "resolution": config.resolution,
+    }
     pipe = {"p": torch.zeros([]), "Hz_geom": torch.ones(12), "Hz_fbank": torch.ones(4, 43)}
     augment_pipe = tree.network(pipe, "AugmentPipe", {"xflip": 1, "rotate90": 1})
     return {"training_set_kwargs": images, **networks, "augment_pipe": augment_pipe}, states
@@ -160,9 +180,11 @@ def _discriminator_arguments(config, num_fp16_res, converted):
 
 def _widths(config, num_fp16_res):
     return {
-        "channel_base": config.channel_base, "channel_max": config.channel_max, "num_fp16_res": num_fp16_res,
+        "channel_base": config.channel_base,
+        "channel_max": config.channel_max,
+        "num_fp16_res": num_fp16_res,
         "conv_clamp": config.conv_clamp,
-    }  # fmt: skip
+    }
 
 
 class _Tree:
@@ -176,8 +198,11 @@ class _Tree:
         for path in {name.rpartition(".")[0] for name in state}:
             for filtered in (path, path.rpartition(".")[0]):
                 if self._class_name(filtered, class_name) in (
-                    "SynthesisBlock", "SynthesisLayer", "DiscriminatorBlock", "Conv2dLayer"
-                ):  # fmt: skip
+                    "SynthesisBlock",
+                    "SynthesisLayer",
+                    "DiscriminatorBlock",
+                    "Conv2dLayer",
+                ):
                     state[f"{filtered}.resample_filter"] = FIR.clone()
         root = self._layer("", class_name, state)
         root.state.update(_init_args=(), _init_kwargs=arguments)
@@ -219,8 +244,14 @@ class _Tree:
             if len(parts) == 1:
                 return "DiscriminatorEpilogue" if path == "b4" else "DiscriminatorBlock"
             return "FullyConnectedLayer" if parts[1] in ("fc", "out") else "Conv2dLayer"
-        names = {"mapping": "MappingNetwork", "synthesis": "SynthesisNetwork", "conv0": "SynthesisLayer",
-                 "conv1": "SynthesisLayer", "torgb": "ToRGBLayer", "affine": "FullyConnectedLayer"}  # fmt: skip
+        names = {
+            "mapping": "MappingNetwork",
+            "synthesis": "SynthesisNetwork",
+            "conv0": "SynthesisLayer",
+            "conv1": "SynthesisLayer",
+            "torgb": "ToRGBLayer",
+            "affine": "FullyConnectedLayer",
+        }
         default = "FullyConnectedLayer" if parts[0] == "mapping" else "SynthesisBlock"
         return names.get(parts[-1], default)
 
@@ -234,9 +265,17 @@ class _Tree:
             "FullyConnectedLayer": {"weight_gain": gain, "bias_gain": 0.01 if "mapping" in path else 1},
             "DiscriminatorBlock": {"architecture": "resnet", "resolution": 8},
             "DiscriminatorEpilogue": {"architecture": "resnet", "cmap_dim": 0},
-            "Conv2dLayer": {"activation": "linear" if skip else "lrelu", "conv_clamp": None if skip else clamp,
-                            "weight_gain": gain} | ({"bias": None} if skip else {}),
-            "MappingNetwork": {"z_dim": self.config.z_dim, "w_dim": self.config.w_dim,
-                               "num_layers": self.config.mapping_layers, "w_avg_beta": 0.995},
-        }  # fmt: skip
+            "Conv2dLayer": {
+                "activation": "linear" if skip else "lrelu",
+                "conv_clamp": None if skip else clamp,
+                "weight_gain": gain,
+            }
+            | ({"bias": None} if skip else {}),
+            "MappingNetwork": {
+                "z_dim": self.config.z_dim,
+                "w_dim": self.config.w_dim,
+                "num_layers": self.config.mapping_layers,
+                "w_avg_beta": 0.995,
+            },
+        }
         return table.get(kind, {})

@@ -53,20 +53,32 @@ SETTINGS = {
     "data": {"kind": "synthetic", "identities": 3, "train_per_class": 6, "test_per_class": 4, "size": 32, "seed": 3},
     "public": {"kind": "synthetic", "identities": 30, "per_identity": 1, "size": 32, "seed": 3},
     "attack": {
-        "pool": {"size": 16, "truncation_psi": 0.7, "truncation_cutoff": None, "crop": 28, "seed": 11}, "candidates": 5,
-        "steps": 3, "lr": 0.05, "batch_size": 2, "selected": 3, "selection_repeats": 4, "seed": 9,
+        "pool": {"size": 16, "truncation_psi": 0.7, "truncation_cutoff": None, "crop": 28, "seed": 11},
+        "candidates": 5,
+        "steps": 3,
+        "lr": 0.05,
+        "batch_size": 2,
+        "selected": 3,
+        "selection_repeats": 4,
+        "seed": 9,
     },
-    "grid": {}, "baseline": {},
-}  # fmt: skip
+    "grid": {},
+    "baseline": {},
+}
 
 
 def stages_of_a_trial(protocol: str, **changes: Any) -> InversionStages:
     """Of a trial of three people: resnet_small against vgg_small, eigenfaces, four judges. changes: to its file."""
     raw = {**tiny_sweep(protocol=protocol, **SETTINGS), **changes}
     raw["recipe"] |= {
-        "optimizer": "sgd", "momentum": 0.9, "lr": 0.02, "weight_decay": 0.01, "lr_milestones": [0.5],
-        "defense": {"alpha": 0.3}, "batch_size": 9,
-    }  # fmt: skip
+        "optimizer": "sgd",
+        "momentum": 0.9,
+        "lr": 0.02,
+        "weight_decay": 0.01,
+        "lr_milestones": [0.5],
+        "defense": {"alpha": 0.3},
+        "batch_size": 9,
+    }
     return inversion_stages(check(raw, "pipeline"), 1)
 
 

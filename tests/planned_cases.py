@@ -27,8 +27,16 @@ from tests.pipeline import SETTINGS
 from tests.tiny import tiny_sweep
 
 SAYS = "expected what it held when this was planned"
-NETWORK = {"resolution": 32, "z_dim": 8, "w_dim": 8, "mapping_layers": 2, "channel_base": 64, "channel_max": 8,
-           "conv_clamp": None, "mbstd_group": None}  # fmt: skip
+NETWORK = {
+    "resolution": 32,
+    "z_dim": 8,
+    "w_dim": 8,
+    "mapping_layers": 2,
+    "channel_base": 64,
+    "channel_max": 8,
+    "conv_clamp": None,
+    "mbstd_group": None,
+}
 
 
 def pictures(folder, people, each):
@@ -86,13 +94,21 @@ class Case:
 
     def _labelled(self, tiny):
         file = pictures(self.folder / "faces", 3, 6)
-        return {"data": {"kind": "labelled", "path": str(file), "size": 32}}, "data", file, (
-            other_picture, one_more, one_fewer)  # fmt: skip
+        return (
+            {"data": {"kind": "labelled", "path": str(file), "size": 32}},
+            "data",
+            file,
+            (other_picture, one_more, one_fewer),
+        )
 
     def _unlabelled(self, tiny):
         file = flat(self.folder / "public", 30)
-        return {"public": {"kind": "unlabelled", "path": str(file), "size": 32}}, "public", file, (
-            other_picture, one_more, one_fewer)  # fmt: skip
+        return (
+            {"public": {"kind": "unlabelled", "path": str(file), "size": 32}},
+            "public",
+            file,
+            (other_picture, one_more, one_fewer),
+        )
 
     def _embedder(self, tiny):
         file = self.folder / "weights.safetensors"
@@ -119,7 +135,6 @@ class Case:
         attack = {"attack": {**tiny["attack"], "discriminator_weight": 0.1}}
         return {**changes, **attack}, name, file.with_name("discriminator.safetensors"), ways
 
-
     def _gan(self, tiny):
         place = self.folder / "gan"
         place.mkdir()
@@ -127,10 +142,15 @@ class Case:
             save_network(network, place, name)
         attack = {"kind": "gmi", "gan": {"imported": str(place)}, "steps": 2, "selected": 2}
         changes = {"attack": attack, "data": SETTINGS["data"], "public": SETTINGS["public"]}
-        return changes, "general_gan", place, (
-            lambda path: perturbed(path / "generator.network.safetensors"),
-            lambda path: (path / "notes.txt").write_text("beside them"),
-        )  # fmt: skip
+        return (
+            changes,
+            "general_gan",
+            place,
+            (
+                lambda path: perturbed(path / "generator.network.safetensors"),
+                lambda path: (path / "notes.txt").write_text("beside them"),
+            ),
+        )
 
 
 CASES = ("labelled", "unlabelled", "embedder", "imported", "prior", "discriminator", "gan")

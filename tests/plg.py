@@ -10,9 +10,14 @@ from smoothsweep.core.attacks.plg.augment import Distortion
 from tests.lowres import FOLDER, s
 
 _RENAMED = (
-    ("conv1", "c1"), ("conv2", "c2"), ("norm1", "b1"), ("norm2", "b2"), ("scale", "weights"), ("shift", "biases"),
+    ("conv1", "c1"),
+    ("conv2", "c2"),
+    ("norm1", "b1"),
+    ("norm2", "b2"),
+    ("scale", "weights"),
+    ("shift", "biases"),
     ("shortcut", "c_sc"),
-)  # fmt: skip
+)
 _ROOTS = {
     "G": {"linear": "l1", "norm": "b6", "rgb": "conv6", "first block": 2},
     "D": {"linear": "l6", "embed": "l_y", "first block": 1},
@@ -83,10 +88,17 @@ def distortion(prefix, *at):
     }
     left, top, right, _ = values["box"].unbind(-1)
     return Distortion(
-        left=left, top=top, side=right - left + 1, jitter=values["jitter_on"], brightness=values["brightness"],
-        contrast=values["contrast"], order=values["order"][None], mirror=values["flip_on"], rotate=values["rotate_on"],
+        left=left,
+        top=top,
+        side=right - left + 1,
+        jitter=values["jitter_on"],
+        brightness=values["brightness"],
+        contrast=values["contrast"],
+        order=values["order"][None],
+        mirror=values["flip_on"],
+        rotate=values["rotate_on"],
         degrees=values["degrees"],
-    )  # fmt: skip
+    )
 
 
 def undistorted(count, side=64):
@@ -94,6 +106,14 @@ def undistorted(count, side=64):
     none, nothing = torch.zeros(count, dtype=torch.bool), torch.zeros(count)
     corner = torch.zeros(count, dtype=torch.int64)
     return Distortion(
-        left=corner, top=corner, side=corner + side, jitter=none, brightness=nothing + 1, contrast=nothing + 1,
-        order=torch.arange(4)[None], mirror=none, rotate=none, degrees=nothing,
-    )  # fmt: skip
+        left=corner,
+        top=corner,
+        side=corner + side,
+        jitter=none,
+        brightness=nothing + 1,
+        contrast=nothing + 1,
+        order=torch.arange(4)[None],
+        mirror=none,
+        rotate=none,
+        degrees=nothing,
+    )

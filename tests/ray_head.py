@@ -39,18 +39,36 @@ def ray_head(environment: Mapping[str, str], *, cpus: int = 2, slots: int = 4) -
     token.write_text(secrets.token_hex(32))
     token.chmod(0o600)
     own = {
-        **environment, "RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_worker_niceness": "0", "OMP_NUM_THREADS": "1", "MLFLOW_DISABLE_TELEMETRY": "true",
-    }  # fmt: skip
+        **environment,
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN_PATH": str(token),
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_worker_niceness": "0",
+        "OMP_NUM_THREADS": "1",
+        "MLFLOW_DISABLE_TELEMETRY": "true",
+    }
     own.pop("RAY_ADDRESS", None)
     gcs, dashboard, agent, agent_grpc, client, metrics = free_ports(6)
     command = [
-        RAY, "start", "--head", "--block", "--disable-usage-stats", "--node-ip-address=127.0.0.1", f"--port={gcs}",
-        "--dashboard-host=127.0.0.1", f"--dashboard-port={dashboard}", f"--dashboard-agent-listen-port={agent}",
-        f"--dashboard-agent-grpc-port={agent_grpc}", f"--ray-client-server-port={client}",
-        f"--metrics-export-port={metrics}", f"--num-cpus={cpus}", "--num-gpus=0",
-        f'--resources={{"trial_slot": {slots}}}', "--object-store-memory=100000000", f"--temp-dir={folder}/ray",
-    ]  # fmt: skip
+        RAY,
+        "start",
+        "--head",
+        "--block",
+        "--disable-usage-stats",
+        "--node-ip-address=127.0.0.1",
+        f"--port={gcs}",
+        "--dashboard-host=127.0.0.1",
+        f"--dashboard-port={dashboard}",
+        f"--dashboard-agent-listen-port={agent}",
+        f"--dashboard-agent-grpc-port={agent_grpc}",
+        f"--ray-client-server-port={client}",
+        f"--metrics-export-port={metrics}",
+        f"--num-cpus={cpus}",
+        "--num-gpus=0",
+        f'--resources={{"trial_slot": {slots}}}',
+        "--object-store-memory=100000000",
+        f"--temp-dir={folder}/ray",
+    ]
     log = (folder / "head.log").open("w")
     process = subprocess.Popen(command, env=own, stdout=log, stderr=subprocess.STDOUT, start_new_session=True)
     address = f"http://127.0.0.1:{dashboard}"

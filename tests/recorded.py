@@ -23,8 +23,17 @@ def recorded(folder, *, root=None, without=(), code="1a2b3c", **changes):
         metrics = {NUMBERS[stage.name]: int(stage.fingerprint[:4], 16) / 65535} if stage.name in NUMBERS else {}
         draft = store.draft(stage)
         (draft / "what.txt").write_text(stage.name)
-        manifest = {**stage.identity(), "inputs": inputs, "metrics": metrics, "seconds": 2.5, "finished_at": 1.7e9,
-                    "code_version": code, "device": "cpu", "host": "here", "libraries": {"torch": "2"}}  # fmt: skip
+        manifest = {
+            **stage.identity(),
+            "inputs": inputs,
+            "metrics": metrics,
+            "seconds": 2.5,
+            "finished_at": 1.7e9,
+            "code_version": code,
+            "device": "cpu",
+            "host": "here",
+            "libraries": {"torch": "2"},
+        }
         store.commit(stage, draft, manifest)
     write_trial_notes(store, loaded.sweep.name, trials)
     return trials, store

@@ -21,16 +21,24 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 FACESCRUB = tuple((group, f"{name}_Doe") for group in ("actors", "actresses") for name in ("Ada", "Bo", "J.K."))
 
 TARGETS = {
-    "seeds": [42], "tracking.models": "none", "recipe.image_size": 32, "recipe.pretrained": "false",
-    "recipe.epochs": 2, "recipe.batch_size": 20,
-}  # fmt: skip
+    "seeds": [42],
+    "tracking.models": "none",
+    "recipe.image_size": 32,
+    "recipe.pretrained": "false",
+    "recipe.epochs": 2,
+    "recipe.batch_size": 20,
+}
 """How targets are trained in every rehearsal: a size and a length that two cores have time for."""
 
 EVALUATOR = {"architecture": "resnet18", "image_size": 32, "pretrained": False, "epochs": 2, "batch_size": 16}
 ATTACKED = {
-    "attack.candidates": 2, "attack.batch_size": 2, "attack.selected": 2, "attack.selection_repeats": 1,
-    "attack.pool.crop": 50, "judges": json.dumps({"evaluator": EVALUATOR}),
-}  # fmt: skip
+    "attack.candidates": 2,
+    "attack.batch_size": 2,
+    "attack.selected": 2,
+    "attack.selection_repeats": 1,
+    "attack.pool.crop": 50,
+    "judges": json.dumps({"evaluator": EVALUATOR}),
+}
 """Few latents, before a small evaluator alone."""
 LATENTS, STEPS = 8, 1
 COUNTS = {"attack.pool.size": LATENTS, "attack.steps": STEPS}

@@ -75,9 +75,12 @@ def colours(uri: str) -> tuple[int, int, int]:
 def answers_file(path: Path, key: dict, choices: list, *, who: str = "Ann", number: int = 1, **changes) -> Path:
     """What the page saves for an annotator."""
     content = {
-        "format": 1, "study": key["digest"], "annotator": {"id": f"{number:016x}", "name": who}, "answers": choices,
+        "format": 1,
+        "study": key["digest"],
+        "annotator": {"id": f"{number:016x}", "name": who},
+        "answers": choices,
         **changes,
-    }  # fmt: skip
+    }
     path.write_text(json.dumps(content))
     return path
 

@@ -17,8 +17,13 @@ FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 
 
 def pages(repository):
-    found = [*repository.glob("*.md"), *(repository / "docs").glob("*.md"), *(repository / "sweeps").rglob("*.md"),
-             *(repository / "core").rglob("*.md"), *(repository / "deploy").rglob("*.md")]  # fmt: skip
+    found = [
+        *repository.glob("*.md"),
+        *(repository / "docs").glob("*.md"),
+        *(repository / "sweeps").rglob("*.md"),
+        *(repository / "core").rglob("*.md"),
+        *(repository / "deploy").rglob("*.md"),
+    ]
     return sorted(found)
 
 
@@ -45,8 +50,9 @@ def test_every_link_between_pages_leads_somewhere(repository):
 def test_a_page_that_is_linked_from_nowhere_is_found(repository):
     linked = {
         (page.parent / link.partition("#")[0]).resolve()
-        for page in pages(repository) for link in LINK.findall(page.read_text())
-    }  # fmt: skip
+        for page in pages(repository)
+        for link in LINK.findall(page.read_text())
+    }
     lonely = [page.name for page in (repository / "docs").glob("*.md") if page.resolve() not in linked]
     assert not lonely
 

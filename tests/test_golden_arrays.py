@@ -75,8 +75,19 @@ def test_numbers_by_formula_are_the_official_ones():
 def test_every_test_of_the_table_reads_what_it_is_named_for(tmp_path):
     out = tmp_path / "noticed"
     named = sorted({test for _, test in rows() if test is not None})
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.noticed_arrays", "-m",
-               "not gpu", *named]  # fmt: skip
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "tests.noticed_arrays",
+        "-m",
+        "not gpu",
+        *named,
+    ]
     done = subprocess.run(command, cwd=ROOT, env={**os.environ, "NOTICED_ARRAYS": str(out)}, capture_output=True)
     assert done.returncode == 0, done.stdout.decode()[-2000:]
     read = {tuple(line.split("\t")) for line in Path(out).read_text().splitlines()}

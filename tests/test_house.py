@@ -9,8 +9,10 @@ import pytest
 RANK = {"core": 0, "tasks": 1, "sweeps": 1, "orchestrator": 2}
 PRINTING = {"core/screen.py", "orchestrator/tracking/server/exporting.py"}  # the door; a child that answers in JSON
 ASKING = {  # who speaks HTTP: without a proxy, .netrc or redirect; public weights, whose digest is known; our own ports
-    "core/external/wire.py", "core/models/weight_files.py", "orchestrator/cluster/listening.py",
-}  # fmt: skip
+    "core/external/wire.py",
+    "core/models/weight_files.py",
+    "orchestrator/cluster/listening.py",
+}
 CLIENTS = ("requests", "urllib3", "http.client", "urllib.request", "httpx", "aiohttp")
 ONLY_IN = {"ray": ("tasks", "orchestrator"), "pydantic": ("tasks", "sweeps", "orchestrator")}
 
@@ -49,10 +51,20 @@ def test_only_tracking_imports_mlflow(repository):
     assert users and all(path.startswith("orchestrator/tracking/") for path in users)
 
 
-@pytest.mark.parametrize("module", [
-    f"smoothsweep.orchestrator.{name}" for name in
-    ("cli", "commands.run", "planning.plan", "planning.trials", "scheduling.scheduler", "running.tuning")
-])
+@pytest.mark.parametrize(
+    "module",
+    [
+        f"smoothsweep.orchestrator.{name}"
+        for name in (
+            "cli",
+            "commands.run",
+            "planning.plan",
+            "planning.trials",
+            "scheduling.scheduler",
+            "running.tuning",
+        )
+    ],
+)
 def test_planning_and_driving_load_no_torch(module):
     code = f"import sys, {module}; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -51,8 +51,14 @@ def test_a_wheel_installs_one_name_with_its_files(shipped):
     installed = shipped["wheel"]
     ours = {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")}
     assert ours == {"smoothsweep"}
-    for name in ("py.typed", "library.py", "sweeps/quickstart.yaml", "orchestrator/page/style.css",
-                 "core/models/weights/synthetic_embedder.safetensors", "sweeps/paper/tables.csv"):  # fmt: skip
+    for name in (
+        "py.typed",
+        "library.py",
+        "sweeps/quickstart.yaml",
+        "orchestrator/page/style.css",
+        "core/models/weights/synthetic_embedder.safetensors",
+        "sweeps/paper/tables.csv",
+    ):
         assert (installed / "smoothsweep" / name).is_file(), name
 
 

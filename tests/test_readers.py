@@ -11,50 +11,105 @@ import pytest
 READERS = "core/readers/"
 WHOLE = {"read_bytes", "read_text", "open"}
 LIBRARIES = {
-    "read_parquet", "ParquetFile", "read_table", "loadmat", "safe_open", "load_file", "fromfile", "memmap", "imread",
-    "read_csv", "read_json", "read_pickle", "genfromtxt", "loadtxt",
-}  # fmt: skip
-OF_MODULES = {("Image", "open"), ("np", "load"), ("torch", "load"), ("zipfile", "ZipFile"), ("tarfile", "open"),
-              ("os", "open"), ("gzip", "open"), ("pickle", "load"), ("yaml", "safe_load"), ("pa", "memory_map"),
-              ("torchvision", "io")}  # fmt: skip
+    "read_parquet",
+    "ParquetFile",
+    "read_table",
+    "loadmat",
+    "safe_open",
+    "load_file",
+    "fromfile",
+    "memmap",
+    "imread",
+    "read_csv",
+    "read_json",
+    "read_pickle",
+    "genfromtxt",
+    "loadtxt",
+}
+OF_MODULES = {
+    ("Image", "open"),
+    ("np", "load"),
+    ("torch", "load"),
+    ("zipfile", "ZipFile"),
+    ("tarfile", "open"),
+    ("os", "open"),
+    ("gzip", "open"),
+    ("pickle", "load"),
+    ("yaml", "safe_load"),
+    ("pa", "memory_map"),
+    ("torchvision", "io"),
+}
 
 ARTIFACT = "an artifact, which the store has written and measured"
 WRITES = "opens what it writes, or its own locks and sockets"
 SHIPPED = "a file of the program itself"
 BOUNDED = "reads no more than it says"
 HELD = {
-    **dict.fromkeys((
-        "orchestrator/commands/audit/rounds.py", "orchestrator/commands/records/ancestry.py",
-        "orchestrator/commands/reporting/sweep_report.py", "orchestrator/commands/reporting/toy_report.py",
-        "orchestrator/commands/study/chosen.py", "orchestrator/page/pictures.py", "orchestrator/page/stored.py",
-        "orchestrator/planning/history.py", "orchestrator/planning/stage_progress.py",
-        "orchestrator/planning/power/measured.py",
-        "orchestrator/reading/balanced.py", "orchestrator/reading/results.py",
-        "orchestrator/scheduling/execute.py", "orchestrator/scheduling/finite.py",
-        "orchestrator/stages/fingerprints.py",
-        "orchestrator/tracking/models.py", "orchestrator/tracking/points.py",
-        "orchestrator/tracking/server/exporting.py", "orchestrator/tracking/trials.py", "tasks/class_names.py",
-        "tasks/context.py", "tasks/files.py", "tasks/imported.py", "tasks/lowres_fid.py", "tasks/manifests.py",
-        "tasks/poison.py", "tasks/ray_train.py", "tasks/unfinished.py",
-    ), ARTIFACT),
-    **dict.fromkeys((
-        "core/files.py", "core/data/packed.py", "orchestrator/cli.py", "orchestrator/cluster/listening.py",
-        "orchestrator/cluster/tokens.py", "orchestrator/commands/records/opening.py",
-        "orchestrator/tracking/server/sqlite_file.py",
-    ), WRITES),
-    **dict.fromkeys((
-        "sweeps/paper_numbers.py", "sweeps/paper_settings.py", "orchestrator/page/render.py",
-        "orchestrator/stages/code_version.py",
-    ), SHIPPED),
+    **dict.fromkeys(
+        (
+            "orchestrator/commands/audit/rounds.py",
+            "orchestrator/commands/records/ancestry.py",
+            "orchestrator/commands/reporting/sweep_report.py",
+            "orchestrator/commands/reporting/toy_report.py",
+            "orchestrator/commands/study/chosen.py",
+            "orchestrator/page/pictures.py",
+            "orchestrator/page/stored.py",
+            "orchestrator/planning/history.py",
+            "orchestrator/planning/stage_progress.py",
+            "orchestrator/planning/power/measured.py",
+            "orchestrator/reading/balanced.py",
+            "orchestrator/reading/results.py",
+            "orchestrator/scheduling/execute.py",
+            "orchestrator/scheduling/finite.py",
+            "orchestrator/stages/fingerprints.py",
+            "orchestrator/tracking/models.py",
+            "orchestrator/tracking/points.py",
+            "orchestrator/tracking/server/exporting.py",
+            "orchestrator/tracking/trials.py",
+            "tasks/class_names.py",
+            "tasks/context.py",
+            "tasks/files.py",
+            "tasks/imported.py",
+            "tasks/lowres_fid.py",
+            "tasks/manifests.py",
+            "tasks/poison.py",
+            "tasks/ray_train.py",
+            "tasks/unfinished.py",
+        ),
+        ARTIFACT,
+    ),
+    **dict.fromkeys(
+        (
+            "core/files.py",
+            "core/data/packed.py",
+            "orchestrator/cli.py",
+            "orchestrator/cluster/listening.py",
+            "orchestrator/cluster/tokens.py",
+            "orchestrator/commands/records/opening.py",
+            "orchestrator/tracking/server/sqlite_file.py",
+        ),
+        WRITES,
+    ),
+    **dict.fromkeys(
+        (
+            "sweeps/paper_numbers.py",
+            "sweeps/paper_settings.py",
+            "orchestrator/page/render.py",
+            "orchestrator/stages/code_version.py",
+        ),
+        SHIPPED,
+    ),
     **dict.fromkeys(("core/isolation/landlock.py", "core/isolation/worker.py"), "in the process that can only compute"),
-    "core/allotted.py": "what the kernel says of cgroups", "core/same_code.py": SHIPPED,
+    "core/allotted.py": "what the kernel says of cgroups",
+    "core/same_code.py": SHIPPED,
     "core/writers.py": "what the kernel says of a process, and locks of its own",
     "tasks/planned_files.py": "a digest that it has kept",
     "core/data/decoding.py": "pictures in memory, of so many pixels at most",
-    "core/data/sources.py": "feeds a digest, a mebibyte at a time", "core/data/trees.py": "feeds a digest",
+    "core/data/sources.py": "feeds a digest, a mebibyte at a time",
+    "core/data/trees.py": "feeds a digest",
     "core/models/weight_files.py": "the beginning of a file, and a digest",
     "sweeps/load.py": f"{BOUNDED}: a sweep may come through a pipe",
-}  # fmt: skip
+}
 """Module -> what it reads."""
 
 ELSEWHERE = ("orchestrator/store/", "orchestrator/cluster/")
@@ -99,16 +154,31 @@ def found(repository):
 
 
 def test_nothing_reads_a_file_by_itself_but_what_is_listed(found):
-    unlisted = [f"{module}: line {', '.join(map(str, lines))}" for module, lines in found.items()
-                if lines and module not in HELD]  # fmt: skip
+    unlisted = [
+        f"{module}: line {', '.join(map(str, lines))}"
+        for module, lines in found.items()
+        if lines and module not in HELD
+    ]
     assert not unlisted, "read by core/readers, or say in HELD what it reads that is not from outside"
 
 
-@pytest.mark.parametrize("source", [
-    "import pyarrow.parquet as pq\npq.ParquetFile(p)", "pd.read_parquet(p)", "Image.open(p)", "np.load(p)",
-    "p.read_bytes()", "Entry(read=p.read_bytes)", "with p.open('rb') as f: pass", "safe_open(p, framework='pt')",
-    "load_file(p)", "open(p)", "scipy.io.loadmat(p)", "torch.load(p)",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pyarrow.parquet as pq\npq.ParquetFile(p)",
+        "pd.read_parquet(p)",
+        "Image.open(p)",
+        "np.load(p)",
+        "p.read_bytes()",
+        "Entry(read=p.read_bytes)",
+        "with p.open('rb') as f: pass",
+        "safe_open(p, framework='pt')",
+        "load_file(p)",
+        "open(p)",
+        "scipy.io.loadmat(p)",
+        "torch.load(p)",
+    ],
+)
 def test_a_reader_is_seen(source):
     assert list(raw_reads(ast.parse(source)))
 

@@ -117,8 +117,9 @@ def test_images_that_an_attack_leaves_itself_are_the_loot(model, public):
     loot = smoothsweep.attack(model, public, [2, 0], settings=settings, prior={"kind": "shipped"}, seed=1, **QUIET)
     assert loot.images(2).shape == (2, 16, 16, 3) and loot.images(2).dtype == np.uint8
     assert loot.inverted.queries == 4 * (5 + 3 + 2 * 2) + 2 * EXAMPLES["if_gmi"]["pool"]["size"] / 2
-    decoded = smoothsweep.attack(model, public, [2], settings={**settings, "loot_size": None},
-                                 prior={"kind": "shipped"}, seed=1, **QUIET)  # fmt: skip
+    decoded = smoothsweep.attack(
+        model, public, [2], settings={**settings, "loot_size": None}, prior={"kind": "shipped"}, seed=1, **QUIET
+    )
     pixels = torch.from_numpy(decoded.images(2)).movedim(3, 1).float()
     reduced = torch.from_numpy(loot.images(2)).movedim(3, 1).float()
     assert pixels.shape == (2, 3, 64, 64) and (resize(pixels, 16) - reduced).abs().mean() < 2  # of clipping before
@@ -138,9 +139,7 @@ def test_labels_alone_serve_an_attack_on_labels_and_no_other(network, public):
         with torch.no_grad():
             return network(images).argmax(1).numpy()
 
-    model = smoothsweep.Model(
-        labels_of, image_size=SIZE, input_range=(-1, 1), answers="labels", num_classes=PEOPLE
-    )
+    model = smoothsweep.Model(labels_of, image_size=SIZE, input_range=(-1, 1), answers="labels", num_classes=PEOPLE)
     loot = smoothsweep.attack(model, public, [1], settings=BREP, prior=PRIOR, seed=1, **QUIET)
     assert len(loot.images(1)) == 2 and loot.inverted.queries > 0
     with pytest.raises(InputError, match="access to its gradients for attack ppa, got access to its labels"):
@@ -186,10 +185,13 @@ def refusals(model, faces, public):
         "no kind": (lambda: attack(model, public, settings={}, prior=PRIOR), "expected its kind"),
         "a prior without feature maps": (
             lambda: attack(model, public, settings={"kind": "if_gmi"}, prior=PRIOR),
-            "prior: expected a StyleGAN2, whose feature maps this attack moves, got 'eigenfaces'"),
+            "prior: expected a StyleGAN2, whose feature maps this attack moves, got 'eigenfaces'",
+        ),
         "a wrong setting": (lambda: attack(model, public, settings={**PPA, "steps": 0}, prior=PRIOR), "attack.steps"),
         "what only a sweep does": (
-            lambda: attack(model, public, settings={**PPA, "precision": "bf16"}, prior=PRIOR), "outside of a sweep"),
+            lambda: attack(model, public, settings={**PPA, "precision": "bf16"}, prior=PRIOR),
+            "outside of a sweep",
+        ),
         "too large a prior": (lambda: attack(model, public), "prior.components: expected fewer than the 120"),
         "a prior to train": (lambda: attack(model, public, prior={"kind": "stylegan2"}), "which a sweep trains"),
         "an unknown prior": (lambda: attack(model, public, prior={"kind": "magic"}), "prior.kind: expected one of"),
@@ -202,10 +204,11 @@ def refusals(model, faces, public):
         "other classes": (lambda: audit(model, faces.subset(faces.labels < 3), public), "data|split"),
         "a private picture in public": (
             lambda: audit(model, faces, torch.cat([public, faces.images[3:5]]), prior=PRIOR),
-            "none of the private pictures, got 2 of them: row 120, row 121"),
+            "none of the private pictures, got 2 of them: row 120, row 121",
+        ),
         "unknown attacks": (lambda: audit(model, faces, public, attacks="all", prior=PRIOR), "quick, adapted, whole"),
         "no control": (lambda: audit(model, faces, public, attacks=[PPA], prior=PRIOR), "a control"),
-    }  # fmt: skip
+    }
 
 
 @pytest.mark.parametrize("what", list(refusals(None, None, None)))

@@ -9,12 +9,23 @@ import pytest
 
 TOP = ("core", "tasks", "sweeps", "orchestrator")
 PACKAGE = "smoothsweep."
-ROOMS = ("stages", "cluster", "store", "planning", "reading", "search", "page", "tracking", "scheduling", "running",
-         "commands")  # fmt: skip
+ROOMS = (
+    "stages",
+    "cluster",
+    "store",
+    "planning",
+    "reading",
+    "search",
+    "page",
+    "tracking",
+    "scheduling",
+    "running",
+    "commands",
+)
 """Of the orchestrator, each importing from those before it alone; cli.py and __main__.py stand above them all."""
 
 MAP = "docs/architecture.md"
-MOST_LINES, MOST_FUNCTION, MOST_FILES = 300, 60, 12
+MOST_LINES, MOST_FUNCTION, MOST_FILES = 300, 50, 12  # of a function: after its parameters and its docstring
 
 
 @pytest.fixture(scope="module")
@@ -99,6 +110,12 @@ def test_a_circle_is_found():
     assert circle({"a": {"b"}, "b": {"c"}, "c": {"a"}}) is not None and circle({"a": {"b"}, "b": {"c"}}) is None
 
 
+def body_lines(function):
+    """Lines of what a function does."""
+    body = function.body[1:] if ast.get_docstring(function) is not None and len(function.body) > 1 else function.body
+    return function.end_lineno - body[0].lineno + 1
+
+
 def test_files_and_functions_can_be_taken_in(repository, trees):
     long = []
     for room in TOP:
@@ -109,8 +126,8 @@ def test_files_and_functions_can_be_taken_in(repository, trees):
     for name, tree in trees.items():
         for node in ast.walk(tree):
             is_function = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-            if is_function and node.end_lineno - node.lineno >= MOST_FUNCTION:
-                long.append(f"{name}.{node.name}: {node.end_lineno - node.lineno + 1} lines")
+            if is_function and (lines := body_lines(node)) > MOST_FUNCTION:
+                long.append(f"{name}.{node.name}: {lines} lines")
     assert not long
 
 
@@ -130,8 +147,11 @@ def test_every_annotation_is_there(trees):
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 given = [*node.args.posonlyargs, *node.args.args, *node.args.kwonlyargs]
-                bare += [f"{name}.{node.name}({argument.arg})" for argument in given
-                         if argument.annotation is None and argument.arg not in ("self", "cls")]  # fmt: skip
+                bare += [
+                    f"{name}.{node.name}({argument.arg})"
+                    for argument in given
+                    if argument.annotation is None and argument.arg not in ("self", "cls")
+                ]
     assert not bare
 
 
@@ -144,10 +164,19 @@ def test_every_file_that_the_map_names_is_there(repository):
 
 
 def test_every_file_that_a_page_names_is_there(repository):
-    pages = [repository / "README.md", *(repository / "docs").glob("*.md"), *(repository / "core").rglob("*.md"),
-             *(repository / "sweeps").rglob("*.md"), *(repository / "deploy").rglob("*.md")]  # fmt: skip
+    pages = [
+        repository / "README.md",
+        *(repository / "docs").glob("*.md"),
+        *(repository / "core").rglob("*.md"),
+        *(repository / "sweeps").rglob("*.md"),
+        *(repository / "deploy").rglob("*.md"),
+    ]
     folders = "core|tasks|sweeps|orchestrator|tests|docs|benchmarks|tools"
     place = re.compile(rf"\b((?:{folders})/[\w/.-]+\.(?:py|md|yaml|csv))\b")
-    lost = [f"{page.name}: {name}" for page in pages for name in place.findall(page.read_text())
-            if not (repository / name).exists()]  # fmt: skip
+    lost = [
+        f"{page.name}: {name}"
+        for page in pages
+        for name in place.findall(page.read_text())
+        if not (repository / name).exists()
+    ]
     assert len(pages) > 10 and not lost

@@ -6,8 +6,12 @@ from typing import Any
 import yaml
 
 TRAINING = {
-    "pretrained": False, "image_size": 32, "epochs": 2, "batch_size": 16, "augmentation": {"hue": 0.0},
-}  # fmt: skip
+    "pretrained": False,
+    "image_size": 32,
+    "epochs": 2,
+    "batch_size": 16,
+    "augmentation": {"hue": 0.0},
+}
 
 
 def tiny_sweep(**changes: Any) -> dict[str, Any]:
@@ -19,8 +23,13 @@ def tiny_sweep(**changes: Any) -> dict[str, Any]:
         "recipe": {"architecture": "resnet_small", "checkpoint_every": 1, **TRAINING},
         "prior": {"kind": "eigenfaces", "components": 12},
         "attack": {
-            "pool": {"size": 20, "truncation_psi": 1.0, "truncation_cutoff": None}, "candidates": 4, "steps": 3,
-            "lr": 0.03, "batch_size": 4, "selected": 2, "selection_repeats": 4,
+            "pool": {"size": 20, "truncation_psi": 1.0, "truncation_cutoff": None},
+            "candidates": 4,
+            "steps": 3,
+            "lr": 0.03,
+            "batch_size": 4,
+            "selected": 2,
+            "selection_repeats": 4,
         },
         "judges": {
             "evaluator": {"architecture": "vgg_small", **TRAINING},
@@ -31,7 +40,7 @@ def tiny_sweep(**changes: Any) -> dict[str, Any]:
         "grid": {"recipe.defense.alpha": [0.0, -0.2]},
         "baseline": {"recipe.defense.alpha": 0.0},
         **changes,
-    }  # fmt: skip
+    }
 
 
 def write_tiny(folder: Path, **changes: Any) -> Path:

@@ -45,10 +45,18 @@ def page() -> str:
 
 def _cells(metric: Metric) -> tuple[str, ...]:
     return (
-        f"`{metric.key}`", metric.label, metric.unit, _range(metric), metric.better or "neither", metric.group,
-        metric.measured_by or "nothing here", f"`{metric.ceiling}`" if metric.ceiling else "",
-        "yes" if metric.searched else "no", metric.description, metric.null or "never",
-    )  # fmt: skip
+        f"`{metric.key}`",
+        metric.label,
+        metric.unit,
+        _range(metric),
+        metric.better or "neither",
+        metric.group,
+        metric.measured_by or "nothing here",
+        f"`{metric.ceiling}`" if metric.ceiling else "",
+        "yes" if metric.searched else "no",
+        metric.description,
+        metric.null or "never",
+    )
 
 
 def _range(metric: Metric) -> str:

@@ -24,8 +24,9 @@ from xml.etree import ElementTree
 ROOT = Path(__file__).resolve().parents[1]
 BEGIN, END = "<!-- nightly: begin -->", "<!-- nightly: end -->"
 HEAD = (
-    "| group | date | result | passed | failed | skipped | took |", "| --- | --- | --- | ---: | ---: | ---: | ---: |",
-)  # fmt: skip
+    "| group | date | result | passed | failed | skipped | took |",
+    "| --- | --- | --- | ---: | ---: | ---: | ---: |",
+)
 MOST_NAMED = 10  # failed tests of a group
 
 
@@ -113,9 +114,14 @@ def run_group(group: Group, root: Path, table: Path) -> Outcome:
         code = subprocess.run([*command, *arguments_of(group, root)], cwd=root, env=environment, check=False).returncode
         passed, failed, skipped = counts(report)
     return Outcome(
-        group=group.name, date=datetime.now(UTC).date().isoformat(), passed=passed, failed=failed, skipped=skipped,
-        seconds=time.monotonic() - started, code=code,
-    )  # fmt: skip
+        group=group.name,
+        date=datetime.now(UTC).date().isoformat(),
+        passed=passed,
+        failed=failed,
+        skipped=skipped,
+        seconds=time.monotonic() - started,
+        code=code,
+    )
 
 
 def counts(report: Path) -> tuple[int, tuple[str, ...], int]:

@@ -41,6 +41,7 @@ def place_of(page: Path) -> str:
 
 def relinked(text: str, folder: Path) -> str:
     """The text with its links as they are in the site; what is fenced stays. folder: of the page."""
+
     def whole(part: str) -> str:
         part = LINK.sub(lambda found: _link(found, folder), part)
         return PICTURE.sub(lambda found: place_of(folder / found.group(0)), part)

@@ -64,9 +64,10 @@ def map_features(features: Tensor, settings: EmbeddingSettings) -> FeatureMap:
     flat = pca.fit_transform(values)
     first, second = (float(share) for share in pca.explained_variance_ratio_)
     return FeatureMap(
-        tsne=torch.from_numpy(tsne.fit_transform(values)).float(), pca=torch.from_numpy(flat).float(),
+        tsne=torch.from_numpy(tsne.fit_transform(values)).float(),
+        pca=torch.from_numpy(flat).float(),
         explained=(first, second),
-    )  # fmt: skip
+    )
 
 
 def feature_distances(features: Tensor, labels: Tensor) -> FeatureDistances:

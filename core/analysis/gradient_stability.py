@@ -99,10 +99,14 @@ def follow_gradients(
     with frozen(prior, target), execution.arithmetic():
         watched = Watched(execution.target(target))
         objective = partial(
-            LatentObjective, synthesize=execution.synthesizer(prior, settings.crop), target=watched,
-            transform=Preprocess(size=image_size, crop=settings.crop), target_class=target_class, batch=None,
+            LatentObjective,
+            synthesize=execution.synthesizer(prior, settings.crop),
+            target=watched,
+            transform=Preprocess(size=image_size, crop=settings.crop),
+            target_class=target_class,
+            batch=None,
             loss=partial(attack_loss(loss), protocol=protocol),
-        )  # fmt: skip
+        )
         parts = []
         for span in batch_spans(len(w0), config.batch_size):
             views = group_views([span], config.batch_size, config.crop_rule, len(w0), key, protocol, None)

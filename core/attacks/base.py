@@ -82,8 +82,12 @@ class Attack:
             require_choice("attack.precision", self.precision, PRECISIONS)
         if self.loot_size is not None:
             require_count("attack.loot_size", self.loot_size, 16, 4096)
-        require(self.readout is None or self.access != "none", "attack.readout", "none: this attack asks nothing",
-                self.readout)  # fmt: skip
+        require(
+            self.readout is None or self.access != "none",
+            "attack.readout",
+            "none: this attack asks nothing",
+            self.readout,
+        )
 
     @property
     def variant(self) -> str | None:
@@ -178,8 +182,6 @@ class Attack:
         """
         raise TypeError(f"{type(self).__name__} says nothing of how it inverts a class")
 
-    def invert_batch(
-        self, view: View, given: Given, classes: Sequence[int], *, seed: int
-    ) -> Sequence[Reconstructions]:
+    def invert_batch(self, view: View, given: Given, classes: Sequence[int], *, seed: int) -> Sequence[Reconstructions]:
         """Reconstruct a batch of classes, `class_batch` of them or what is left; each as `invert` leaves it."""
         return [self.invert(view, given, target_class, seed=seed) for target_class in classes]

@@ -23,8 +23,12 @@ class Shared:
     def check_shares(self, key: str, batch_size: int) -> None:
         """Raise InputError unless every worker gets as many rows of a batch as the others, two at least."""
         fits = batch_size % self.workers == 0 and batch_size >= 2 * self.workers
-        require(self.workers == 1 or fits, f"{key}.workers",
-                f"a divisor of {key}.batch_size ({batch_size}) that leaves each 2 images", self.workers)  # fmt: skip
+        require(
+            self.workers == 1 or fits,
+            f"{key}.workers",
+            f"a divisor of {key}.batch_size ({batch_size}) that leaves each 2 images",
+            self.workers,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,8 +45,9 @@ class Importable(Shared):
         if self.imported is None:
             return
         said = [
-            field.name for field in fields(self)
+            field.name
+            for field in fields(self)
             if getattr(self, field.name) not in (field.default, getattr(usual, field.name))
-        ]  # fmt: skip
+        ]
         others = [name for name in said if name != "imported"]
         require(not others, "attack.gan", "no other key beside imported", ", ".join(others))

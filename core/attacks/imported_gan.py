@@ -14,10 +14,11 @@ CARD = ".network.json"  # as `core.attacks.networks` leaves them
 NETWORKS: dict[str, dict[str, tuple[str, type]]] = {
     "general_gan": {"generator": ("plain_generator", PlainGanConfig), "discriminator": ("critic", PlainGanConfig)},
     "specific_gan": {
-        "generator": ("plain_generator", PlainGanConfig), "discriminator": ("minibatch_discriminator", PlainGanConfig),
+        "generator": ("plain_generator", PlainGanConfig),
+        "discriminator": ("minibatch_discriminator", PlainGanConfig),
     },
     "plg_gan": {"generator": ("conditional_generator", ConditionalConfig)},
-}  # fmt: skip
+}
 """Part -> name of each of its networks -> kind of that network, and what it is built from."""
 
 
@@ -35,8 +36,9 @@ def check_imported_classes(folder: str, part: str, classes: int) -> None:
     """
     for name, card in imported_cards(Path(folder).expanduser(), part).items():
         found = card.config.classes
-        require(found in (0, classes), f"attack.gan.imported: {folder}: {name}", f"the target's {classes} classes",
-                found)  # fmt: skip
+        require(
+            found in (0, classes), f"attack.gan.imported: {folder}: {name}", f"the target's {classes} classes", found
+        )
 
 
 def imported_cards(folder: Path, part: str) -> dict[str, NetworkCard]:

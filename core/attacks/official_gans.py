@@ -24,9 +24,17 @@ from smoothsweep.core.models.official_targets import WRAPPINGS, read_official_ch
 from smoothsweep.core.models.pretrained import SMALL_STATE, fitting_state
 
 _RENAMED = {
-    "l1": "linear", "b6": "norm", "conv6": "rgb", "c1": "conv1", "c2": "conv2", "b1": "norm1", "b2": "norm2",
-    "weights": "scale", "biases": "shift", "c_sc": "shortcut",
-}  # fmt: skip
+    "l1": "linear",
+    "b6": "norm",
+    "conv6": "rgb",
+    "c1": "conv1",
+    "c2": "conv2",
+    "b1": "norm1",
+    "b2": "norm2",
+    "weights": "scale",
+    "biases": "shift",
+    "c_sc": "shortcut",
+}
 """Names in PLG-MI's models/generators (resnet64.py, resblocks.py) -> ours."""
 
 _FIRST_BLOCK = 2  # of them: block2 ... block5
@@ -60,8 +68,9 @@ def _plain_generator(state: Mapping[str, Tensor], where: str) -> nn.Module:
     z_dim = _shape(state, "l1.0.weight", 2, where)[1]
     last = max((int(key.split(".")[1]) for key in state if re.fullmatch(r"l2_5\.\d+\.weight", key)), default=-1)
     width = _shape(state, f"l2_5.{max(last, 0)}.weight", 4, where)[0]
-    return _filled(PlainGenerator, _config(PlainGanConfig, where, z_dim=z_dim, width=width, doublings=last + 1), state,
-                   where)  # fmt: skip
+    return _filled(
+        PlainGenerator, _config(PlainGanConfig, where, z_dim=z_dim, width=width, doublings=last + 1), state, where
+    )
 
 
 def _conditional_generator(state: Mapping[str, Tensor], where: str) -> nn.Module:
@@ -70,8 +79,9 @@ def _conditional_generator(state: Mapping[str, Tensor], where: str) -> nn.Module
     width = _shape(state, "conv6.weight", 4, where)[1]
     classes = _shape(state, f"block{_FIRST_BLOCK}.b1.weights.weight", 2, where)[0]
     blocks = len({key.split(".")[0] for key in state if re.match(r"block\d+\.", key)})
-    config = _config(ConditionalConfig, where, z_dim=z_dim, width=width, doublings=blocks, classes=classes,
-                     output="unit")  # fmt: skip
+    config = _config(
+        ConditionalConfig, where, z_dim=z_dim, width=width, doublings=blocks, classes=classes, output="unit"
+    )
     return _filled(ConditionalGenerator, config, {_ours(key): value for key, value in state.items()}, where)
 
 

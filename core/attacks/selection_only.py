@@ -29,7 +29,9 @@ class SelectionOnly(FromPool):
         from smoothsweep.core.attacks.reconstructions import Reconstructions
 
         w, index, confidence = sample_candidates(
-            given.parts["candidates"]["confidences"], given.parts["pool"]["w"], target_class,
+            given.parts["candidates"]["confidences"],
+            given.parts["pool"]["w"],
+            target_class,
             CandidateConfig(candidates=self.selected, single_w=False),
-        )  # fmt: skip
+        )
         return Reconstructions(w=w, scores=confidence, rows={"pool_index": index})

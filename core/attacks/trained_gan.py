@@ -20,8 +20,11 @@ class OwnGan(Attack):
 
     access: ClassVar[Access] = "gradients"
     facts: ClassVar[Mapping[str, Aggregate]] = {
-        "loss_first": "mean", "loss_last": "mean", "gradient_cosine": "mean", "num_frozen": "sum",
-    }  # fmt: skip
+        "loss_first": "mean",
+        "loss_last": "mean",
+        "gradient_cosine": "mean",
+        "num_frozen": "sum",
+    }
 
     if TYPE_CHECKING:
         gan: Importable

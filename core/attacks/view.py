@@ -121,6 +121,7 @@ def view_of(
 
     def scores(images: Tensor) -> Tensor:
         with torch.no_grad(), execution.arithmetic():
+
             def answer(rows: slice) -> Tensor:
                 return target_logits(logits, images[rows].to(execution.device), None).float().softmax(1).cpu()
 

@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +18,7 @@ from smoothsweep.core.attacks.reconstructions import Reconstructions
 from smoothsweep.core.attacks.registry import PARTS, make_attack
 from smoothsweep.core.attacks.seeds import combined_seed
 from smoothsweep.core.audit.model import OpenModel
+from smoothsweep.core.audit.portfolio import Reach, portfolio
 from smoothsweep.core.data.transforms import centre_crop, resize, to_uint8
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import Decoder, Prior
@@ -92,12 +93,15 @@ class Attacker:
         w = torch.cat([one.w for one in found])
         scored = all(one.scores is not None for one in found)
         return Inverted(
-            attack=attack, kind=kind, images=self._pictures(attack, given, found), w=w,
+            attack=attack,
+            kind=kind,
+            images=self._pictures(attack, given, found),
+            w=w,
             labels=torch.tensor(list(classes)).repeat_interleave(torch.tensor([len(one.w) for one in found])),
             scores=torch.cat([one.scores for one in found]) if scored else None,
             queries=(view.queries - shown + sum(made.queries for made in spent)) / len(classes),
             seconds=(time.monotonic() - started + sum(made.seconds for made in spent)) / len(classes),
-        )  # fmt: skip
+        )
 
     def _pictures(self, attack: Attack, given: Given, found: Sequence[Reconstructions]) -> Tensor:
         """What a thief could keep, uint8 [M, 3, R, R]: the images that the attack has left, or those of its latents."""
@@ -119,10 +123,11 @@ class Attacker:
         attack.check_public(len(self.public))
         attack.check_classes(self.model.num_classes)
         refused = {
-            "readout": attack.readout, "precision": attack.precision,
+            "readout": attack.readout,
+            "precision": attack.precision,
             "workers": next((part.workers for part in attack.parts if part.workers > 1), None),
             "imported": next((part.imported for part in attack.parts if part.imported), None),
-        }  # fmt: skip
+        }
         for name, value in refused.items():
             if value is not None:
                 raise InputError(f"attack {kind}: {name}: expected none outside of a sweep, got {value}")
@@ -144,10 +149,12 @@ class Attacker:
 
     def _with(self, protocol: Literal["clean"] | None, made: Mapping[str, _Made]) -> Given:
         return Given(
-            protocol=protocol, prior=self.prior, public=self.public,
+            protocol=protocol,
+            prior=self.prior,
+            public=self.public,
             parts={name: one.part.tensors for name, one in made.items()},
             networks={name: one.part.networks for name, one in made.items()},
-        )  # fmt: skip
+        )
 
     def _part(self, part: Part, earlier: Mapping[str, _Made], kind: str, on_progress: OnProgress) -> _Made:
         row = PARTS[part.name]
@@ -210,3 +217,20 @@ def decode(decoder: Decoder, w: Tensor, crop: int | None, side: int | None, exec
 def _bytes_of(images: Tensor, side: int | None) -> Tensor:
     """Images float [M, 3, R, R] as bytes on the CPU; side: to be reduced to, None as they are."""
     return to_uint8(images if side is None else resize(images, side)).cpu()
+
+
+def settings_tried(attacker: Attacker, attacks: str | Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The settings of all attacks, each of which can be tried, with a control among them. Raises InputError."""
+    if isinstance(attacks, str) and attacks not in get_args(Reach):
+        raise InputError(f"attacks: expected {', '.join(get_args(Reach))}, or settings of attacks, got {attacks!r}")
+    whole, adapted = attacks == "whole", attacks == "adapted"
+    settings = (
+        portfolio(attacker.model.access, whole=whole, adapted=adapted) if isinstance(attacks, str) else list(attacks)
+    )
+    made = [attacker.attack_of(one)[1] for one in settings]
+    if {one.control for one in made} != {False, True}:
+        raise InputError(
+            "attacks: expected one or more, and a control (selection_only, random_latents) beside, got "
+            + (", ".join(str(one["kind"]) for one in settings) or "none")
+        )
+    return settings

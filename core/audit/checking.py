@@ -23,9 +23,16 @@ def recognised(model: OpenModel, test: ImageSet, reads: Normalisation) -> float:
     size, device = model.image_size, model.execution.device
     logits = evaluate_logits(model.asked, test.images, image_size=size, device=device)
     check_reading(
-        model.asked, test, logits, Claim(normalisation=reads, order=torch.arange(test.num_classes)), orders={},
-        image_size=size, device=device, where="model", then=_as_arguments,
-    )  # fmt: skip
+        model.asked,
+        test,
+        logits,
+        Claim(normalisation=reads, order=torch.arange(test.num_classes)),
+        orders={},
+        image_size=size,
+        device=device,
+        where="model",
+        then=_as_arguments,
+    )
     return (logits.argmax(1) == test.labels).double().mean().item()
 
 

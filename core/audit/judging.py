@@ -49,9 +49,14 @@ class Judge:
 
 
 def train_evaluator(
-    people: SplitImages, *, architecture: str, seed: int, device: torch.device | str, on_progress: OnProgress = silent,
+    people: SplitImages,
+    *,
+    architecture: str,
+    seed: int,
+    device: torch.device | str,
+    on_progress: OnProgress = silent,
     training: dict[str, Any] | None = None,
-) -> Judge:  # fmt: skip
+) -> Judge:
     """A second classifier of the same images, as the paper judges: it accepts what only classifiers accept.
 
     training: fields of `TrainingRecipe` beside the architecture, by default those of `smoothsweep audit`. Raises
@@ -61,9 +66,13 @@ def train_evaluator(
     recipe = build(TrainingRecipe, {"architecture": architecture, **settings}, what="evaluator", prefix="evaluator ")
     network = build_classifier(architecture, people.train.num_classes, protocol="clean", seed=seed)
     train_classifier(
-        network, people.train, recipe, seed=seed, device=device,
+        network,
+        people.train,
+        recipe,
+        seed=seed,
+        device=device,
         on_epoch=lambda record, _: on_progress((record.epoch + 1) / recipe.epochs, f"evaluator: epoch {record.epoch}"),
-    )  # fmt: skip
+    )
 
     def logits(images: Tensor) -> Tensor:
         return evaluate_logits(network, images, image_size=recipe.image_size, device=device)

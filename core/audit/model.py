@@ -82,8 +82,14 @@ class Model:
             answer = copy.deepcopy(answer).to(device).requires_grad_(False).eval()
 
         def ask(classes: int | None, access: Access) -> OutsideModel:
-            return OutsideModel(Opened(answer=answer), answers=self.answers, access=access, num_classes=classes,
-                                normalisation=self.reads, where="model")  # fmt: skip
+            return OutsideModel(
+                Opened(answer=answer),
+                answers=self.answers,
+                access=access,
+                num_classes=classes,
+                normalisation=self.reads,
+                where="model",
+            )
 
         classes = ask(self.num_classes, "scores")(shown).shape[1]
         if self.answers == "probabilities":
@@ -146,9 +152,14 @@ class OpenModel:
     """A model on a device, of which views are cut: up to its access, and none above."""
 
     def __init__(
-        self, asked: Network | OutsideModel, *, access: Access, num_classes: int, image_size: int,
+        self,
+        asked: Network | OutsideModel,
+        *,
+        access: Access,
+        num_classes: int,
+        image_size: int,
         device: torch.device | str,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.asked, self.access, self.num_classes, self.image_size = asked, access, num_classes, image_size
         self.execution = Execution(ExecutionConfig(), device)
         self._views: dict[Access, View] = {}

@@ -58,8 +58,9 @@ def refuse_shared(people: SplitImages, public: Tensor) -> None:
     public: uint8 [N, 3, S, S]; pictures of another side are told apart by it, and are not compared.
     """
     known = {_bytes(image): row for row, image in enumerate(public)}
-    shared = [known[_bytes(image)] for part in (people.train, people.test) for image in part.images
-              if _bytes(image) in known]  # fmt: skip
+    shared = [
+        known[_bytes(image)] for part in (people.train, people.test) for image in part.images if _bytes(image) in known
+    ]
     if shared:
         rows = few([f"row {row}" for row in sorted(set(shared))])
         raise InputError(f"public: expected none of the private pictures, got {len(shared)} of them: {rows}")

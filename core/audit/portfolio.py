@@ -19,13 +19,24 @@ MOST_SEEDS = 5
 POOL = {"size": 500, "truncation_psi": 1.0, "truncation_cutoff": None}
 SELECTED = 4
 PLUG_AND_PLAY: dict[str, Any] = {
-    "kind": "ppa", "pool": POOL, "candidates": 8, "steps": 40, "lr": 0.03, "batch_size": 8, "selected": SELECTED,
+    "kind": "ppa",
+    "pool": POOL,
+    "candidates": 8,
+    "steps": 40,
+    "lr": 0.03,
+    "batch_size": 8,
+    "selected": SELECTED,
     "selection_repeats": 24,
-}  # fmt: skip
+}
 
 AUGMENTATION: dict[str, Any] = {
-    "crop_scale": [0.85, 1.0], "brightness": 0.2, "contrast": 0.2, "saturation": 0.1, "hue": 0.0, "flip": 0.5,
-}  # fmt: skip
+    "crop_scale": [0.85, 1.0],
+    "brightness": 0.2,
+    "contrast": 0.2,
+    "saturation": 0.1,
+    "hue": 0.0,
+    "flip": 0.5,
+}
 """Of every training that an audit does."""
 
 EVALUATOR_TRAINING: dict[str, Any] = {"epochs": 60, "batch_size": 50, "augmentation": AUGMENTATION}
@@ -50,20 +61,33 @@ class Tried:
 PORTFOLIO: tuple[Tried, ...] = (
     Tried(access="gradients", quick=True, settings=PLUG_AND_PLAY),
     Tried(access="gradients", quick=True, settings={**PLUG_AND_PLAY, "loss": "cross_entropy"}),
-    Tried(access="gradients", quick=False, adapted=True,
-          settings={**PLUG_AND_PLAY, "loss": "logit", "select": {"kind": "augmented_margin"}}),
-    Tried(access="scores", quick=False, settings={"kind": "rlb_mi", "selected": SELECTED, "episodes": 4000,
-                                                  "at_once": 16, "lr": 0.008}),
-    Tried(access="labels", quick=False, settings={"kind": "brep_mi", "selected": 2, "patience": 100, "max_passes": 300,
-                                                  "starts": {"max_batches": 40}}),
-)  # fmt: skip
+    Tried(
+        access="gradients",
+        quick=False,
+        adapted=True,
+        settings={**PLUG_AND_PLAY, "loss": "logit", "select": {"kind": "augmented_margin"}},
+    ),
+    Tried(
+        access="scores",
+        quick=False,
+        settings={"kind": "rlb_mi", "selected": SELECTED, "episodes": 4000, "at_once": 16, "lr": 0.008},
+    ),
+    Tried(
+        access="labels",
+        quick=False,
+        settings={"kind": "brep_mi", "selected": 2, "patience": 100, "max_passes": 300, "starts": {"max_batches": 40}},
+    ),
+)
 """What is tried, the strongest first. Settings are those of the small sweeps: minutes on two cores."""
 
 CONTROLS: tuple[Tried, ...] = (
     Tried(access="scores", quick=True, settings={"kind": "selection_only", "selected": SELECTED, "pool": POOL}),
-    Tried(access="none", quick=True, settings={"kind": "random_latents", "selected": SELECTED,
-                                               "truncation_psi": 1.0, "truncation_cutoff": None}),
-)  # fmt: skip
+    Tried(
+        access="none",
+        quick=True,
+        settings={"kind": "random_latents", "selected": SELECTED, "truncation_psi": 1.0, "truncation_cutoff": None},
+    ),
+)
 
 
 def portfolio(access: str, *, whole: bool, adapted: bool = False) -> list[dict[str, Any]]:
@@ -73,8 +97,9 @@ def portfolio(access: str, *, whole: bool, adapted: bool = False) -> list[dict[s
     reachable = [tried for tried in (*PORTFOLIO, *CONTROLS) if ACCESS_LEVELS.index(tried.access) <= level]
     attacks = [tried for tried in reachable if tried not in CONTROLS]
     first = [tried for tried in attacks if tried.quick] or attacks[:1]
-    chosen = [tried for tried in reachable
-              if whole or tried in first or tried in CONTROLS or (adapted and tried.adapted)]  # fmt: skip
+    chosen = [
+        tried for tried in reachable if whole or tried in first or tried in CONTROLS or (adapted and tried.adapted)
+    ]
     return [tried.settings for tried in chosen]
 
 

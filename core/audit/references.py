@@ -42,13 +42,20 @@ def trained_beside(
     nothing is pretrained.
     """
     common = {
-        "architecture": architecture, "image_size": image_size, "pretrained": False, "epochs": epochs, "batch_size": 50,
+        "architecture": architecture,
+        "image_size": image_size,
+        "pretrained": False,
+        "epochs": epochs,
+        "batch_size": 50,
         "augmentation": dict(AUGMENTATION),
-    }  # fmt: skip
+    }
     if transform_input:
         common["transform_input"] = True
     return tuple(
-        Beside(label=recipe_words(defense).label, settings={**common, "defense": dict(defense)},
-               is_reference=defense is PLAIN)
+        Beside(
+            label=recipe_words(defense).label,
+            settings={**common, "defense": dict(defense)},
+            is_reference=defense is PLAIN,
+        )
         for defense in (PLAIN, *(FIXES if fix else ()))
-    )  # fmt: skip
+    )

@@ -123,8 +123,13 @@ def verdict_of(loot: Loot, by: Judge) -> Verdict:
     if int(labels.max()) >= len(by.names):
         raise InputError(f"judge: expected classes below {len(by.names)}, which it knows, got {int(labels.max())}")
     predicted, hits = by.hits(loot.inverted.images, labels)
-    rows = {"class": labels.numpy(), "name": [by.names[label] for label in labels.tolist()],
-            "rank": result_slots(labels).numpy(), "predicted": predicted.numpy(), "hit": hits.numpy()}  # fmt: skip
+    rows = {
+        "class": labels.numpy(),
+        "name": [by.names[label] for label in labels.tolist()],
+        "rank": result_slots(labels).numpy(),
+        "predicted": predicted.numpy(),
+        "hit": hits.numpy(),
+    }
     return Verdict(images=pd.DataFrame(rows), leak=hits.double().mean().item(), real=by.sensitivity.share)
 
 
@@ -140,19 +145,29 @@ def read_audit(loot: Sequence[Sequence[Loot]], ruler: Judge, test_acc: float) ->
     return Audit(
         attacks=pd.DataFrame([_row(loot[at], tallies[at], tallies[control], ruler) for at in order]),
         people=_people(tallies[best], [ruler.names[label] for label in tallies[best].classes]),
-        beyond=tallies[best].beyond(tallies[control], among=len(attacks)), loot=loot[best][0], judge=ruler.metric,
-        real=ruler.sensitivity.share, test_acc=test_acc, strongest=tallies[best],
-        tallies={loot[at][0].name: tallies[at] for at in attacks}, by=ruler,
+        beyond=tallies[best].beyond(tallies[control], among=len(attacks)),
+        loot=loot[best][0],
+        judge=ruler.metric,
+        real=ruler.sensitivity.share,
+        test_acc=test_acc,
+        strongest=tallies[best],
+        tallies={loot[at][0].name: tallies[at] for at in attacks},
+        by=ruler,
         seeds=tuple(one.seed for one in loot[best]),
         published=tuple(loot[at][0].name for at in attacks if loot[at][0].inverted.attack.published),
-    )  # fmt: skip
+    )
 
 
 def _people(tally: Tally, names: Sequence[str]) -> pd.DataFrame:
     """A row per class of the tally; names: of them, in its order."""
     found = exposures(tally.shares, tally.images, level=LEVEL)
-    columns = {"share": found.share, "rate": found.rate, "low": found.low, "high": found.high,
-               "among_five": found.among_top}  # fmt: skip
+    columns = {
+        "share": found.share,
+        "rate": found.rate,
+        "low": found.low,
+        "high": found.high,
+        "among_five": found.among_top,
+    }
     who = pd.DataFrame({"class": tally.classes, "name": list(names), **columns})
     order = who.round({"among_five": 9, "rate": 9})
     order = order.sort_values(["among_five", "rate", "class"], ascending=[False, False, True]).index
@@ -164,12 +179,17 @@ def _row(seeds: Sequence[Loot], tally: Tally, control: Tally, ruler: Judge) -> d
     corrected = tally.without_error(ruler.sensitivity, control)
     ends = (None, None, None) if corrected is None else (corrected.value, corrected.low, corrected.high)
     return {
-        "attack": seeds[0].name, "access": first.attack.access, "control": first.attack.control, "leak": leak.mean,
-        "low": _known(leak.low), "high": _known(leak.high),
+        "attack": seeds[0].name,
+        "access": first.attack.access,
+        "control": first.attack.control,
+        "leak": leak.mean,
+        "low": _known(leak.low),
+        "high": _known(leak.high),
         **dict(zip(("corrected", "corrected_low", "corrected_high"), map(_known, ends), strict=True)),
-        "seeds": len(seeds), "queries": float(np.mean([one.inverted.queries for one in seeds])),
+        "seeds": len(seeds),
+        "queries": float(np.mean([one.inverted.queries for one in seeds])),
         "seconds": float(np.mean([one.inverted.seconds for one in seeds])),
-    }  # fmt: skip
+    }
 
 
 def _known(value: float | None) -> float:

@@ -36,9 +36,10 @@ class Tally:
         """hits_by_seed: bool [M] for every seed; labels: int64 [M], of all of them."""
         rows = [class_means(hits, labels) for hits in hits_by_seed]
         return cls(
-            classes=tuple(rows[0][0].tolist()), shares=torch.stack([shares for _, shares in rows]).numpy(),
+            classes=tuple(rows[0][0].tolist()),
+            shares=torch.stack([shares for _, shares in rows]).numpy(),
             images=torch.unique(labels.cpu(), return_counts=True)[1].numpy(),
-        )  # fmt: skip
+        )
 
     @property
     def leak(self) -> Interval:

@@ -23,9 +23,7 @@ def training_seconds(
     as a stage does. What it leaves out: the test accuracy that is measured as it goes, and work beside it.
     """
     count = min(recipe.batch_size, images)
-    noise = torch.randint(
-        0, 256, (count, 3, side, side), dtype=torch.uint8, generator=torch.Generator().manual_seed(0)
-    )
+    noise = torch.randint(0, 256, (count, 3, side, side), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     names = tuple(map(str, range(classes)))
     data = ImageSet(images=noise, labels=torch.arange(count) % classes, names=names)
     model = build_classifier(recipe.architecture, classes, protocol="clean", transform_input=transform_input)

@@ -58,23 +58,35 @@ def defended(settings: Mapping[str, Any]) -> Defended:
 
 
 def train_model(
-    people: SplitImages, *, architecture: str, defense: Mapping[str, Any], training: Mapping[str, Any] | None,
-    seed: int, device: torch.device | str, on_progress: OnProgress = silent,
-) -> Model:  # fmt: skip
+    people: SplitImages,
+    *,
+    architecture: str,
+    defense: Mapping[str, Any],
+    training: Mapping[str, Any] | None,
+    seed: int,
+    device: torch.device | str,
+    on_progress: OnProgress = silent,
+) -> Model:
     """The trained network, which reads pictures as [-1, 1]. Arguments as of `smoothsweep.train`. Raises InputError."""
     recipe = build(
         TrainingRecipe,
         {"architecture": architecture, "image_size": people.train.size, **(TRAINING if training is None else training)},
-        what="training", prefix="training ",
-    )  # fmt: skip
+        what="training",
+        prefix="training ",
+    )
     chosen = defended(defense)
     network = _new(recipe, people.train.num_classes, chosen.defense, seed)
     data, _, back = without_kept_back(chosen.defense, people.train, None, seed)
     train_classifier(
-        network, data, recipe, seed=seed, defense=chosen.defense, alpha_of_epoch=chosen.smoothing(recipe.epochs),
+        network,
+        data,
+        recipe,
+        seed=seed,
+        defense=chosen.defense,
+        alpha_of_epoch=chosen.smoothing(recipe.epochs),
         device=device,
         on_epoch=lambda record, _: on_progress((record.epoch + 1) / recipe.epochs, f"training: epoch {record.epoch}"),
-    )  # fmt: skip
+    )
     learn_kept_back(chosen.defense, network, back, image_size=recipe.image_size, device=device)
     return Model(network.eval(), image_size=recipe.image_size, input_range=(-1, 1))
 

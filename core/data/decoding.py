@@ -92,9 +92,7 @@ def decode_picture(encoded: bytes, *, size: int, crop: str) -> Picture:
     digest = hashlib.blake2b(f"{width} x {height} ".encode(), digest_size=16)
     for box in _stripes(rgb):
         digest.update(rgb.crop(box).tobytes())
-    return Picture(
-        pixels=_square(rgb, size, crop), digest=digest.digest(), width=width, height=height, frames=frames
-    )
+    return Picture(pixels=_square(rgb, size, crop), digest=digest.digest(), width=width, height=height, frames=frames)
 
 
 def decode_plain(encoded: bytes) -> Image.Image:

@@ -117,9 +117,7 @@ def training_labels(
     return labels[train]
 
 
-def _only_largest(
-    labels: Tensor, trained: Tensor, names: Sequence[str], count: int
-) -> tuple[Tensor, tuple[str, ...]]:
+def _only_largest(labels: Tensor, trained: Tensor, names: Sequence[str], count: int) -> tuple[Tensor, tuple[str, ...]]:
     """Labels by rank of size, -1 for the classes left out, and the names in that order."""
     kept = splits.largest_classes(trained, count, num_classes=len(names))
     rank = torch.full((len(names),), -1)

@@ -83,9 +83,14 @@ def list_published(
 
 
 def published_training_labels(
-    kind: str, path: Path | str, *, classes: int | None, pictures: str | None, split_seed: int,
+    kind: str,
+    path: Path | str,
+    *,
+    classes: int | None,
+    pictures: str | None,
+    split_seed: int,
     samples_per_class: int | None,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """The labels int64 [N] of the training pictures that `write_published` writes where none is broken; reads none.
 
     Raises InputError as `list_published`, and for a class that has fewer than `samples_per_class`.

@@ -26,9 +26,7 @@ def smoothed_targets(labels: Tensor, num_classes: int, alpha: float) -> Tensor:
     return (1 - alpha) * onehot + alpha / num_classes
 
 
-def smoothed_cross_entropy(
-    logits: Tensor, labels: Tensor, alpha: float, *, reduction: str = "mean"
-) -> Tensor:
+def smoothed_cross_entropy(logits: Tensor, labels: Tensor, alpha: float, *, reduction: str = "mean") -> Tensor:
     """Cross entropy against smoothed targets (Eq. 3), for every alpha in (-inf, 1].
 
     logits: float [N, C] (half precision is computed in float32); labels: int64 [N].

@@ -40,8 +40,9 @@ def named_address() -> str | None:
     if not url:
         return None
     if not is_plain(url):
-        raise InputError(f"{ADDRESS}: expected an address like https://host/v1, without a user, a query or a fragment, "
-                         "got another")  # fmt: skip
+        raise InputError(
+            f"{ADDRESS}: expected an address like https://host/v1, without a user, a query or a fragment, got another"
+        )
     return url.rstrip("/")
 
 

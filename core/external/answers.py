@@ -63,8 +63,10 @@ class KeptAnswers:
             row = base.execute("SELECT queries, per_second, asked, next FROM agreed").fetchone()
             queries, per_second, asked, free = row
             if asked >= queries:
-                raise InputError(f"{who}: expected no more than {queries} queries, got one after all were spent: what "
-                                 f"was answered is kept; say more with {self._more}")  # fmt: skip
+                raise InputError(
+                    f"{who}: expected no more than {queries} queries, got one after all were spent: what "
+                    f"was answered is kept; say more with {self._more}"
+                )
             turn = max(time.time(), free)
             base.execute("UPDATE agreed SET asked = asked + 1, next = ?", (turn + 1 / per_second,))
         time.sleep(max(0.0, turn - time.time()))

@@ -44,8 +44,9 @@ def open_endpoint(path: Path, settings: Mapping[str, Any], device: torch.device)
     """The endpoint, of pictures float32 [n, 3, S, S] in [0, 1]. Asks nothing yet. Raises InputError, one line."""
     said = read_card(path, "what describes an endpoint")
     check_plain(said["url"])
-    asking = Endpoint(said["url"], KeptAnswers(Path(said["answers"])), token_env=said.get("token_env"),
-                      answers=settings["answers"])  # fmt: skip
+    asking = Endpoint(
+        said["url"], KeptAnswers(Path(said["answers"])), token_env=said.get("token_env"), answers=settings["answers"]
+    )
     return Opened(answer=asking, differentiable=False, own_input=True)
 
 

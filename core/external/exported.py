@@ -40,8 +40,10 @@ _SYMBOL = r"Symbol\('[a-z]+\d+'(?:, [a-z]+=(?:True|False))*\)"
 _FUNCTION = r"(?:Integer|Add|Mul|Max|Min|Mod|FloorDiv|CeilDiv|CleanDiv)(?=\()"
 _FORMULA = re.compile(rf"(?:{_SYMBOL}|{_FUNCTION}|\d{{1,12}}(?!\d)|[-+/%(), ]|\*(?!\*))+")
 _ATEN = re.compile(r"torch\.ops\.aten\.(\w+)\.\w+")
-_NUMBERS = re.compile(r"torch\.sym_(?:max|min|float|int|not)"
-                      r"|_operator\.(?:getitem|add|sub|mul|floordiv|truediv|mod|neg|eq|ne|lt|le|gt|ge)")  # fmt: skip
+_NUMBERS = re.compile(
+    r"torch\.sym_(?:max|min|float|int|not)"
+    r"|_operator\.(?:getitem|add|sub|mul|floordiv|truediv|mod|neg|eq|ne|lt|le|gt|ge)"
+)
 _WORD = re.compile(r"[\w.:+-]*")
 _SPECS = ("in_spec", "out_spec")
 _CONTAINERS = (None, "builtins.tuple", "builtins.list", "builtins.dict")
@@ -129,8 +131,9 @@ def _check_text(key: str, text: str, where: str) -> None:
     if key in ("target", "as_operator"):
         named = _ATEN.fullmatch(text)
         if not _NUMBERS.fullmatch(text) and (named is None or named[1] not in ATEN):
-            raise InputError(f"{where}: expected operations of torch.ops.aten that are listed as arithmetic, got "
-                             f"{brief(text)}")  # fmt: skip
+            raise InputError(
+                f"{where}: expected operations of torch.ops.aten that are listed as arithmetic, got {brief(text)}"
+            )
     elif key == "expr_str":
         if not _FORMULA.fullmatch(text):
             raise InputError(f"{where}: expected a size as a plain formula, got {brief(text)}")
@@ -161,12 +164,20 @@ def open_exported(path: Path, settings: Mapping[str, Any], device: torch.device)
     with in_memory() as program:
         with members_of(path, WHAT) as members:
             members.write(check_exported(members, path), program)
-        isolated = IsolatedProgram(program, loader=f"{__name__}:load", settings={}, device=device, where=str(path),
-                                   what=WHAT, preload=(__name__, "torch.export"))  # fmt: skip
+        isolated = IsolatedProgram(
+            program,
+            loader=f"{__name__}:load",
+            settings={},
+            device=device,
+            where=str(path),
+            what=WHAT,
+            preload=(__name__, "torch.export"),
+        )
     shape = isolated.facts["shape"]
     if len(shape) != 4:
-        raise InputError(f"{path}: expected a program of one tensor of images [N, 3, S, S], got "
-                         f"{isolated.facts['inputs']} inputs")  # fmt: skip
+        raise InputError(
+            f"{path}: expected a program of one tensor of images [N, 3, S, S], got {isolated.facts['inputs']} inputs"
+        )
     return Opened(answer=isolated, rows=shape[0], side=shape[2])
 
 

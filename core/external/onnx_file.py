@@ -44,19 +44,30 @@ def open_onnx(path: Path, settings: Mapping[str, Any], device: torch.device) -> 
         program.write(content)
         program.seek(0)
         isolated = IsolatedProgram(
-            program, loader=f"{__name__}:load", settings=said, device=device, where=str(path), what=WHAT,
+            program,
+            loader=f"{__name__}:load",
+            settings=said,
+            device=device,
+            where=str(path),
+            what=WHAT,
             preload=(__name__, "onnxruntime", *(("onnx2torch",) if convert else ())),
-        )  # fmt: skip
+        )
     facts = isolated.facts
     if facts["inputs"] != 1:
         raise InputError(f"{path}: expected one input of images, got {facts['inputs']}")
     if facts["outputs"] != 1 or len(facts["shape"]) != 4:
-        raise InputError(f"{path}: expected one input of images [N, 3, S, S] and one output, got {facts['outputs']} "
-                         f"and an input {facts['shape']}")  # fmt: skip
+        raise InputError(
+            f"{path}: expected one input of images [N, 3, S, S] and one output, got {facts['outputs']} "
+            f"and an input {facts['shape']}"
+        )
     if not facts["differentiable"] and settings.get("access") == "gradients":
         raise InputError(f"{path}: expected onnx2torch, by which gradients came back when it was brought in, got none")
-    return Opened(answer=isolated, rows=settings.get("rows") or facts["shape"][0], side=facts["shape"][2],
-                  differentiable=facts["differentiable"])  # fmt: skip
+    return Opened(
+        answer=isolated,
+        rows=settings.get("rows") or facts["shape"][0],
+        side=facts["shape"][2],
+        differentiable=facts["differentiable"],
+    )
 
 
 def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> Loaded:

@@ -61,11 +61,16 @@ _MESSAGES: dict[str, _Fields] = {
     "node": {**dict.fromkeys((1, 2, 3, 4, 6, 7, 8, 9, 10), ""), 5: "attribute"},
     "attribute": {
         **dict.fromkeys((1, 2, 3, 4, 7, 8, 9, 13, 14, 15, 20, 21), ""),
-        5: "tensor", 6: "graph", 10: "tensor", 11: "graph", 22: "sparse", 23: "sparse",
+        5: "tensor",
+        6: "graph",
+        10: "tensor",
+        11: "graph",
+        22: "sparse",
+        23: "sparse",
     },
     "sparse": {1: "tensor", 2: "tensor", 3: ""},
     "tensor": {**_PLAIN_TENSOR, 13: "", 14: ""},
-}  # fmt: skip
+}
 _EXTERNAL, _LOCATION = 13, 14  # of a tensor: where in which other file its numbers lie, and whether they do
 _OPERATOR, _DOMAIN = 4, 7  # of a node
 _FUNCTION_NAME, _FUNCTION_DOMAIN = 1, 10

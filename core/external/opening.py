@@ -45,8 +45,9 @@ def try_outside(
 
     def ask(many: int | None, access: Access) -> OutsideModel:
         fixed = Opened(answer=opened.answer, rows=many, own_input=opened.own_input)
-        return OutsideModel(fixed, answers=answers, access=access, num_classes=num_classes,
-                            normalisation=normalisation, where=where)  # fmt: skip
+        return OutsideModel(
+            fixed, answers=answers, access=access, num_classes=num_classes, normalisation=normalisation, where=where
+        )
 
     try:
         ask(rows, "scores")(images)

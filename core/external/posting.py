@@ -40,8 +40,10 @@ def posted(url: str, kept: KeptAnswers, body: bytes, headers: Mapping[str, str])
                 kept.give_turn_back()
         if attempt + 1 < ATTEMPTS:
             time.sleep(pause)
-    raise InputError(f"{url}: expected an answer within {ATTEMPTS} attempts, got {reason}; what was answered is kept, "
-                     "and the same command goes on")  # fmt: skip
+    raise InputError(
+        f"{url}: expected an answer within {ATTEMPTS} attempts, got {reason}; what was answered is kept, "
+        "and the same command goes on"
+    )
 
 
 def _asked_pause(said: str | None, pause: float) -> float:

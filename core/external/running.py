@@ -22,8 +22,9 @@ def answering(program: Callable[[Tensor], Tensor], where: str) -> Callable[[Tens
         except (torch.OutOfMemoryError, InputError):
             raise
         except Exception as error:  # whatever code of somebody else's may raise
-            raise InputError(f"{where}: expected answers to images {list(images.shape)}, got: "
-                             f"{one_line(error, last=True)}") from error  # fmt: skip
+            raise InputError(
+                f"{where}: expected answers to images {list(images.shape)}, got: {one_line(error, last=True)}"
+            ) from error
 
     return answer
 

@@ -20,7 +20,7 @@ from smoothsweep.core.external.script_names import (
     check_constant,
     check_type,
     dotted,
-)  # fmt: skip
+)
 from smoothsweep.core.text import brief
 
 

@@ -23,12 +23,44 @@ MOST_TEXT = 8 * 2**20
 _TEXT = "__text_"  # of names that stand for texts while a tree is written
 _PLAIN = re.compile(r"[\x20-\x7e\n]*")  # other characters are written as escapes by torch
 _SYNTAX = (
-    ast.Module, ast.ClassDef, ast.FunctionDef, ast.arguments, ast.arg, ast.Return, ast.Assign, ast.AnnAssign,
-    ast.AugAssign, ast.For, ast.While, ast.If, ast.Expr, ast.Pass, ast.Break, ast.Continue, ast.BoolOp, ast.BinOp,
-    ast.UnaryOp, ast.IfExp, ast.Dict, ast.Compare, ast.Call, ast.keyword, ast.Constant, ast.Attribute, ast.Subscript,
-    ast.Name, ast.List, ast.Tuple, ast.expr_context, ast.boolop, ast.operator, ast.unaryop, ast.cmpop, ast.Import,
+    ast.Module,
+    ast.ClassDef,
+    ast.FunctionDef,
+    ast.arguments,
+    ast.arg,
+    ast.Return,
+    ast.Assign,
+    ast.AnnAssign,
+    ast.AugAssign,
+    ast.For,
+    ast.While,
+    ast.If,
+    ast.Expr,
+    ast.Pass,
+    ast.Break,
+    ast.Continue,
+    ast.BoolOp,
+    ast.BinOp,
+    ast.UnaryOp,
+    ast.IfExp,
+    ast.Dict,
+    ast.Compare,
+    ast.Call,
+    ast.keyword,
+    ast.Constant,
+    ast.Attribute,
+    ast.Subscript,
+    ast.Name,
+    ast.List,
+    ast.Tuple,
+    ast.expr_context,
+    ast.boolop,
+    ast.operator,
+    ast.unaryop,
+    ast.cmpop,
+    ast.Import,
     ast.alias,
-)  # fmt: skip
+)
 
 
 def checked_code(files: Mapping[str, bytes], where: str) -> dict[str, bytes]:
@@ -69,8 +101,10 @@ def _parsed(content: bytes, where: str) -> ast.Module:
         wide = constant and isinstance(node.value, str) and any(ord(one) > 255 for one in node.value)
         other = wide or (constant and isinstance(node.value, bytes | type(...)))
         if not isinstance(node, _SYNTAX) or other:
-            raise InputError(f"{where}, line {getattr(node, 'lineno', 0)}: expected a program that computes, got "
-                             f"the Python syntax {type(node).__name__}")  # fmt: skip
+            raise InputError(
+                f"{where}, line {getattr(node, 'lineno', 0)}: expected a program that computes, got "
+                f"the Python syntax {type(node).__name__}"
+            )
     return tree
 
 

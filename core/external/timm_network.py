@@ -46,10 +46,16 @@ def export_timm(
     network.load_state_dict(fitting_state(state, network.state_dict(), where))
     _export(network.eval(), side, out, architecture)
     return ImportFacts(
-        architecture="torch_export", num_classes=num_classes, protocol="paper", transform_input=None,
-        sha256=file_sha256(checkpoint), wrapping=f"{architecture} of timm {timm.__version__}", prefix="",
-        tensors=len(state), epoch=None,
-    )  # fmt: skip
+        architecture="torch_export",
+        num_classes=num_classes,
+        protocol="paper",
+        transform_input=None,
+        sha256=file_sha256(checkpoint),
+        wrapping=f"{architecture} of timm {timm.__version__}",
+        prefix="",
+        tensors=len(state),
+        epoch=None,
+    )
 
 
 def _timm(architecture: str) -> ModuleType:

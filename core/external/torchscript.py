@@ -68,8 +68,15 @@ def open_torchscript(path: Path, settings: Mapping[str, Any], device: torch.devi
     with in_memory() as program:
         with members_of(path, WHAT) as members:
             members.write(check_torchscript(members, str(path)), program)
-        isolated = IsolatedProgram(program, loader=f"{__name__}:load", settings={}, device=device, where=str(path),
-                                   what=WHAT, preload=(__name__,))  # fmt: skip
+        isolated = IsolatedProgram(
+            program,
+            loader=f"{__name__}:load",
+            settings={},
+            device=device,
+            where=str(path),
+            what=WHAT,
+            preload=(__name__,),
+        )
     return Opened(answer=isolated, rows=settings.get("rows"))
 
 

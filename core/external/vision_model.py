@@ -51,8 +51,12 @@ class VisionModel:
     def _question(self, picture: bytes) -> bytes:
         shown = {"url": "data:image/png;base64," + base64.b64encode(picture).decode("ascii")}
         content = [{"type": "text", "text": _TEXT}, {"type": "image_url", "image_url": shown}]
-        asked = {"model": self._model, "temperature": 0, "max_tokens": _MOST_TOKENS,
-                 "messages": [{"role": "user", "content": content}]}  # fmt: skip
+        asked = {
+            "model": self._model,
+            "temperature": 0,
+            "max_tokens": _MOST_TOKENS,
+            "messages": [{"role": "user", "content": content}],
+        }
         return json.dumps(asked).encode()
 
     def _said(self, body: bytes) -> str:

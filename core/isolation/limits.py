@@ -21,9 +21,27 @@ SECONDS, GIBIBYTES = "SMOOTHSWEEP_PROGRAM_SECONDS", "SMOOTHSWEEP_PROGRAM_GIB"
 USUAL_SECONDS = 900.0
 MEMORY_FRACTION = 0.8  # of the machine's memory
 _PACKAGES = ("torch", "torchvision", "numpy", "onnx", "onnxruntime", "onnx2torch", "sympy", "networkx")
-_SYSTEM = ("/usr", "/lib", "/lib64", "/opt", "/etc/ld.so.cache", "/etc/localtime", "/sys", "/proc/self",
-           "/proc/cpuinfo", "/proc/meminfo", "/proc/stat", "/proc/sys", "/proc/devices", "/proc/modules",
-           "/proc/driver", "/dev/null", "/dev/zero", "/dev/urandom", "/dev/random")  # fmt: skip
+_SYSTEM = (
+    "/usr",
+    "/lib",
+    "/lib64",
+    "/opt",
+    "/etc/ld.so.cache",
+    "/etc/localtime",
+    "/sys",
+    "/proc/self",
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/sys",
+    "/proc/devices",
+    "/proc/modules",
+    "/proc/driver",
+    "/dev/null",
+    "/dev/zero",
+    "/dev/urandom",
+    "/dev/random",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

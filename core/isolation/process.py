@@ -32,10 +32,28 @@ from smoothsweep.core.isolation.limits import Limits, device_paths, readable_pat
 
 KEPT_OUTPUT = 2000  # characters of what a process printed last, for the sentence that says why it ended
 _ROOT = Path(smoothsweep.__file__).resolve().parents[1]
-_START = "import sys, json; said = json.loads(sys.argv[1]); sys.path[:] = said['path']; " \
-         "from smoothsweep.core.isolation.worker import main; main(said)"  # fmt: skip
-_PASSED_ON = ("OMP_", "MKL_", "KMP_", "GOMP_", "OPENBLAS_", "CUDA_", "CUBLAS_", "CUDNN_", "NVIDIA_", "TORCH_",
-              "PYTORCH_", "ATEN_", "LC_", "LANG", "LD_LIBRARY_PATH", "PATH")  # fmt: skip
+_START = (
+    "import sys, json; said = json.loads(sys.argv[1]); sys.path[:] = said['path']; "
+    "from smoothsweep.core.isolation.worker import main; main(said)"
+)
+_PASSED_ON = (
+    "OMP_",
+    "MKL_",
+    "KMP_",
+    "GOMP_",
+    "OPENBLAS_",
+    "CUDA_",
+    "CUBLAS_",
+    "CUDNN_",
+    "NVIDIA_",
+    "TORCH_",
+    "PYTORCH_",
+    "ATEN_",
+    "LC_",
+    "LANG",
+    "LD_LIBRARY_PATH",
+    "PATH",
+)
 _GONE = (BrokenPipeError, ConnectionError, EOFError)
 
 _starters: dict[int, ThreadPoolExecutor] = {}
@@ -45,9 +63,17 @@ class Isolated:
     """One process and what it is asked. Not for use after an InputError that says that it ended."""
 
     def __init__(
-        self, program: BinaryIO, *, loader: str, settings: dict[str, Any], device: torch.device, where: str,
-        limits: Limits, isolated: bool, preload: tuple[str, ...] = (),
-    ) -> None:  # fmt: skip
+        self,
+        program: BinaryIO,
+        *,
+        loader: str,
+        settings: dict[str, Any],
+        device: torch.device,
+        where: str,
+        limits: Limits,
+        isolated: bool,
+        preload: tuple[str, ...] = (),
+    ) -> None:
         """Start it and have it load `program`, a file at its beginning.
 
         loader: "module:function", a `core.isolation.serving.Loader`; settings: what that function is told, plain
@@ -62,13 +88,21 @@ class Isolated:
         readable, writable = os.pipe()
         self._peer, self._pipe = ours, readable
         said = {
-            "path": _search_path(), "parent": os.getpid(), "socket": theirs.fileno(), "program": program.fileno(),
-            "loader": loader, "settings": settings, "device": str(device), "threads": torch.get_num_threads(),
-            "memory": limits.memory, "isolated": isolated, "preload": list(preload),
+            "path": _search_path(),
+            "parent": os.getpid(),
+            "socket": theirs.fileno(),
+            "program": program.fileno(),
+            "loader": loader,
+            "settings": settings,
+            "device": str(device),
+            "threads": torch.get_num_threads(),
+            "memory": limits.memory,
+            "isolated": isolated,
+            "preload": list(preload),
             "readable": [str(path) for path in readable_paths()],
             "devices": [str(path) for path in device_paths(str(device))],
             "attempt": str(Path(tempfile.gettempdir()) / f".smoothsweep-{os.getpid()}-must-not-appear"),
-        }  # fmt: skip
+        }
         try:
             self._process = _starter().submit(_started, said, (theirs.fileno(), program.fileno()), writable).result()
         finally:
@@ -126,8 +160,10 @@ class Isolated:
             self._peer.settimeout(max(1.0, deadline - time.monotonic()))
             header, tensor = wire.receive(self._peer, most_bytes=most_bytes)
         except TimeoutError:
-            raise self._stopped(f"expected a program {what} within {seconds:g} s, got one that takes longer; "
-                                "SMOOTHSWEEP_PROGRAM_SECONDS sets another time") from None  # fmt: skip
+            raise self._stopped(
+                f"expected a program {what} within {seconds:g} s, got one that takes longer; "
+                "SMOOTHSWEEP_PROGRAM_SECONDS sets another time"
+            ) from None
         except _GONE:
             raise self._stopped(self._how_it_ended()) from None
         except wire.WireError as error:
@@ -216,9 +252,14 @@ def _starter() -> ThreadPoolExecutor:
 def _started(said: dict[str, Any], passed: tuple[int, ...], output: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [sys.executable, "-I", "-B", "-c", _START, json.dumps(said)],
-        stdin=subprocess.DEVNULL, stdout=output, stderr=output, pass_fds=passed, cwd="/", env=_environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=output,
+        pass_fds=passed,
+        cwd="/",
+        env=_environment(),
         start_new_session=True,
-    )  # fmt: skip
+    )
 
 
 def _environment() -> dict[str, str]:

@@ -26,9 +26,17 @@ class IsolatedProgram:
     """
 
     def __init__(
-        self, program: BinaryIO, *, loader: str, settings: dict[str, Any], device: torch.device, where: str, what: str,
-        preload: tuple[str, ...] = (), limits: Limits | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        program: BinaryIO,
+        *,
+        loader: str,
+        settings: dict[str, Any],
+        device: torch.device,
+        where: str,
+        what: str,
+        preload: tuple[str, ...] = (),
+        limits: Limits | None = None,
+    ) -> None:
         """As `core.isolation.process.Isolated`; what: the kind of program, for the sentence about one that is none.
 
         Raises InputError, one line.
@@ -36,9 +44,15 @@ class IsolatedProgram:
         self._where, self._device, self._ids, self._forgotten = where, device, itertools.count(), []
         try:
             self.process = Isolated(
-                program, loader=loader, settings=settings, device=device, where=where, preload=preload,
-                limits=limits or usual_limits(), isolated=can_isolate(),
-            )  # fmt: skip
+                program,
+                loader=loader,
+                settings=settings,
+                device=device,
+                where=where,
+                preload=preload,
+                limits=limits or usual_limits(),
+                isolated=can_isolate(),
+            )
         except Failed as failed:
             raise InputError(f"{where}: expected {what}, got: {failed.first[:200]}") from None
         self._noted = False

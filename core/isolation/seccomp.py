@@ -60,9 +60,11 @@ def filter_program(machine: str, pid: int, *, devices: bool) -> list[Instruction
     """The filter as BPF instructions (code, jump if true, jump if false, operand)."""
     column = list(ARCHITECTURES).index(machine)
     program: list[Instruction] = [
-        (_LOAD, 0, 0, _ARCHITECTURE), (_EQUAL, 1, 0, ARCHITECTURES[machine]), (_RETURN, 0, 0, KILL),
+        (_LOAD, 0, 0, _ARCHITECTURE),
+        (_EQUAL, 1, 0, ARCHITECTURES[machine]),
+        (_RETURN, 0, 0, KILL),
         (_LOAD, 0, 0, _NUMBER),
-    ]  # fmt: skip
+    ]
     for numbers in HARMLESS.values():
         if (number := numbers[column]) is not None:
             program += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, ALLOW)]

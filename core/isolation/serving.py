@@ -113,8 +113,11 @@ def _failure(error: Exception) -> dict[str, Any]:
     """The last line of what went wrong, which is where torch says it, and the first."""
     lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()] or [type(error).__name__]
     memory = isinstance(error, MemoryError | torch.OutOfMemoryError) or "can't allocate memory" in str(error)
-    return {"error": lines[-1][:1000], "first": lines[0][:1000],
-            "memory": "device" if isinstance(error, torch.OutOfMemoryError) else "host" if memory else ""}  # fmt: skip
+    return {
+        "error": lines[-1][:1000],
+        "first": lines[0][:1000],
+        "memory": "device" if isinstance(error, torch.OutOfMemoryError) else "host" if memory else "",
+    }
 
 
 def whole(program: BinaryIO) -> io.BytesIO:

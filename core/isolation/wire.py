@@ -20,9 +20,19 @@ MOST_BYTES = 8 * 2**30
 MOST_AXES = 8
 DTYPES = {
     str(dtype).removeprefix("torch."): dtype
-    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.int32, torch.int16,
-                  torch.int8, torch.uint8, torch.bool)
-}  # fmt: skip
+    for dtype in (
+        torch.float32,
+        torch.float64,
+        torch.float16,
+        torch.bfloat16,
+        torch.int64,
+        torch.int32,
+        torch.int16,
+        torch.int8,
+        torch.uint8,
+        torch.bool,
+    )
+}
 _LENGTH = struct.Struct("<I")
 
 
@@ -64,8 +74,12 @@ def _packed(tensor: Tensor) -> tuple[Tensor, dict[str, Any]]:
         if step == 0 and size > 1:
             tensor = tensor.narrow(axis, 0, 1)
     dense = torch.empty_like(tensor, device="cpu", memory_format=torch.preserve_format).copy_(tensor)
-    described = {"dtype": str(dense.dtype).removeprefix("torch."), "size": list(dense.shape),
-                 "stride": list(dense.stride()), "expanded": expanded}  # fmt: skip
+    described = {
+        "dtype": str(dense.dtype).removeprefix("torch."),
+        "size": list(dense.shape),
+        "stride": list(dense.stride()),
+        "expanded": expanded,
+    }
     return dense.as_strided((dense.numel(),), (1,)), described
 
 

@@ -67,9 +67,7 @@ def _probabilities(scores: Tensor, labels: Tensor, scores_are: str) -> Tensor:
     return scores
 
 
-def _bin_gaps(
-    confidence: Tensor, correct: Tensor, bins: int, *, own_bin_for_one: bool
-) -> tuple[Tensor, Tensor]:
+def _bin_gaps(confidence: Tensor, correct: Tensor, bins: int, *, own_bin_for_one: bool) -> tuple[Tensor, Tensor]:
     """Share of the rows and |accuracy - mean confidence| of every bin, float64; both 0 for an empty bin."""
     edges = torch.linspace(0, 1, bins + 1, dtype=confidence.dtype)
     index = torch.bucketize(confidence, edges, right=True) - 1

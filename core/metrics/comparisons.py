@@ -107,9 +107,7 @@ def compare_recipes(
     columns = zip(first, second, gaps, halves, p_values, corrected, strict=True)
     return Comparisons(
         means=dict(zip(names, means.tolist(), strict=True)),
-        pairs=tuple(
-            _pair(names[j], names[k], *numbers, seeds=seeds, span=span) for j, k, *numbers in columns
-        ),
+        pairs=tuple(_pair(names[j], names[k], *numbers, seeds=seeds, span=span) for j, k, *numbers in columns),
         level=level,
         pair_level=1 - (1 - level) / counted,
         n_seeds=seeds,

@@ -114,9 +114,7 @@ class CrossedEffects:
         recipes, _, seeds, classes = self.cells.shape[-4:]
         found = self.mean_squares(weights)
         guard = self._errors(found.guard_variances(seeds, classes), self._freedoms_alone)
-        return replace(
-            self._errors(found.variances(seeds, classes), freedoms_of(recipes, seeds, classes)), guard=guard
-        )
+        return replace(self._errors(found.variances(seeds, classes), freedoms_of(recipes, seeds, classes)), guard=guard)
 
     def _errors(self, variances: np.ndarray, freedoms: np.ndarray) -> Errors:
         seeds, classes = self.cells.shape[-2:]
@@ -135,9 +133,12 @@ class CrossedEffects:
         pair = _of_contrasts(weights, own)
         one, other = (self._seeds_within(weights, recipe) for recipe in (first, second))
         found = MeanSquares(
-            seeds=classes * _of_contrasts(weights, self._seeds_pooled), seeds_own=classes * pair,
-            seeds_alone=classes * (pair + np.abs(one - other)), classes=None, residual=None,
-        )  # fmt: skip
+            seeds=classes * _of_contrasts(weights, self._seeds_pooled),
+            seeds_own=classes * pair,
+            seeds_alone=classes * (pair + np.abs(one - other)),
+            classes=None,
+            residual=None,
+        )
         if classes == 1:
             return found
         columns = self._over_seeds.reshape(*self._over_seeds.shape[:-3], recipes * attacks, classes)

@@ -76,9 +76,14 @@ def exposures(shares: ArrayLike, images: ArrayLike | None = None, *, top: int = 
     posterior = _posterior(kinds[:, :seeds], kinds[:, seeds:], np.bincount(kind))
     low, high = (_quantiles(posterior, tail)[kind] for tail in ((1 - level) / 2, (1 + level) / 2))
     return Exposures(
-        share=table.mean(axis=0), rate=(posterior @ _MIDDLES)[kind], low=low, high=high,
-        among_top=_among_top(posterior[kind], top), top=top, level=level,
-    )  # fmt: skip
+        share=table.mean(axis=0),
+        rate=(posterior @ _MIDDLES)[kind],
+        low=low,
+        high=high,
+        among_top=_among_top(posterior[kind], top),
+        top=top,
+        level=level,
+    )
 
 
 def _posterior(hits: np.ndarray, images: np.ndarray, people: np.ndarray) -> np.ndarray:

@@ -37,7 +37,12 @@ class Hidden:
 
 
 def hidden_parts(
-    cells: LeakCells, recipes: Sequence[int], baseline: int, published: Sequence[int], *, family: Dunnett,
+    cells: LeakCells,
+    recipes: Sequence[int],
+    baseline: int,
+    published: Sequence[int],
+    *,
+    family: Dunnett,
     span: float | None,
 ) -> list[Hidden]:
     """The hidden part of each recipe.

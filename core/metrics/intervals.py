@@ -88,9 +88,14 @@ def rate_interval(
     if tightness is not None:
         low, high = _wilson(mean, tightness)
     return Interval(
-        mean=mean, low=low, high=high, level=level, n_seeds=seeds, n_classes=classes if by_class else None,
+        mean=mean,
+        low=low,
+        high=high,
+        level=level,
+        n_seeds=seeds,
+        n_classes=classes if by_class else None,
         accounts_for=_what_varies(seeds, classes),
-    )  # fmt: skip
+    )
 
 
 def seed_mean_interval(

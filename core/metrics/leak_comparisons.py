@@ -78,9 +78,16 @@ class LeakComparison:
         low, high = (None if end is None else -end for end in (self.high, self.low))
         word: Word = {REDUCES: LEAKS_MORE, LEAKS_MORE: REDUCES}.get(self.word, INCONCLUSIVE)
         return replace(
-            self, word=word, reduction=-self.reduction, low=low, high=high, attack=self.attack_reference,
-            attack_reference=self.attack, needed=None, hidden=None,
-        )  # fmt: skip
+            self,
+            word=word,
+            reduction=-self.reduction,
+            low=low,
+            high=high,
+            attack=self.attack_reference,
+            attack_reference=self.attack,
+            needed=None,
+            hidden=None,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,14 +127,25 @@ class LeakComparisons:
         pairs = tuple(_pair(*names, one) for names, one in self.by_pair.items())
         counted = max((one.comparisons for one in self.by_pair.values()), default=1)
         return Comparisons(
-            means=dict(self.leaks), pairs=pairs, level=self.level, pair_level=1 - (1 - self.level) / counted,
-            n_seeds=self.seeds, n_classes=self.classes,
-        )  # fmt: skip
+            means=dict(self.leaks),
+            pairs=pairs,
+            level=self.level,
+            pair_level=1 - (1 - self.level) / counted,
+            n_seeds=self.seeds,
+            n_classes=self.classes,
+        )
 
 
 def compare_leaks(
-    leaks: Leaks, *, baseline: str | None, published: Sequence[str] = (), level: float = 0.95,
-    span: float | None = None, every_pair: bool = True, among: int = 1, smallest: float | None = None,
+    leaks: Leaks,
+    *,
+    baseline: str | None,
+    published: Sequence[str] = (),
+    level: float = 0.95,
+    span: float | None = None,
+    every_pair: bool = True,
+    among: int = 1,
+    smallest: float | None = None,
     available: int | None = None,
 ) -> LeakComparisons:
     """Compare recipes, each under its strongest attack.
@@ -164,9 +182,13 @@ def compare_leaks(
         for (j, k), one in zip(pairs, bounded, strict=True):
             found[names[j], names[k]] = _told(cells, j, k, one, family)
     return LeakComparisons(
-        leaks={name: float(cells.leak(row, cells.best(row))) for row, name in enumerate(names)}, baseline=baseline,
-        by_pair=found, level=level, seeds=cells.cells.shape[-2], classes=cells.cells.shape[-1],
-    )  # fmt: skip
+        leaks={name: float(cells.leak(row, cells.best(row))) for row, name in enumerate(names)},
+        baseline=baseline,
+        by_pair=found,
+        level=level,
+        seeds=cells.cells.shape[-2],
+        classes=cells.cells.shape[-1],
+    )
 
 
 def _with_baseline(
@@ -191,11 +213,18 @@ def _told(
 ) -> LeakComparison:
     """The comparison of a pair with this interval."""
     return LeakComparison(
-        word=_word(found, hidden), reduction=found.value, low=found.low, high=found.high, p=found.p,
-        comparisons=len(cells.attacks) * family.comparisons, attack=cells.attacks[cells.best(recipe)],
-        attack_reference=cells.attacks[cells.best(reference)], seeds=cells.cells.shape[-2],
-        classes=cells.cells.shape[-1], hidden=hidden,
-    )  # fmt: skip
+        word=_word(found, hidden),
+        reduction=found.value,
+        low=found.low,
+        high=found.high,
+        p=found.p,
+        comparisons=len(cells.attacks) * family.comparisons,
+        attack=cells.attacks[cells.best(recipe)],
+        attack_reference=cells.attacks[cells.best(reference)],
+        seeds=cells.cells.shape[-2],
+        classes=cells.cells.shape[-1],
+        hidden=hidden,
+    )
 
 
 def _word(found: Bounded, hidden: Hidden | None) -> Word:
@@ -210,6 +239,12 @@ def _pair(recipe: str, reference: str, one: LeakComparison) -> Pair:
     """Recipe minus reference."""
     low, high = (None if end is None else -end for end in (one.high, one.low))
     return Pair(
-        first=recipe, second=reference, difference=-one.reduction, low=low, high=high, p=one.p, p_corrected=one.p,
+        first=recipe,
+        second=reference,
+        difference=-one.reduction,
+        low=low,
+        high=high,
+        p=one.p,
+        p_corrected=one.p,
         verdict=turned(verdict(one.low, one.high, seeds=one.seeds)),
-    )  # fmt: skip
+    )

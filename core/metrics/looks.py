@@ -69,9 +69,7 @@ class Looks:
         return _errors(self.seeds, self.alpha, self.spend)
 
 
-def settled(
-    low: np.ndarray | float, high: np.ndarray | float, *, smallest: float | None
-) -> np.ndarray:
+def settled(low: np.ndarray | float, high: np.ndarray | float, *, smallest: float | None) -> np.ndarray:
     """Whether intervals [...] leave nothing to be asked: they leave out 0, or lie within +- `smallest`, the smallest
     difference of interest (above 0; None where every difference is of interest)."""
     told = (np.asarray(low) > 0) | (np.asarray(high) < 0)

@@ -50,9 +50,7 @@ def gmi_report(target_logits: Tensor, predicted: Tensor, labels: Tensor) -> GmiR
     return GmiReport(acc=sum(right) / len(right), acc_any=sum(anywhere) / len(anywhere))
 
 
-def spread_over_restarts(
-    hits: Tensor, labels: Tensor, restarts: Tensor, *, classes: int, of: Spread
-) -> float | None:
+def spread_over_restarts(hits: Tensor, labels: Tensor, restarts: Tensor, *, classes: int, of: Spread) -> float | None:
     """The published spread of an accuracy: over restarts, taken in batches of classes and then averaged.
 
     hits: bool [N]; labels: int64 [N], the rows of each class together; restarts: int64 [N], which restart (or draw) of

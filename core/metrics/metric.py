@@ -6,9 +6,18 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 Judge = Literal[
-    "evaluator", "embedder", "general", "asked", "fidelity", "knowledge", "features", "robustness",
-    "fid_lomma", "fid_plg", "gradients",
-]  # fmt: skip
+    "evaluator",
+    "embedder",
+    "general",
+    "asked",
+    "fidelity",
+    "knowledge",
+    "features",
+    "robustness",
+    "fid_lomma",
+    "fid_plg",
+    "gradients",
+]
 JUDGES: tuple[Judge, ...] = get_args(Judge)
 """The keys of a sweep's `judges`."""
 

@@ -35,8 +35,13 @@ class Needed:
 
 
 def needed(
-    cells: np.ndarray, baseline: int, undecided: Mapping[int, Bounded], *, level: float = 0.95,
-    smallest: float | None = None, available: int | None = None,
+    cells: np.ndarray,
+    baseline: int,
+    undecided: Mapping[int, Bounded],
+    *,
+    level: float = 0.95,
+    smallest: float | None = None,
+    available: int | None = None,
 ) -> dict[int, Needed]:
     """Recipe -> how much would settle whether it leaks less or more than the baseline.
 

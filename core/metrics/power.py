@@ -53,8 +53,12 @@ class Design:
 
     def checked(self, where: str) -> Design:
         """Itself. Raises InputError for a design that can tell no difference, beginning with `where`."""
-        for name, value, least in (("seeds", self.seeds, LEAST_SEEDS), ("classes", self.classes, 2),
-                                   ("recipes", self.recipes, 2), ("attacks", self.attacks, 1)):  # fmt: skip
+        for name, value, least in (
+            ("seeds", self.seeds, LEAST_SEEDS),
+            ("classes", self.classes, 2),
+            ("recipes", self.recipes, 2),
+            ("attacks", self.attacks, 1),
+        ):
             if value < least:
                 raise InputError(f"{where}: expected a sweep of at least {least} {name}, got {value}")
         return self
@@ -86,9 +90,11 @@ def planned(components: Components, design: Design, *, level: float = 0.95, powe
     drawn = _drawn(components, design)
     variances = drawn.variances(seeds, classes)
     errors = Errors(
-        variances=variances, freedoms=freedoms_of(design.recipes, seeds, classes),
-        flat=np.zeros(variances.shape[1:], dtype=bool), numbers=seeds * classes,
-    )  # fmt: skip
+        variances=variances,
+        freedoms=freedoms_of(design.recipes, seeds, classes),
+        flat=np.zeros(variances.shape[1:], dtype=bool),
+        numbers=seeds * classes,
+    )
     freedoms = np.array([_freedom_alone(components, design), classes - 1.0][: len(variances)])
     guard = replace(errors, variances=drawn.guard_variances(seeds, classes), freedoms=freedoms)
     errors = replace(errors, guard=guard)
@@ -141,10 +147,12 @@ def _drawn(components: Components, design: Design) -> MeanSquares:
     if classes == 1:
         return MeanSquares(seeds=pooled, seeds_own=own, seeds_alone=alone, classes=None, residual=None)
     return MeanSquares(
-        seeds=pooled, seeds_own=own, seeds_alone=alone,
+        seeds=pooled,
+        seeds_own=own,
+        seeds_alone=alone,
         classes=(seeds * components.person**2 + cell) * _chi_squares(classes - 1, 2),
         residual=cell * _chi_squares((1 + others) * (seeds - 1) * (classes - 1), 3),
-    )  # fmt: skip
+    )
 
 
 def _freedom_alone(components: Components, design: Design) -> float:

@@ -166,9 +166,7 @@ class LeakCells:
         """Weights 1 of an attack, [..., 1, attacks], for its numbers [...]."""
         return np.eye(len(self.attacks))[np.asarray(attack)][..., None, :]
 
-    def weights(
-        self, recipe: int, reference: int, *, of_reference: np.ndarray, of_recipe: np.ndarray
-    ) -> np.ndarray:
+    def weights(self, recipe: int, reference: int, *, of_reference: np.ndarray, of_recipe: np.ndarray) -> np.ndarray:
         """Weights [..., contrasts, recipes, attacks] of contrasts that hold two recipes, from those of either by
         attack, [..., contrasts, attacks]."""
         of_reference, of_recipe = np.broadcast_arrays(of_reference, of_recipe)

@@ -78,9 +78,7 @@ def _vgg16() -> Anatomy:
     for pool in pools:  # of three modules each, convolutions and norms have the parameters
         names.append(tuple(f"feature.{i}" for i in range(start, pool) if (i - start) % 3 < 2))
         start = pool + 1
-    return Anatomy(
-        stages=(*names, ("bn",)), hidden=(*(f"feature.{pool}" for pool in pools[:-1]), "bn"), last_norm="bn"
-    )
+    return Anatomy(stages=(*names, ("bn",)), hidden=(*(f"feature.{pool}" for pool in pools[:-1]), "bn"), last_norm="bn")
 
 
 def _improved_resnet(*units: int, output: str = "output_layer") -> Anatomy:

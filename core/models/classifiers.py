@@ -46,9 +46,7 @@ def _torchvision(name: str, head: str, **options: bool) -> Architecture:
     return Architecture(build=build, head=head, weights_url=weights.url)
 
 
-def _lowres(
-    build: Callable[[], nn.Module], imagenet: str | None = None, convolutions: str = "feature"
-) -> Architecture:
+def _lowres(build: Callable[[], nn.Module], imagenet: str | None = None, convolutions: str = "feature") -> Architecture:
     """imagenet: the name in torchvision of the network whose convolutions it has, under the name `convolutions`."""
     url = torchvision.models.get_model_weights(imagenet).IMAGENET1K_V1.url if imagenet else None
     trunk = ("features", convolutions) if imagenet else None

@@ -87,8 +87,9 @@ def _read(path: Path, name: str, most_bytes: int) -> dict[str, Tensor]:
     if not path.is_file():
         raise InputError(f"embedder {name}: no file {path}; expected a safetensors file ({_ORIGIN[name]})")
     if name in _PUBLISHED and path.suffix != ".safetensors":
-        return plain_tensors(read_tensor_file(path, f"embedder {name}"), f"embedder {name}: {path}",
-                             most_bytes=most_bytes)  # fmt: skip
+        return plain_tensors(
+            read_tensor_file(path, f"embedder {name}"), f"embedder {name}: {path}", most_bytes=most_bytes
+        )
     try:
         return read_safetensors(path, most_bytes=most_bytes)
     except UnreadableTensors as error:

@@ -23,8 +23,13 @@ class SwagViT(nn.Module):
     def __init__(self, *, layers: int = 12, heads: int = 12, width: int = 768, hidden: int = 3072) -> None:
         super().__init__()
         self.network = VisionTransformer(
-            image_size=SIDE, patch_size=16, num_layers=layers, num_heads=heads, hidden_dim=width, mlp_dim=hidden,
-        )  # fmt: skip
+            image_size=SIDE,
+            patch_size=16,
+            num_layers=layers,
+            num_heads=heads,
+            hidden_dim=width,
+            mlp_dim=hidden,
+        )
         self.network.heads = nn.Identity()
         self.register_buffer("mean", torch.tensor(MEAN).view(3, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(STD).view(3, 1, 1), persistent=False)

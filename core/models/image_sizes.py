@@ -5,11 +5,27 @@ from __future__ import annotations
 from smoothsweep.core.errors import InputError
 
 LEAST = {
-    "resnet_small": 32, "vgg_small": 32, "resnet18": 32, "resnet34": 32, "resnet50": 32, "resnet101": 32,
-    "resnet152": 32, "resnext50": 32, "densenet121": 32, "densenet169": 32, "vit_b_16": 224, "inception_v3": 299,
-    "vgg16_bn": 64, "ir50_64": 64, "ir50_112": 112, "ir50_112_narrow": 112, "ir152_64": 64,
-    "efficientnet_b0": 32, "efficientnet_b1": 32, "efficientnet_b2": 32,
-}  # fmt: skip
+    "resnet_small": 32,
+    "vgg_small": 32,
+    "resnet18": 32,
+    "resnet34": 32,
+    "resnet50": 32,
+    "resnet101": 32,
+    "resnet152": 32,
+    "resnext50": 32,
+    "densenet121": 32,
+    "densenet169": 32,
+    "vit_b_16": 224,
+    "inception_v3": 299,
+    "vgg16_bn": 64,
+    "ir50_64": 64,
+    "ir50_112": 112,
+    "ir50_112_narrow": 112,
+    "ir152_64": 64,
+    "efficientnet_b0": 32,
+    "efficientnet_b1": 32,
+    "efficientnet_b2": 32,
+}
 """Architecture -> the smallest side in pixels; the names are those of `core.models.classifiers.ARCHITECTURES`."""
 
 FIXED = ("vit_b_16", "vgg16_bn", "ir50_64", "ir50_112", "ir50_112_narrow", "ir152_64")
@@ -17,9 +33,15 @@ FIXED = ("vit_b_16", "vgg16_bn", "ir50_64", "ir50_112", "ir50_112_narrow", "ir15
 
 
 IN_UNIT_RANGE = (
-    "vgg16_bn", "ir50_64", "ir50_112", "ir50_112_narrow", "ir152_64", "efficientnet_b0", "efficientnet_b1",
+    "vgg16_bn",
+    "ir50_64",
+    "ir50_112",
+    "ir50_112_narrow",
+    "ir152_64",
+    "efficientnet_b0",
+    "efficientnet_b1",
     "efficientnet_b2",
-)  # fmt: skip
+)
 """Architectures that are shown pictures as numbers in [0, 1], as the official low-resolution attacks train them; the
 others want [-1, 1]."""
 
@@ -30,9 +52,7 @@ def check_image_size(architecture: str, image_size: int) -> None:
     if fixed is not None and image_size != fixed:
         raise InputError(f"{architecture}: expected images of {fixed} pixels, got {image_size}")
     if image_size < LEAST[architecture]:
-        raise InputError(
-            f"{architecture}: expected images of at least {LEAST[architecture]} pixels, got {image_size}"
-        )
+        raise InputError(f"{architecture}: expected images of at least {LEAST[architecture]} pixels, got {image_size}")
 
 
 def fixed_image_size(architecture: str) -> int | None:

@@ -36,16 +36,12 @@ def evaluate_logits(
     return _batched(model, model, images, image_size, batch_size, device)
 
 
-def embed_images(
-    model: nn.Module, images: Tensor, *, image_size: int, device: torch.device | str = "cpu"
-) -> Tensor:
+def embed_images(model: nn.Module, images: Tensor, *, image_size: int, device: torch.device | str = "cpu") -> Tensor:
     """The penultimate features float32 [N, D], otherwise like `evaluate_logits`; the model needs `embed`."""
     return _batched(model, model.embed, images, image_size, BATCH_SIZE, device)
 
 
-def evaluate_accuracy(
-    model: Network, data: ImageSet, *, image_size: int, device: torch.device | str = "cpu"
-) -> float:
+def evaluate_accuracy(model: Network, data: ImageSet, *, image_size: int, device: torch.device | str = "cpu") -> float:
     """The share of images whose largest logit is that of their label, in [0, 1]."""
     logits = evaluate_logits(model, data.images, image_size=image_size, device=device)
     return (logits.argmax(dim=1) == data.labels.cpu()).double().mean().item()

@@ -116,9 +116,7 @@ class ImprovedResNet(nn.Module):
     its layers lie.
     """
 
-    def __init__(
-        self, units: tuple[int, ...], *, side: int, output_in_trunk: bool, width: int = _WIDTH
-    ) -> None:
+    def __init__(self, units: tuple[int, ...], *, side: int, output_in_trunk: bool, width: int = _WIDTH) -> None:
         super().__init__()
         self.feature = Trunk(units, side=side, output=output_in_trunk, width=width)
         if not output_in_trunk:

@@ -96,14 +96,22 @@ def load_imagenet_inception(path: Path, *, sha256: str | None = None) -> nn.Modu
 
 PUBLISHED_FIDS: dict[str, PublishedFid] = {
     "fid_lomma": PublishedFid(
-        weights="fid_inception", load=load_fid_inception, shown=lomma_input, made=lomma_input, attacked_only=True,
+        weights="fid_inception",
+        load=load_fid_inception,
+        shown=lomma_input,
+        made=lomma_input,
+        attacked_only=True,
         whole_batches=None,
     ),
     "fid_plg": PublishedFid(
-        weights="inception_v3", load=load_imagenet_inception, shown=plg_input, made=plg_input_of_reconstructions,
-        attacked_only=False, whole_batches=100,
+        weights="inception_v3",
+        load=load_imagenet_inception,
+        shown=plg_input,
+        made=plg_input_of_reconstructions,
+        attacked_only=False,
+        whole_batches=100,
     ),
-}  # fmt: skip
+}
 """By the name of the judge. Real images of LOMMA's are `celeba_target_300ids.npy`, those of the classes it attacks; of
 PLG-MI's the folder `celeba_private_domain`, all private people."""
 

@@ -122,16 +122,21 @@ class _Bottleneck(nn.Module):
 class _BottleneckA(_Bottleneck):
     def __init__(self, channels: int, out: int, stride: int, expansion: int) -> None:
         wide = channels * expansion
-        super().__init__(channels, out, stride, nn.Sequential(
-            nn.Conv2d(channels, wide, 1, bias=False),
-            nn.BatchNorm2d(wide),
-            nn.PReLU(wide),
-            nn.Conv2d(wide, wide, 3, stride, 1, groups=wide, bias=False),
-            nn.BatchNorm2d(wide),
-            nn.PReLU(wide),
-            nn.Conv2d(wide, out, 1, bias=False),
-            nn.BatchNorm2d(out),
-        ))  # fmt: skip
+        super().__init__(
+            channels,
+            out,
+            stride,
+            nn.Sequential(
+                nn.Conv2d(channels, wide, 1, bias=False),
+                nn.BatchNorm2d(wide),
+                nn.PReLU(wide),
+                nn.Conv2d(wide, wide, 3, stride, 1, groups=wide, bias=False),
+                nn.BatchNorm2d(wide),
+                nn.PReLU(wide),
+                nn.Conv2d(wide, out, 1, bias=False),
+                nn.BatchNorm2d(out),
+            ),
+        )
 
 
 def _conv_b(
@@ -144,12 +149,17 @@ def _conv_b(
 class _BottleneckB(_Bottleneck):
     def __init__(self, channels: int, out: int, stride: int, expansion: int) -> None:
         wide = channels * expansion
-        super().__init__(channels, out, stride, nn.Sequential(
-            _conv_b(channels, wide, 1),
-            _conv_b(wide, wide, 3, stride=stride, padding=1, groups=wide),
-            nn.Conv2d(wide, out, 1, bias=False),
-            nn.BatchNorm2d(out),
-        ))  # fmt: skip
+        super().__init__(
+            channels,
+            out,
+            stride,
+            nn.Sequential(
+                _conv_b(channels, wide, 1),
+                _conv_b(wide, wide, 3, stride=stride, padding=1, groups=wide),
+                nn.Conv2d(wide, out, 1, bias=False),
+                nn.BatchNorm2d(out),
+            ),
+        )
 
 
 class _SeparableB(nn.Module):

@@ -30,7 +30,12 @@ PUBLISHED = {
 
 @dataclass(frozen=True, kw_only=True)
 class ImportedJudge:
-    """An embedder's weights under our names, as `load_embedder` takes them. name: the embedder's; sha256: the file's.
+    """An embedder's weights under our names, as `load_embedder` takes them.
+
+    Attributes:
+        name: The embedder's.
+        state: Its weights by our names.
+        sha256: The file's.
     """
 
     name: str
@@ -53,8 +58,11 @@ def import_judge(path: Path) -> ImportedJudge:
         if wrong := _differing(state, expected):
             misses[name] = (len(wrong), wrong[0])
         else:
-            return ImportedJudge(name=name, sha256=file_sha256(path), state=fitting_state(
-                state, expected, f"checkpoint {path} as {PUBLISHED[name]}"))  # fmt: skip
+            return ImportedJudge(
+                name=name,
+                sha256=file_sha256(path),
+                state=fitting_state(state, expected, f"checkpoint {path} as {PUBLISHED[name]}"),
+            )
     nearest = min(misses, key=lambda name: misses[name][0])
     many, first = misses[nearest]
     raise InputError(

@@ -111,8 +111,9 @@ def plain_tensors(state: Any, where: str, *, most_bytes: int = MOST_STATE) -> di
     most_bytes: of all of them; of more than that nothing is brought into memory, which is an InputError too.
     """
     check_tensors(state, where)
-    check_bytes({key: value for key, value in state.items() if isinstance(value, _STORED)}, where,
-                most_bytes=most_bytes)  # fmt: skip
+    check_bytes(
+        {key: value for key, value in state.items() if isinstance(value, _STORED)}, where, most_bytes=most_bytes
+    )
     return {key: value.tensor() if isinstance(value, _STORED) else value.detach() for key, value in state.items()}
 
 

@@ -199,8 +199,11 @@ def _other_readings(
         for order_words, order in orders.items():
             if not torch.equal(order, claim.order):
                 hits = seen[:, own_outputs][:, order].argmax(1) == labels
-                trials.append(_Trial(words=joint + order_words, hits=hits, as_stated=as_stated, normalisation=other,
-                                     reordered=True))  # fmt: skip
+                trials.append(
+                    _Trial(
+                        words=joint + order_words, hits=hits, as_stated=as_stated, normalisation=other, reordered=True
+                    )
+                )
     return trials
 
 
@@ -217,8 +220,9 @@ def _in_any_order(logits: Tensor, test: ImageSet) -> _Trial | None:
         together += 0.5 * torch.eye(count)  # what nothing contradicts stays
         output_of = torch.from_numpy(linear_sum_assignment(together.numpy(), maximize=True)[1])
         hits[tried] = answers[tried] == output_of[test.labels[tried]]
-    return _Trial(words="with the classes in another order", hits=hits, as_stated=answers == test.labels,
-                  reordered=True)  # fmt: skip
+    return _Trial(
+        words="with the classes in another order", hits=hits, as_stated=answers == test.labels, reordered=True
+    )
 
 
 def _rank_within_class(labels: Tensor) -> Tensor:

@@ -15,10 +15,27 @@ from smoothsweep.core.data.augmentation_settings import Augmentation
 from smoothsweep.core.declared import check_fields
 
 Architecture = Literal[
-    "resnet_small", "vgg_small", "resnet18", "resnet34", "resnet50", "resnet101", "resnet152", "resnext50",
-    "densenet121", "densenet169", "vit_b_16", "inception_v3", "vgg16_bn", "ir50_64", "ir50_112",
-    "ir50_112_narrow", "ir152_64", "efficientnet_b0", "efficientnet_b1", "efficientnet_b2",
-]  # fmt: skip
+    "resnet_small",
+    "vgg_small",
+    "resnet18",
+    "resnet34",
+    "resnet50",
+    "resnet101",
+    "resnet152",
+    "resnext50",
+    "densenet121",
+    "densenet169",
+    "vit_b_16",
+    "inception_v3",
+    "vgg16_bn",
+    "ir50_64",
+    "ir50_112",
+    "ir50_112_narrow",
+    "ir152_64",
+    "efficientnet_b0",
+    "efficientnet_b1",
+    "efficientnet_b2",
+]
 LEAST_OF_A_WORKER = 2
 """Images of a batch that every worker gets: BatchNorm cannot train on one."""
 
@@ -91,9 +108,16 @@ class TrainingRecipe:
         The appendix names no augmentation for them, so there is none here.
         """
         return cls(
-            architecture=architecture, epochs=100, batch_size=64, optimizer="sgd", lr=0.01, momentum=0.9,
-            lr_milestones=(0.5, 0.75), image_size=64, augmentation=None,
-        )  # fmt: skip
+            architecture=architecture,
+            epochs=100,
+            batch_size=64,
+            optimizer="sgd",
+            lr=0.01,
+            momentum=0.9,
+            lr_milestones=(0.5, 0.75),
+            image_size=64,
+            augmentation=None,
+        )
 
 
 def learning_rate(recipe: TrainingRecipe, epoch: int) -> float:

@@ -58,9 +58,7 @@ class StagedFile:
     reason: str | None
 
 
-def _imagenet(
-    name: str, sha256: str, *, torchvision_name: str | None = None, version: str = "DEFAULT"
-) -> WeightFile:
+def _imagenet(name: str, sha256: str, *, torchvision_name: str | None = None, version: str = "DEFAULT") -> WeightFile:
     weights = torchvision.models.get_model_weights(torchvision_name or name)[version]
     return WeightFile(
         name=name,

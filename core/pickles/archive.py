@@ -96,8 +96,9 @@ def _read_entries(view: memoryview, number: int, directory: slice) -> list[_Entr
     for _ in range(number):
         if at + _ENTRY.size > directory.stop:
             raise Refused("the archive's directory ends early")
-        (signature, _, _, flags, method, _, _, checksum, stored, size, names, extras, comments, disk, _, _,
-         offset) = _ENTRY.unpack(view[at : at + _ENTRY.size])  # fmt: skip
+        (signature, _, _, flags, method, _, _, checksum, stored, size, names, extras, comments, disk, _, _, offset) = (
+            _ENTRY.unpack(view[at : at + _ENTRY.size])
+        )
         begin = at + _ENTRY.size
         at = begin + names + extras + comments
         if signature != b"PK\x01\x02" or disk or comments or flags & _ENCRYPTED or at > directory.stop:
@@ -105,9 +106,9 @@ def _read_entries(view: memoryview, number: int, directory: slice) -> list[_Entr
         extra = view[begin + names : begin + names + extras]
         size, stored, offset = _wide_values(extra, (size, stored, offset))
         name = bytes(view[begin : begin + names])
-        entries.append(_Entry(
-            name=name, method=method, checksum=checksum, size=size, stored=stored, flags=flags, offset=offset
-        ))  # fmt: skip
+        entries.append(
+            _Entry(name=name, method=method, checksum=checksum, size=size, stored=stored, flags=flags, offset=offset)
+        )
     if at != directory.stop:
         raise Refused("the archive's directory ends late")
     return entries

@@ -19,7 +19,8 @@ from torch import Tensor
 from smoothsweep.core.pickles.archive import START, read_archive
 from smoothsweep.core.pickles.cursor import Cursor, Refused, describe
 from smoothsweep.core.pickles.machine import Dialect, Global, Limits
-from smoothsweep.core.pickles.opcodes import CHECKPOINT_OPCODES, run
+from smoothsweep.core.pickles.opcode_names import CHECKPOINT_OPCODES
+from smoothsweep.core.pickles.opcodes import run
 from smoothsweep.core.pickles.storages import MAGIC, MAX_RANK, contiguous
 
 LEGACY_VERSION = 1001
@@ -29,18 +30,35 @@ MOST_CLAIMED = 2  # times the file's bytes that all tensors together may take: s
 _LIMITS = Limits(opcodes=500_000, memo=300_000, memory=128 * 2**20)  # ResNet-152 with Adam's state: 80,000 opcodes
 
 TYPES: dict[str, tuple[str, torch.dtype]] = {
-    "DoubleStorage": ("<f8", torch.float64), "FloatStorage": ("<f4", torch.float32),
-    "HalfStorage": ("<f2", torch.float16), "BFloat16Storage": ("<i2", torch.bfloat16),
-    "LongStorage": ("<i8", torch.int64), "IntStorage": ("<i4", torch.int32), "ShortStorage": ("<i2", torch.int16),
-    "CharStorage": ("<i1", torch.int8), "ByteStorage": ("<u1", torch.uint8), "BoolStorage": ("<u1", torch.bool),
-    "ComplexFloatStorage": ("<c8", torch.complex64), "ComplexDoubleStorage": ("<c16", torch.complex128),
-}  # fmt: skip
+    "DoubleStorage": ("<f8", torch.float64),
+    "FloatStorage": ("<f4", torch.float32),
+    "HalfStorage": ("<f2", torch.float16),
+    "BFloat16Storage": ("<i2", torch.bfloat16),
+    "LongStorage": ("<i8", torch.int64),
+    "IntStorage": ("<i4", torch.int32),
+    "ShortStorage": ("<i2", torch.int16),
+    "CharStorage": ("<i1", torch.int8),
+    "ByteStorage": ("<u1", torch.uint8),
+    "BoolStorage": ("<u1", torch.bool),
+    "ComplexFloatStorage": ("<c8", torch.complex64),
+    "ComplexDoubleStorage": ("<c16", torch.complex128),
+}
 """torch's name of a storage: how numpy reads its elements, and what torch calls them."""
 
 _DTYPES = (
-    "float16", "float32", "float64", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "bool", "complex64",
+    "float16",
+    "float32",
+    "float64",
+    "bfloat16",
+    "int8",
+    "int16",
+    "int32",
+    "int64",
+    "uint8",
+    "bool",
+    "complex64",
     "complex128",
-)  # fmt: skip
+)
 
 
 @dataclass(eq=False, kw_only=True, repr=False)
@@ -150,9 +168,14 @@ class _Reader:
         table = {key: Global(name=".".join(key), reduce=make) for key, make in makers.items()}
         table |= {("torch", kind): Global(name=kind) for kind in (*TYPES, *_DTYPES)}
         return Dialect(
-            what="a checkpoint of plain tensors", globals=table, opcodes=CHECKPOINT_OPCODES, build=_attributes,
-            persistent=self.storage, limits=_LIMITS, unknown=self.unknown,
-        )  # fmt: skip
+            what="a checkpoint of plain tensors",
+            globals=table,
+            opcodes=CHECKPOINT_OPCODES,
+            build=_attributes,
+            persistent=self.storage,
+            limits=_LIMITS,
+            unknown=self.unknown,
+        )
 
     def storage(self, value: object) -> Storage:
         """('storage', type, key, location, length) and in the legacy format a view, which must be None."""

@@ -17,6 +17,7 @@ from collections.abc import Callable
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.pickles.cursor import Cursor, Refused, describe
 from smoothsweep.core.pickles.machine import Data, Dialect, Global, Machine
+from smoothsweep.core.pickles.opcode_names import OLD_TEXTS, REFUSED
 
 PROTOCOLS = (2, 3, 4, 5)
 """2 is read only as far as needed to say what is wrong with it, and inside storages."""
@@ -53,7 +54,7 @@ def _step(machine: Machine, code: int) -> None:
 def _opcode_name(code: int) -> str:
     if code < 0:
         return "end of data"
-    known = _STEPS[code][0] if code in _STEPS else _REFUSED.get(code)
+    known = _STEPS[code][0] if code in _STEPS else REFUSED.get(code)
     return known or f"byte 0x{code:02x}"
 
 
@@ -98,8 +99,10 @@ def _text(width: int) -> Callable[[Machine], None]:
         length = machine.cursor.unsigned(width)
         machine.text += length
         if length > machine.limits.text or machine.text > machine.limits.all_text:
-            raise Refused(f"text of {length} bytes: one holds at most {machine.limits.text}, all of them at most "
-                          f"{machine.limits.all_text}")  # fmt: skip
+            raise Refused(
+                f"text of {length} bytes: one holds at most {machine.limits.text}, all of them at most "
+                f"{machine.limits.all_text}"
+            )
         try:
             machine.make(str(machine.cursor.take(length), "utf-8"))
         except UnicodeDecodeError as error:
@@ -252,24 +255,4 @@ _STEPS: dict[int, tuple[str, Callable[[Machine], None]]] = {
     ord("Q"): ("BINPERSID", _persistent_id),
 }
 
-OLD_TEXTS = frozenset(["SHORT_BINSTRING", "BINSTRING"])  # of Python 2, in which old checkpoints were written
 NETWORK_OPCODES = frozenset(name for name, _ in _STEPS.values()) - {"BINPERSID"} - OLD_TEXTS
-STORAGE_OPCODES = frozenset([
-    "PROTO", "STOP", "MARK", "NONE", "NEWTRUE", "NEWFALSE", "BININT", "BININT1", "BININT2", "LONG1", "BINUNICODE",
-    "EMPTY_DICT", "EMPTY_LIST", "TUPLE", "APPEND", "SETITEM", "SETITEMS", "BINPUT", "BINGET", "GLOBAL", "BINPERSID",
-])  # fmt: skip
-
-CHECKPOINT_OPCODES = STORAGE_OPCODES | OLD_TEXTS | frozenset([
-    "FRAME", "BINFLOAT", "SHORT_BINUNICODE", "EMPTY_TUPLE", "EMPTY_SET", "TUPLE1", "TUPLE2", "TUPLE3", "APPENDS",
-    "ADDITEMS", "LONG_BINPUT", "LONG_BINGET", "MEMOIZE", "STACK_GLOBAL", "REDUCE", "BUILD",
-])  # fmt: skip
-
-# Only for the sentence that refuses them.
-_REFUSED: dict[int, str] = {
-    ord("I"): "INT", ord("L"): "LONG", 0x8B: "LONG4", ord("S"): "STRING", ord("V"): "UNICODE", 0x8D: "BINUNICODE8",
-    0x96: "BYTEARRAY8",
-    0x97: "NEXT_BUFFER", 0x98: "READONLY_BUFFER", ord("F"): "FLOAT", ord("l"): "LIST", ord("d"): "DICT",
-    0x91: "FROZENSET", ord("0"): "POP", ord("1"): "POP_MARK", ord("2"): "DUP", ord("g"): "GET", ord("p"): "PUT",
-    0x82: "EXT1", 0x83: "EXT2", 0x84: "EXT4", ord("i"): "INST", ord("o"): "OBJ", 0x92: "NEWOBJ_EX",
-    ord("P"): "PERSID",
-}  # fmt: skip

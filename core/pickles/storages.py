@@ -14,7 +14,8 @@ import numpy as np
 
 from smoothsweep.core.pickles.cursor import Cursor, Refused, describe
 from smoothsweep.core.pickles.machine import Data, Dialect, Global, Limits
-from smoothsweep.core.pickles.opcodes import STORAGE_OPCODES, run
+from smoothsweep.core.pickles.opcode_names import STORAGE_OPCODES
+from smoothsweep.core.pickles.opcodes import run
 
 MAGIC, VERSION = 0x1950A86A20F9469CFC6C, 1001
 MAX_RANK = 6
@@ -97,8 +98,9 @@ def read_storage(blob: Data, *, name: str) -> StorageRecord:
     dtype = STORAGE_TYPES[storage.kind]
     length = cursor.unsigned(8)
     if length != storage.length or cursor.left != length * np.dtype(dtype).itemsize:
-        raise Refused(f"{storage.length} elements of {storage.kind} are announced, then {length}; {cursor.left} "
-                      "bytes follow")  # fmt: skip
+        raise Refused(
+            f"{storage.length} elements of {storage.kind} are announced, then {length}; {cursor.left} bytes follow"
+        )
     return StorageRecord(dtype=dtype, length=length, data=cursor.take(cursor.left))
 
 

@@ -12,9 +12,13 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.network_card import NetworkCard, read_network_card
 
 _RANGES = (
-    ("resolution", 8, 4096), ("z_dim", 1, 2**14), ("w_dim", 1, 2**14), ("mapping_layers", 1, 64),
-    ("channel_base", 8, 2**20), ("channel_max", 1, 2**14),
-)  # fmt: skip
+    ("resolution", 8, 4096),
+    ("z_dim", 1, 2**14),
+    ("w_dim", 1, 2**14),
+    ("mapping_layers", 1, 64),
+    ("channel_base", 8, 2**20),
+    ("channel_max", 1, 2**14),
+)
 """The least and most that a description may ask for; what is published reaches an eighth of it."""
 
 

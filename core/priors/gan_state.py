@@ -35,8 +35,12 @@ class GanState(KeptState):
 
     KIND: ClassVar[str] = "gan checkpoint"
     MODULES: ClassVar[tuple[str, ...]] = (
-        "generator", "discriminator", "average", "generator_adam", "discriminator_adam",
-    )  # fmt: skip
+        "generator",
+        "discriminator",
+        "average",
+        "generator_adam",
+        "discriminator_adam",
+    )
     VALUES: ClassVar[tuple[str, ...]] = ("step", "augment_probability", "sign_sum", "window", "history")
 
     config: StyleGAN2Config

@@ -111,9 +111,11 @@ class PriorFolder(PriorSettings):
         """What `core.priors.registry.save_prior` wrote."""
         place = Path(self.path).expanduser()
         return PriorFiles(
-            weights=place / WEIGHTS, description=place / DESCRIPTION, discriminator=place / DISCRIMINATOR,
+            weights=place / WEIGHTS,
+            description=place / DESCRIPTION,
+            discriminator=place / DISCRIMINATOR,
             key="prior.path",
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,8 +123,14 @@ class StyleGAN2Training(GanRecipe, PriorSettings):
     """A StyleGAN2 trained on the public images (non-saturating loss, lazy R1, EMA)."""
 
     unsaid: ClassVar[tuple[str, ...]] = (
-        "betas", "r1_interval", "ema_kimg", "ema_rampup", "style_mixing", "ada_target", "ada_kimg",
-    )  # fmt: skip
+        "betas",
+        "r1_interval",
+        "ema_kimg",
+        "ema_rampup",
+        "style_mixing",
+        "ada_target",
+        "ada_kimg",
+    )
 
     z_dim: Width = 128
     w_dim: Width = 128
@@ -148,9 +156,13 @@ class StyleGAN2Training(GanRecipe, PriorSettings):
         from smoothsweep.core.priors.card import StyleGAN2Config
 
         return StyleGAN2Config(
-            resolution=resolution, z_dim=self.z_dim, w_dim=self.w_dim, mapping_layers=self.mapping_layers,
-            channel_base=self.channel_base, channel_max=self.channel_max,
-        )  # fmt: skip
+            resolution=resolution,
+            z_dim=self.z_dim,
+            w_dim=self.w_dim,
+            mapping_layers=self.mapping_layers,
+            channel_base=self.channel_base,
+            channel_max=self.channel_max,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -121,9 +121,7 @@ class SynthesisNetwork(nn.Module):
         for side in config.sides:
             self.add_module(f"b{side}", SynthesisBlock(config, side=side))
 
-    def forward(
-        self, ws: Tensor, noise: Noise = "const", modulated_conv: ModulatedConv = modulated_conv2d
-    ) -> Tensor:
+    def forward(self, ws: Tensor, noise: Noise = "const", modulated_conv: ModulatedConv = modulated_conv2d) -> Tensor:
         """ws [N, num_ws, w_dim] -> images [N, 3, R, R]; `modulated_conv` is the form of the convolution."""
         places = iter(ws.unbind(dim=1))
         maps = self._noise_maps(noise)

@@ -69,7 +69,12 @@ class FrozenSynthesis(nn.Module):
         return self.through(ws)[1]
 
     def through(
-        self, ws: Tensor, x: Tensor | None = None, image: Tensor | None = None, *, first: int = 0,
+        self,
+        ws: Tensor,
+        x: Tensor | None = None,
+        image: Tensor | None = None,
+        *,
+        first: int = 0,
         last: int | None = None,
     ) -> tuple[Tensor, Tensor]:
         """What leaves the blocks from `first` to before `last` (None: all that follow): features and the RGB sum.

@@ -57,8 +57,10 @@ class Members:
         size = sum(self._entries[name].file_size if content is None else len(content) for name, content in kept.items())
         free = available_memory()
         if size > MEMORY_FRACTION * free:
-            raise InputError(f"{self._where} of at most {MEMORY_FRACTION:.0%} of the free memory, {free} bytes, got "
-                             f"one of {size} bytes")  # fmt: skip
+            raise InputError(
+                f"{self._where} of at most {MEMORY_FRACTION:.0%} of the free memory, {free} bytes, got "
+                f"one of {size} bytes"
+            )
         with zipfile.ZipFile(into, "w", zipfile.ZIP_STORED) as archive:
             for name, content in kept.items():
                 entry = zipfile.ZipInfo(f"{root}/{name}")

@@ -29,9 +29,13 @@ ROW_BYTES = 500
 """What a row costs beside its values: Python's objects."""
 
 _PLAIN = (
-    pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_string, pa.types.is_large_string,
+    pa.types.is_integer,
+    pa.types.is_floating,
+    pa.types.is_boolean,
+    pa.types.is_string,
+    pa.types.is_large_string,
     pa.types.is_null,
-)  # fmt: skip
+)
 _STEP = 64 * MIB
 _MOST_ROWS = 1024  # at a time
 _FOOTER = {"thrift_string_size_limit": 16 * MIB, "thrift_container_size_limit": 1_000_000}
@@ -118,8 +122,9 @@ class _Reading:
         for group in groups:
             for index in range(data.num_columns):
                 column = data.row_group(group).column(index)
-                if not any(column.path_in_schema == leaf or column.path_in_schema.startswith(f"{leaf}.")
-                           for leaf in leaves):  # fmt: skip
+                if not any(
+                    column.path_in_schema == leaf or column.path_in_schema.startswith(f"{leaf}.") for leaf in leaves
+                ):
                     continue
                 start = column.data_page_offset
                 if column.has_dictionary_page and 0 < column.dictionary_page_offset < start:

@@ -18,9 +18,17 @@ from smoothsweep.core.readers.files import MIB, open_regular, too_large
 
 MOST_HEADER = 16 * MIB
 _TYPES = {
-    "F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16, "I64": torch.int64,
-    "I32": torch.int32, "I16": torch.int16, "I8": torch.int8, "U8": torch.uint8, "BOOL": torch.bool,
-}  # fmt: skip
+    "F64": torch.float64,
+    "F32": torch.float32,
+    "F16": torch.float16,
+    "BF16": torch.bfloat16,
+    "I64": torch.int64,
+    "I32": torch.int32,
+    "I16": torch.int16,
+    "I8": torch.int8,
+    "U8": torch.uint8,
+    "BOOL": torch.bool,
+}
 
 
 class UnreadableTensors(Exception):
@@ -75,10 +83,11 @@ def read_header(path: Path) -> dict[str, FiledTensor]:
             slices = {name: opened.get_slice(name) for name in opened.keys()}  # noqa: SIM118
             source = _Source(path)
             return {
-                name: FiledTensor(source=source, name=name, size=tuple(found.get_shape()),
-                                  dtype=_TYPES.get(found.get_dtype()))
+                name: FiledTensor(
+                    source=source, name=name, size=tuple(found.get_shape()), dtype=_TYPES.get(found.get_dtype())
+                )
                 for name, found in slices.items()
-            }  # fmt: skip
+            }
     except SafetensorError as error:
         raise UnreadableTensors(" ".join(str(error).split())) from error
 

@@ -77,9 +77,17 @@ def train_classifier(
     device = torch.device(device)
     model.to(device=device, memory_format=torch.channels_last)
     epochs = Epochs(
-        wrap(model) if wrap else model, data, recipe, defense, seed=seed, device=device, rank=rank,
-        world_size=world_size, device_share=device_share, stamp=stamp,
-    )  # fmt: skip
+        wrap(model) if wrap else model,
+        data,
+        recipe,
+        defense,
+        seed=seed,
+        device=device,
+        rank=rank,
+        world_size=world_size,
+        device_share=device_share,
+        stamp=stamp,
+    )
     records = epochs.restored(resume)
     every = 1 if stop_when else evaluate_every
     stopped = bool(records) and epochs.end_with(records[-1], stop_when)

@@ -68,15 +68,27 @@ class Epochs:
         """Train through the zero-based epoch with this smoothing factor. Raises TrainingDiverged."""
         start, seed, rank = time.perf_counter(), self.seed, self.rank
         settings = EpochSettings(
-            recipe=self.recipe, defense=self.defense, alpha=alpha, epoch=epoch, seed=seed, rank=rank,
+            recipe=self.recipe,
+            defense=self.defense,
+            alpha=alpha,
+            epoch=epoch,
+            seed=seed,
+            rank=rank,
             companion=self.companion,
-        )  # fmt: skip
+        )
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.recipe, epoch)
         mine = rank_batches(
-            self.images.images, self.images.labels, self.recipe, seed=seed, epoch=epoch, rank=rank,
-            world_size=self.world_size, sampler=self.defense.sampler, stamp=self.stamp,
-        )  # fmt: skip
+            self.images.images,
+            self.images.labels,
+            self.recipe,
+            seed=seed,
+            epoch=epoch,
+            rank=rank,
+            world_size=self.world_size,
+            sampler=self.defense.sampler,
+            stamp=self.stamp,
+        )
         batches = feed(self.images, mine, self.recipe.image_size, self.device)
         with _reproducible(network_seed(seed, epoch, rank), self.device), closing(batches):
             sums, facts = _run_epoch(self.model, self.optimizer, batches, settings)

@@ -109,8 +109,10 @@ def _check_closed(folder: Path) -> None:
     found = folder.lstat()
     mode = stat.S_IMODE(found.st_mode)
     if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or mode != 0o700:
-        raise InputError(f"{folder}: expected a folder of this user with mode 700, got owner {found.st_uid} and "
-                         f"mode {mode:o}; name another place with {BASE_VARIABLE}")  # fmt: skip
+        raise InputError(
+            f"{folder}: expected a folder of this user with mode 700, got owner {found.st_uid} and "
+            f"mode {mode:o}; name another place with {BASE_VARIABLE}"
+        )
 
 
 def _unmapped_owners() -> set[int]:

@@ -28,9 +28,12 @@ EXPOSED = 8
 FRAMEWORKS = (
     ("MITRE ATLAS AML.T0024.001", "Exfiltration via inference API: invert a model. What is measured here."),
     ("NIST AI 100-2 E2025", "Privacy attacks, reconstruction: the access levels are its attacker's capabilities."),
-    ("EDPB Opinion 28/2024", "Whether a model is anonymous: the likelihood of extracting personal data, with means "
-     "reasonably likely to be used. These numbers are evidence for that question, not its answer."),
-)  # fmt: skip
+    (
+        "EDPB Opinion 28/2024",
+        "Whether a model is anonymous: the likelihood of extracting personal data, with means "
+        "reasonably likely to be used. These numbers are evidence for that question, not its answer.",
+    ),
+)
 """Where the usual frameworks ask for this."""
 
 ADVICE = (
@@ -68,13 +71,27 @@ def audit_page(
     """audit.html. portraits: of the people exposed most, none where pictures are left out."""
     shown = {one.label: (data_uri(one.photograph), data_uri(one.reconstruction)) for one in portraits}
     return fill(
-        "audit.html", audit=audit, name=name, facts=facts, said=audit_sentences(audit, anonymous=anonymous),
-        portraits=shown, people=audit.people, person_name=lambda person: person_name(person, anonymous=anonymous),
-        share=lambda value: share(audit, value), spec=metric_of(audit.judge), frameworks=FRAMEWORKS,
-        advice=advice(audit), trained_name=trained_name, trainings=trainings(audit),
-        colour_rules="", data={"title": f"Audit of {name}"}, exposed=audit.people[:EXPOSED], anonymous=anonymous,
-        among=among_words, among_count=AMONG,
-    )  # fmt: skip
+        "audit.html",
+        audit=audit,
+        name=name,
+        facts=facts,
+        said=audit_sentences(audit, anonymous=anonymous),
+        portraits=shown,
+        people=audit.people,
+        person_name=lambda person: person_name(person, anonymous=anonymous),
+        share=lambda value: share(audit, value),
+        spec=metric_of(audit.judge),
+        frameworks=FRAMEWORKS,
+        advice=advice(audit),
+        trained_name=trained_name,
+        trainings=trainings(audit),
+        colour_rules="",
+        data={"title": f"Audit of {name}"},
+        exposed=audit.people[:EXPOSED],
+        anonymous=anonymous,
+        among=among_words,
+        among_count=AMONG,
+    )
 
 
 def trained_name(one: Trained) -> str:
@@ -166,10 +183,15 @@ def _write_beside(paper: _Paper, audit: Audit) -> None:
     title = "What would lower the leak" if audit.fixes else "Beside a model without defense"
     paper.write_line(title, size=12, bold=True)
     rows = [
-        (trained_name(one), accuracy(one), _interval(audit, one.reached), one.reached.attack,
-         _beside_reference(spec, one))
+        (
+            trained_name(one),
+            accuracy(one),
+            _interval(audit, one.reached),
+            one.reached.attack,
+            _beside_reference(spec, one),
+        )
         for one in audit.beside
-    ]  # fmt: skip
+    ]
     head = ("trained", "accuracy", "recognised", "best attack", "reduction")
     paper.write_rows(head, rows, (34, 15, 22, 55, 48), size=7)
     paper.write_line(trainings(audit), size=8, grey=True)
@@ -185,10 +207,15 @@ def _beside_reference(spec: Metric, one: Trained) -> str:
 
 def _access_rows(audit: Audit) -> list[tuple[str, ...]]:
     return [
-        (level, _interval(audit, one), one.attack, f"{one.queries:,.0f}" if one.queries else "none",
-         duration(one.seconds))
+        (
+            level,
+            _interval(audit, one),
+            one.attack,
+            f"{one.queries:,.0f}" if one.queries else "none",
+            duration(one.seconds),
+        )
         for level, one in audit.by_access().items()
-    ]  # fmt: skip
+    ]
 
 
 def _interval(audit: Audit, one: Any) -> str:

@@ -16,15 +16,27 @@ WARM = (("#d98a3d", "#f2c48d"), ("#a8320a", "#ff7a45"))
 BASELINE = ("#4a4a4a", "#cfcfcf")
 REST = ("#8f8b82", "#8a877f")
 CATEGORIES = (
-    ("#0072b2", "#58b4e8"), ("#c4500a", "#ff9a55"), ("#00805f", "#3fd0a4"), ("#9a4f84", "#e3a3cd"),
-    ("#8a6d00", "#e0c040"), ("#5a4fb0", "#b0a6ff"), ("#7a3b2e", "#d99a8b"), ("#3d7a2a", "#94d17c"),
-)  # fmt: skip
+    ("#0072b2", "#58b4e8"),
+    ("#c4500a", "#ff9a55"),
+    ("#00805f", "#3fd0a4"),
+    ("#9a4f84", "#e3a3cd"),
+    ("#8a6d00", "#e0c040"),
+    ("#5a4fb0", "#b0a6ff"),
+    ("#7a3b2e", "#d99a8b"),
+    ("#3d7a2a", "#94d17c"),
+)
 FAMILIES = (
     *CATEGORIES,
-    ("#b0206a", "#ff8fbf"), ("#1f6f78", "#6cc6cf"), ("#647700", "#c3d94a"), ("#3b4a8c", "#93a5f0"),
-    ("#8c4a00", "#e8a860"), ("#a32020", "#f58f8f"), ("#6b2c7f", "#cf9be6"), ("#5c5c1f", "#cfcf8a"),
+    ("#b0206a", "#ff8fbf"),
+    ("#1f6f78", "#6cc6cf"),
+    ("#647700", "#c3d94a"),
+    ("#3b4a8c", "#93a5f0"),
+    ("#8c4a00", "#e8a860"),
+    ("#a32020", "#f58f8f"),
+    ("#6b2c7f", "#cf9be6"),
+    ("#5c5c1f", "#cfcf8a"),
     ("#2f5d3a", "#9fcfae"),
-)  # fmt: skip
+)
 """A colour for each defense, for its recipes share one."""
 
 Pair = tuple[str, str]

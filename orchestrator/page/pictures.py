@@ -37,9 +37,7 @@ def comparison_sheet(trials: Sequence[Trial], columns: Sequence[str], store: Sto
     shown, names = _classes_shown(store, ready[0]), class_names(store, ready[0])
     rows = []
     for label in shown:
-        tiles = tuple(
-            _reconstruction(store, s, label, 0) if s is not None and s in ready else None for s in stages
-        )
+        tiles = tuple(_reconstruction(store, s, label, 0) if s is not None and s in ready else None for s in stages)
         rows.append(SheetRow(name=names[label], real=_real(store, ready[0], label), reconstructions=tiles))
     caption = f"Seed {trials[0].seed}; the reconstruction each target was surest of; classes chosen by number."
     judge = "independent judge" if ready[0].judge_embedder else "evaluator"

@@ -25,15 +25,41 @@ from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise
 from smoothsweep.orchestrator.reading.numbers.wording import LEGEND, WORDING
 from smoothsweep.orchestrator.reading.toy import ToyData, toy_answer
 
-FILTERS = ("number", "interval", "estimate", "signed", "signed_interval", "duration", "count", "listing", "minus",
-           "significant", "is_null")  # fmt: skip
+FILTERS = (
+    "number",
+    "interval",
+    "estimate",
+    "signed",
+    "signed_interval",
+    "duration",
+    "count",
+    "listing",
+    "minus",
+    "significant",
+    "is_null",
+)
 
 SECTIONS = (
-    "decision/defenses", "decision/recipes", "decision/attacks", "decision/looks", "decision/hiding", "decision/pairs",
-    "decision/fresh", "audit/search", "audit/sheets", "audit/judges", "audit/queries", "audit/advantage",
-    "audit/gradients", "audit/training", "audit/features", "decision/paper", "audit/cost", "audit/everything",
+    "decision/defenses",
+    "decision/recipes",
+    "decision/attacks",
+    "decision/looks",
+    "decision/hiding",
+    "decision/pairs",
+    "decision/fresh",
+    "audit/search",
+    "audit/sheets",
+    "audit/judges",
+    "audit/queries",
+    "audit/advantage",
+    "audit/gradients",
+    "audit/training",
+    "audit/features",
+    "decision/paper",
+    "audit/cost",
+    "audit/everything",
     "audit/about",
-)  # fmt: skip
+)
 """The templates of what folds below the first screen, in their order."""
 
 PROTOCOLS = {
@@ -60,10 +86,17 @@ def render_toy(data: ToyData) -> str:
     """The page of the two-dimensional example."""
     known = data.results is not None and "alpha" in data.results.columns
     return fill(
-        "toy.html", data=data, answer=toy_answer(data), axes=(Axis(key="alpha"),) if known else (), colour_rules="",
-        toy_panel=toy_panel, ends_inside=ends_inside, hue=hue, mark_of=mark_of,
+        "toy.html",
+        data=data,
+        answer=toy_answer(data),
+        axes=(Axis(key="alpha"),) if known else (),
+        colour_rules="",
+        toy_panel=toy_panel,
+        ends_inside=ends_inside,
+        hue=hue,
+        mark_of=mark_of,
         trials=data.results,
-    )  # fmt: skip
+    )
 
 
 def fill(template: str | Template, **context: Any) -> str:
@@ -78,19 +111,36 @@ def environment() -> Environment:
     """Templates that escape what they are given and refuse names that nobody set."""
     made = Environment(
         loader=PackageLoader("smoothsweep.orchestrator.page"),
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True,
-        lstrip_blocks=True, keep_trailing_newline=True,
-    )  # fmt: skip
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
     made.filters |= {name: getattr(shown, name) for name in FILTERS} | {
-        "svg": _svg, "tile": tile_uri, "path": quote, "metric": metric_of,
-    }  # fmt: skip
+        "svg": _svg,
+        "tile": tile_uri,
+        "path": quote,
+        "metric": metric_of,
+    }
     made.tests["null"] = shown.is_null
     made.globals |= {
-        "metric_of": metric_of, "axis_value": shown.axis_value, "told": told, "of_cell": of_cell,
-        "of_recipe": of_recipe, "LEGEND": LEGEND, "WORDING": WORDING, "told_difference": told_difference,
-        "PROTOCOLS": PROTOCOLS, "SECTIONS": SECTIONS, "policy": policy(), "ABSENT": shown.ABSENT, "NBSP": NBSP,
-        "style": Markup(resource("style.css")), "script": Markup(resource("page.js")),
-    }  # fmt: skip
+        "metric_of": metric_of,
+        "axis_value": shown.axis_value,
+        "told": told,
+        "of_cell": of_cell,
+        "of_recipe": of_recipe,
+        "LEGEND": LEGEND,
+        "WORDING": WORDING,
+        "told_difference": told_difference,
+        "PROTOCOLS": PROTOCOLS,
+        "SECTIONS": SECTIONS,
+        "policy": policy(),
+        "ABSENT": shown.ABSENT,
+        "NBSP": NBSP,
+        "style": Markup(resource("style.css")),
+        "script": Markup(resource("page.js")),
+    }
     return made
 
 

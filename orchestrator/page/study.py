@@ -58,9 +58,15 @@ def study_page(questions: Sequence[Shown], *, digest: str, real_people: bool) ->
         for number, one in enumerate(questions)
     ]
     return fill(
-        "study.html", questions=shown, options=len(questions[0].options), digest=digest, real_people=real_people,
-        policy=policy("study.js"), style=Markup(resource("study.css")), script=Markup(resource("study.js")),
-    )  # fmt: skip
+        "study.html",
+        questions=shown,
+        options=len(questions[0].options),
+        digest=digest,
+        real_people=real_people,
+        policy=policy("study.js"),
+        style=Markup(resource("study.css")),
+        script=Markup(resource("study.js")),
+    )
 
 
 def _jpegs(pictures: Sequence[np.ndarray], side: int) -> tuple[bytes, ...]:

@@ -15,14 +15,43 @@ from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.sealing import Damage, read_manifest
 
 COST_DRIVERS = (
-    "architecture", "image_size", "epochs", "batch_size", "workers", "steps", "loss", "selected", "candidates",
-    "size", "identities", "per_identity", "train_per_class", "kind", "components", "kimg", "network",
-    "selection_repeats", "precision", "samples_per_class", "defense",
-)  # fmt: skip
+    "architecture",
+    "image_size",
+    "epochs",
+    "batch_size",
+    "workers",
+    "steps",
+    "loss",
+    "selected",
+    "candidates",
+    "size",
+    "identities",
+    "per_identity",
+    "train_per_class",
+    "kind",
+    "components",
+    "kimg",
+    "network",
+    "selection_repeats",
+    "precision",
+    "samples_per_class",
+    "defense",
+)
 INPUT_DRIVERS = (  # what of an input makes it dearer to read: a target's epochs do not, its architecture does
-    "architecture", "image_size", "size", "identities", "per_identity", "train_per_class", "samples_per_class", "kind",
-    "components", "network", "name", "content", "classes",
-)  # fmt: skip
+    "architecture",
+    "image_size",
+    "size",
+    "identities",
+    "per_identity",
+    "train_per_class",
+    "samples_per_class",
+    "kind",
+    "components",
+    "network",
+    "name",
+    "content",
+    "classes",
+)
 READ_AT_MOST = 200  # manifests per kind of stage; the newest tell enough
 
 Key = tuple[object, tuple[tuple[str, int], ...]]  # what drives the cost of the stage itself, and of each input

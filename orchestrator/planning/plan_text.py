@@ -26,8 +26,10 @@ def plan_text(summary: dict[str, Any]) -> str:
         lines += ["", f"reused: {reused['stages']} stages, which would cost {saved} of device time"]
     if summary["search"] is not None:
         lines += ["", *search_text(summary)]
-    absent = [f"{key}: nothing at {place} yet; planned as if no stage had seen it"
-              for key, place in summary.get("absent", {}).items()]  # fmt: skip
+    absent = [
+        f"{key}: nothing at {place} yet; planned as if no stage had seen it"
+        for key, place in summary.get("absent", {}).items()
+    ]
     if summary["looks"] is not None:
         lines += ["", *looks_text(summary["looks"])]
     stated = summary.get("stated")

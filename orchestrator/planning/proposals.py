@@ -243,4 +243,3 @@ def grid_reaudit(loaded: LoadedSweep, recipes: list[dict[str, Any]]) -> list[Tri
 def recipe_of(values: dict[str, Any]) -> dict[str, Any]:
     """The defender's part of a cell's values."""
     return {key: value for key, value in values.items() if key.split(".")[0] not in OF_THE_ATTACKER}
-

@@ -67,9 +67,14 @@ def _epochs(config: Mapping[str, Any], images: float) -> float | None:
 def _inverted(stage: Stage) -> float | None:
     """Passes of candidates of Plug & Play, in those of 32 pixels."""
     classes, config = _attacked(stage), stage.config
-    small = all(stage.inputs[name].config.get(key) == value for name, key, value in (
-        ("prior", "kind", "eigenfaces"), ("target", "architecture", "resnet_small"),
-    ) if name in stage.inputs)  # fmt: skip
+    small = all(
+        stage.inputs[name].config.get(key) == value
+        for name, key, value in (
+            ("prior", "kind", "eigenfaces"),
+            ("target", "architecture", "resnet_small"),
+        )
+        if name in stage.inputs
+    )
     if classes is None or config["kind"] != "ppa" or not small:
         return None
     passes = PASSES_OF_A_STEP * config["steps"] + config["selection_repeats"]

@@ -31,11 +31,15 @@ def write_trial_notes(store: Store, name: str, trials: Sequence[Trial]) -> None:
     """Replace the note of a sweep's trials as a whole."""
     lines = (
         TrialNote(
-            trial=trial.id, label=trial.label, seed=trial.seed, phase=trial.phase, axes=trial.cell.axes,
+            trial=trial.id,
+            label=trial.label,
+            seed=trial.seed,
+            phase=trial.phase,
+            axes=trial.cell.axes,
             stages={stage.name: stage.fingerprint for stage in trial.stages},
         ).model_dump(mode="json")
         for trial in trials
-    )  # fmt: skip
+    )
     write_lines(store, name, TRIALS_FILE, lines)
 
 

@@ -37,13 +37,15 @@ def sweep_axes(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[Axis, ...]
         shown.update({trial.cell.axes[names[RECIPE]]: _whole_recipe(trial, beside) for trial in trials})
     return tuple(
         Axis(
-            key=names[key], label=_label(key, names[key]), values=shown,
+            key=names[key],
+            label=_label(key, names[key]),
+            values=shown,
             role="attack" if key.split(".")[0] in OF_ATTACKER else "recipe",
             defense=key.startswith(DEFENSE) or (key == RECIPE and not beside),
             bare=key in (ATTACK, RECIPE, DEFENSE) or key.endswith(".kind"),
         )
         for key in keys
-    )  # fmt: skip
+    )
 
 
 def baseline_axes(loaded: LoadedSweep) -> dict[str, Any]:

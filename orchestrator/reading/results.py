@@ -191,12 +191,14 @@ def relative_links(trial: Trial, store: Store, folder: Path, *, workers: float =
     """To every finished stage of the trial, as seen from `folder`. workers: the devices that its training held."""
     return tuple(
         StageLink(
-            stage=stage.name, path=Path(os.path.relpath(store.place(stage) / MANIFEST, folder)).as_posix(),
-            seconds=float(store.manifest(stage)["seconds"]), devices=workers if stage.name == "target" else 1.0,
+            stage=stage.name,
+            path=Path(os.path.relpath(store.place(stage) / MANIFEST, folder)).as_posix(),
+            seconds=float(store.manifest(stage)["seconds"]),
+            devices=workers if stage.name == "target" else 1.0,
         )
         for stage in with_ancestors(trial.stages)
         if store.has(stage)
-    )  # fmt: skip
+    )
 
 
 def write_results(trials: list[Trial], store: Store, failures: dict[str, str], folder: Path) -> pd.DataFrame:

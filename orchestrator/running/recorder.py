@@ -83,9 +83,7 @@ class Recorder:
             self._wait(lambda: not self._waiting)
             self.unwritten.update(dict.fromkeys(self._waiting, self._problem or "MLflow does not answer"))
 
-    def close(
-        self, files: list[Path], *, failed: int, verdicts: Verdicts | None = None, wall_s: float = 0.0
-    ) -> None:
+    def close(self, files: list[Path], *, failed: int, verdicts: Verdicts | None = None, wall_s: float = 0.0) -> None:
         """Add the means over seeds, the report, its verdicts and the models, and end the sweep's run; after `finish`.
 
         wall_s: see `Closing`.

@@ -22,9 +22,14 @@ class Workplace:
     """Use as a context manager: what was connected is let go of at the end."""
 
     def __init__(
-        self, address: str | None, resources: Resources, store: Store, to_run: Iterable[Stage] = (),
-        *, code: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        address: str | None,
+        resources: Resources,
+        store: Store,
+        to_run: Iterable[Stage] = (),
+        *,
+        code: str | None = None,
+    ) -> None:
         """to_run: stages that the cluster must be able to do; `facts` and `scheduler` raise InputError if it cannot.
 
         code: digest of the code that its workers must have, None for any.

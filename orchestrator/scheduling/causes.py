@@ -10,9 +10,15 @@ from smoothsweep.core.errors import SweepStopped
 from smoothsweep.orchestrator.scheduling.worker import WORKER_RETRIES
 
 OWN_WORDS = (  # errors whose message says it all
-    "InputError", "InputChanged", "CodeChanged", "ArtifactDamaged", "TrainingDiverged", "AccuracyNotReached",
-    "NotFinite", "TimeoutError",
-)  # fmt: skip
+    "InputError",
+    "InputChanged",
+    "CodeChanged",
+    "ArtifactDamaged",
+    "TrainingDiverged",
+    "AccuracyNotReached",
+    "NotFinite",
+    "TimeoutError",
+)
 OUT_OF_MEMORY = re.compile(r"out of memory|running low on memory|due to OOM|OutOfMemory", re.IGNORECASE)
 LACK_OF_MEMORY = (
     "out of memory: Ray ended its worker on every attempt, because the machine's memory was nearly used up; run fewer "

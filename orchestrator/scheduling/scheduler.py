@@ -46,9 +46,14 @@ class StageScheduler:
     """
 
     def __init__(
-        self, store: Store, resources: dict[str, Any], cpus: int, gpus: float, begin_s: float = BEGIN_S,
+        self,
+        store: Store,
+        resources: dict[str, Any],
+        cpus: int,
+        gpus: float,
+        begin_s: float = BEGIN_S,
         code: str | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.store = store
         self.resources = resources
         self.cpus, self.gpus = cpus, gpus
@@ -141,9 +146,11 @@ class StageScheduler:
     async def _make_from_inputs(self, stage: Stage) -> None:
         expected_s = await self._expected_s(stage)
         self.running[stage.fingerprint] = {
-            "stage": stage, "since": time.time(), "limit": self.limits.of(stage, expected_s),
+            "stage": stage,
+            "since": time.time(),
+            "limit": self.limits.of(stage, expected_s),
             "signs": Signs(last=time.monotonic(), usual_s=expected_s or 0.0),
-        }  # fmt: skip
+        }
         try:
             if task(stage.name).shard:
                 await self._fan_out(stage)

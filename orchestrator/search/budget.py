@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field
 
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.notes import read_lines, write_lines
-from smoothsweep.sweeps.search import Budget
+from smoothsweep.sweeps.limits import Budget
 
 FOLDER, NOTE, COPY = "spent", ".jsonl", ".copy.jsonl"
 EARLIER = "spent"  # of versions that kept one note for all runs
@@ -94,8 +94,10 @@ class Meter:
                 write_lines(self.store, self.name, self._own + ending, self._lines())
 
     def _lines(self) -> Lines:
-        seconds = {kind: self._done.get(kind, 0.0) + self._running.get(kind, 0.0)
-                   for kind in sorted({*self._done, *self._running})}  # fmt: skip
+        seconds = {
+            kind: self._done.get(kind, 0.0) + self._running.get(kind, 0.0)
+            for kind in sorted({*self._done, *self._running})
+        }
         wall = round(time.monotonic() - self._started, 2)
         return [
             *({"stage": kind, "device_seconds": round(s, 2)} for kind, s in seconds.items()),

@@ -77,9 +77,13 @@ def _looks_ahead(loaded: LoadedSweep, store: Store) -> Ahead | None:
     stages = with_ancestors([stage for trial in trials for stage in trial.stages])
     added = tuple(stage for stage in stages if stage.fingerprint not in known and not store.has(stage))
     return Ahead(
-        recipes=0, settings=loaded.sweep, steps=((1, (added,)),), budget_hours=hours_left(loaded, store),
-        looks=tuple(make.looks.looks[look] for look in later), trials=len(trials),
-    )  # fmt: skip
+        recipes=0,
+        settings=loaded.sweep,
+        steps=((1, (added,)),),
+        budget_hours=hours_left(loaded, store),
+        looks=tuple(make.looks.looks[look] for look in later),
+        trials=len(trials),
+    )
 
 
 def refuse_small_budget(loaded: LoadedSweep, plan: Plan, store: Store) -> None:

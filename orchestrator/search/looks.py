@@ -66,12 +66,16 @@ class LookAgenda(Agenda):
         per_class = per_class_rows(trials, self.store)
         cells, primary = cells_of(
             ReportData(
-                title=self.loaded.sweep.name, results=table, axes=sweep_axes(self.loaded, trials),
-                protocol=self.loaded.sweep.protocol, per_class=per_class if len(per_class) else None,
-                baseline=baseline_axes(self.loaded), looks=self.make.looks,
+                title=self.loaded.sweep.name,
+                results=table,
+                axes=sweep_axes(self.loaded, trials),
+                protocol=self.loaded.sweep.protocol,
+                per_class=per_class if len(per_class) else None,
+                baseline=baseline_axes(self.loaded),
+                looks=self.make.looks,
             ),
             Settings(resamples=RESAMPLES),
-        )  # fmt: skip
+        )
         if primary is None:
             return []
         found = cells.stops(primary)

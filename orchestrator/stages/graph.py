@@ -8,12 +8,17 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from smoothsweep.core.attacks.base import Attack, Part
+from smoothsweep.core.attacks.base import Part
 from smoothsweep.core.attacks.registry import PARTS
-from smoothsweep.core.errors import InputError
-from smoothsweep.core.network_card import NetworkCard
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
-from smoothsweep.orchestrator.stages.images import data_stage, prior_stage, public_stage
+from smoothsweep.orchestrator.stages.images import (
+    check_crop,
+    check_prior_crop,
+    data_stage,
+    prior_card,
+    prior_stage,
+    public_stage,
+)
 from smoothsweep.orchestrator.stages.listed_classes import refuse_listed_classes
 from smoothsweep.orchestrator.stages.memo import remembered
 from smoothsweep.orchestrator.stages.public_overlap import refuse_same_people
@@ -104,9 +109,9 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
     others = {role: target_stage(other, seed) for role, other in settings.swapped_targets().items()}
     asked = {attack.other_targets[role]: {"target": stage} for role, stage in others.items()}
     swapped = {role: stage for role, stage in others.items() if attack.other_targets[role] is None and stage != target}
-    _check_crop(settings, attack)
+    check_crop(settings, attack)
     if "prior" in attack.reads:
-        attack.check_prior(lambda: _prior_card(settings))
+        attack.check_prior(lambda: prior_card(settings))
     for part in attack.parts:
         made[part.name] = _part_stage(settings, part, {**made, **asked.get(part.name, {})})
     needs = [name for name in attack.needs if name != "discriminator"]  # which lies beside the prior
@@ -119,8 +124,13 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
 
 def _of_attack(settings: InversionSweep, seed: int | None = None) -> tuple[object, ...]:
     return (
-        settings.attack, settings.classes, settings.recipe.image_size, settings.protocol, settings.resources, seed,
-    )  # fmt: skip
+        settings.attack,
+        settings.classes,
+        settings.recipe.image_size,
+        settings.protocol,
+        settings.resources,
+        seed,
+    )
 
 
 @remembered(_of_attack)
@@ -139,10 +149,15 @@ def _attack_config(settings: InversionSweep) -> Shared:
     if (class_batch := settings.attack.built.class_batch(settings.protocol)) > 1:
         config["class_batch"] = class_batch
     classes = "all" if settings.classes == "all" else list(settings.classes)
-    return Shared({
-        **config, "classes": classes, "image_size": settings.recipe.image_size, "protocol": settings.protocol,
-        **_execution(settings),
-    })  # fmt: skip
+    return Shared(
+        {
+            **config,
+            "classes": classes,
+            "image_size": settings.recipe.image_size,
+            "protocol": settings.protocol,
+            **_execution(settings),
+        }
+    )
 
 
 def _part_stage(settings: InversionSweep, part: Part, made: Mapping[str, Stage]) -> Stage:
@@ -183,24 +198,30 @@ def _imported_part(part: Part, image_size: int, inputs: Mapping[str, Stage]) -> 
     """Networks that somebody else trained: their content counts, not where they lie, and nothing of a training."""
     content = content_of(part.imported, "attack.gan.imported", any_files=True)
     return Stage(
-        name=part.name, config={"part": part.name, "image_size": image_size, **content},
-        hints={"path": part.imported}, inputs=inputs,
-    )  # fmt: skip
+        name=part.name,
+        config={"part": part.name, "image_size": image_size, **content},
+        hints={"path": part.imported},
+        inputs=inputs,
+    )
 
 
 def gradients_stage(settings: InversionSweep, target: Stage) -> Stage:
     """The target's gradients, followed from random latents of every attacked class; whatever the attack is."""
     asked = settings.judges.gradients
-    _check_prior_crop(settings, asked.crop, "judges.gradients.crop")
+    check_prior_crop(settings, asked.crop, "judges.gradients.crop")
     classes = "all" if settings.classes == "all" else list(settings.classes)
     return Stage(
         name="judge_gradients",
         config={
-            "settings": normalised(asked), "classes": classes, "image_size": settings.recipe.image_size,
-            "protocol": settings.protocol, **_passes(settings, asks=True), **_execution(settings),
+            "settings": normalised(asked),
+            "classes": classes,
+            "image_size": settings.recipe.image_size,
+            "protocol": settings.protocol,
+            **_passes(settings, asks=True),
+            **_execution(settings),
         },
         inputs={"target": target, "prior": prior_stage(settings)},
-    )  # fmt: skip
+    )
 
 
 def loot_stage(settings: InversionSweep, sizes: list[int], attack: Stage, *, decoded: bool) -> Stage:
@@ -230,27 +251,6 @@ def _loot_config(settings: InversionSweep, sizes: tuple[int, ...], decoded: bool
         config["enlarging"] = built.enlarging
     rows = {key: value for key, value in _execution(settings).items() if key == "rows_per_batch"}
     return Shared({**config, **rows})
-
-
-def _check_crop(settings: InversionSweep, attack: Attack) -> None:
-    """Say at once if the crop is larger than what is decoded: 800 pixels suit a 1024-pixel prior only."""
-    if attack.decoder == "prior":
-        _check_prior_crop(settings, attack.crop, attack.crop_key)
-    elif attack.crop is not None and attack.crop > (side := settings.recipe.image_size):  # what the target takes
-        raise InputError(f"{attack.crop_key}: expected at most the generator's {side} pixels, got {attack.crop}")
-
-
-def _check_prior_crop(settings: InversionSweep, crop: int | None, key: str) -> None:
-    if crop is None:
-        return
-    side = _prior_card(settings).config.resolution
-    if crop > side:
-        raise InputError(f"{key}: expected at most the prior's {side} pixels, got {crop}")
-
-
-def _prior_card(settings: InversionSweep) -> NetworkCard:
-    """What the prior's network is, or will be, built from."""
-    return settings.prior.built.network_card(settings.public.size if settings.public else None)
 
 
 def _passes(settings: InversionSweep, asks: bool) -> dict[str, str]:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
+from smoothsweep.core.attacks.base import Attack
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.network_card import NetworkCard
 from smoothsweep.core.priors.card import read_prior_card
 from smoothsweep.core.priors.kinds import PriorFolder
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
@@ -72,3 +75,25 @@ def _file_stage(settings: BaseModel, key: str) -> dict[str, Shared]:
     config = normalised(settings, without={"path"})
     content = content_of(path, key, any_files=isinstance(settings, PublishedData | PublishedPublic))
     return {"config": Shared({**config, **content}), "hints": Shared({"path": path} if path is not None else {})}
+
+
+def check_crop(settings: InversionSweep, attack: Attack) -> None:
+    """Say at once if the crop is larger than what is decoded: 800 pixels suit a 1024-pixel prior only."""
+    if attack.decoder == "prior":
+        check_prior_crop(settings, attack.crop, attack.crop_key)
+    elif attack.crop is not None and attack.crop > (side := settings.recipe.image_size):  # what the target takes
+        raise InputError(f"{attack.crop_key}: expected at most the generator's {side} pixels, got {attack.crop}")
+
+
+def check_prior_crop(settings: InversionSweep, crop: int | None, key: str) -> None:
+    """The same for a crop of what the prior makes. key: of the crop in a sweep file."""
+    if crop is None:
+        return
+    side = prior_card(settings).config.resolution
+    if crop > side:
+        raise InputError(f"{key}: expected at most the prior's {side} pixels, got {crop}")
+
+
+def prior_card(settings: InversionSweep) -> NetworkCard:
+    """What the prior's network is, or will be, built from."""
+    return settings.prior.built.network_card(settings.public.size if settings.public else None)

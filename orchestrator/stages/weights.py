@@ -108,13 +108,16 @@ def weights_summary(loaded: LoadedSweep, trials: Iterable[Trial]) -> dict[str, l
     return {
         "unmeasured": [
             {
-                "judge": judge.judge, "columns": list(judge.columns), "weights": judge.weights,
-                "reason": judge.reason, "remedy": judge.remedy,
+                "judge": judge.judge,
+                "columns": list(judge.columns),
+                "weights": judge.weights,
+                "reason": judge.reason,
+                "remedy": judge.remedy,
             }
             for judge in unmeasured(met)
         ],
         "stops": [asdict(stop) for stop in stops_of(loaded, met)],
-    }  # fmt: skip
+    }
 
 
 def unmeasured_line(settings: Iterable[InversionSweep]) -> list[str]:

@@ -1,6 +1,6 @@
 """One artifact's folder: whether it is there and whole, and the place where a damaged one is kept.
 
-    <store>/damaged/<stage>/<fingerprint>.<random>/     set aside, not deleted: somebody may want to look
+<store>/damaged/<stage>/<fingerprint>.<random>/     set aside, not deleted: somebody may want to look
 """
 
 from __future__ import annotations

@@ -20,13 +20,23 @@ KIND = re.compile(r"[a-z][a-z0-9_]{0,63}")
 _DEEPEST = 40  # levels of a manifest: those of a configuration are fewer than ten
 _NUMBER = (int, float)
 _SHAPE: dict[str, type | tuple[type, ...]] = {
-    "metrics": dict, "files": dict, "stage": str, "config": dict, "inputs": dict, "seconds": _NUMBER,
-    "finished_at": _NUMBER, "code_version": str,
-}  # fmt: skip
+    "metrics": dict,
+    "files": dict,
+    "stage": str,
+    "config": dict,
+    "inputs": dict,
+    "seconds": _NUMBER,
+    "finished_at": _NUMBER,
+    "code_version": str,
+}
 _SHAPE_IF_THERE: dict[str, type | tuple[type, ...]] = {
-    "sizes": dict, "device": (str, type(None)), "host": (str, type(None)), "libraries": (dict, type(None)),
-    "fingerprint": str, "attempt": str,
-}  # fmt: skip
+    "sizes": dict,
+    "device": (str, type(None)),
+    "host": (str, type(None)),
+    "libraries": (dict, type(None)),
+    "fingerprint": str,
+    "attempt": str,
+}
 _LATEST = 253_402_300_799.0  # the last second of the year 9999, in seconds since 1970
 
 

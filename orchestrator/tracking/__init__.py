@@ -13,6 +13,15 @@ from smoothsweep.orchestrator.tracking.tracker import Closing, Tracker
 from smoothsweep.orchestrator.tracking.verdicts import Verdicts, verdicts_of
 
 __all__ = [
-    "Arrival", "Closing", "Tracker", "Verdicts", "arrivals", "follow", "local_uri", "refusals", "told",
-    "tracking_errors", "verdicts_of",
-]  # fmt: skip
+    "Arrival",
+    "Closing",
+    "Tracker",
+    "Verdicts",
+    "arrivals",
+    "follow",
+    "local_uri",
+    "refusals",
+    "told",
+    "tracking_errors",
+    "verdicts_of",
+]

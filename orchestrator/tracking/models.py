@@ -146,8 +146,10 @@ def _exported(
     command = [sys.executable, "-m", "smoothsweep.orchestrator.tracking.server.exporting", str(folder / "specs.json")]
     log, late = folder / "exported.jsonl", time.monotonic() + EXPORT_S
     # Its stdin stays open as long as we live: without us it ends.
-    with log.open("w") as out, subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, cwd=TREE,
-                                                stderr=subprocess.DEVNULL) as process:  # fmt: skip
+    with (
+        log.open("w") as out,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=out, cwd=TREE, stderr=subprocess.DEVNULL) as process,
+    ):
         while process.poll() is None and time.monotonic() < late:
             progress()
             time.sleep(0.1)
@@ -186,5 +188,14 @@ def _tags(recipe: RecipeMeans, recipes: Sequence[RecipeMeans]) -> dict[str, str]
     return {**tags, "n_seeds": str(len(recipe.seeds))}
 
 
-KEPT_PARAMS = ("protocol", "recipe_architecture", "recipe_defense", "recipe_alpha", "recipe_schedule",
-               "recipe_schedule_start", "recipe_schedule_end", "recipe_schedule_at", "recipe_image_size")  # fmt: skip
+KEPT_PARAMS = (
+    "protocol",
+    "recipe_architecture",
+    "recipe_defense",
+    "recipe_alpha",
+    "recipe_schedule",
+    "recipe_schedule_start",
+    "recipe_schedule_end",
+    "recipe_schedule_at",
+    "recipe_image_size",
+)

@@ -88,9 +88,7 @@ class Runs:
             if not token:
                 return
 
-    def create(
-        self, kind: str, fingerprint: str, name: str, tags: dict[str, str], started: int | None = None
-    ) -> Found:
+    def create(self, kind: str, fingerprint: str, name: str, tags: dict[str, str], started: int | None = None) -> Found:
         """A new run with these tags, in one transaction. started: when its work began, in milliseconds; None: now."""
         tags = {KIND: kind, KEYS[kind]: fingerprint, "mlflow.runName": name, **tags}
         run = self._client.create_run(self._experiment_id, start_time=started, tags=tags)
@@ -114,10 +112,15 @@ def _enter(known: dict[tuple[str, str], Found], key: tuple[str, str], run: Any) 
     """Note the run unless a better one is known. Returns the run that is one too many, with the one kept instead."""
     content = run.data.tags.get(CONTENT) or run.data.tags.get(PROPOSAL, "")
     new = Found(
-        run_id=run.info.run_id, status=run.info.status, content=content, started=run.info.start_time,
-        told=run.data.tags.get(TOLD, ""), name=run.info.run_name or "", params=run.data.params,
+        run_id=run.info.run_id,
+        status=run.info.status,
+        content=content,
+        started=run.info.start_time,
+        told=run.data.tags.get(TOLD, ""),
+        name=run.info.run_name or "",
+        params=run.data.params,
         retired=run.data.tags.get(KIND, "").startswith(EARLIER),
-    )  # fmt: skip
+    )
     old = known.setdefault(key, new)
     if old is new:
         return {}

@@ -249,9 +249,7 @@ class Tracker:
                 self._runs.note("trial", trial_id, replace(found, content=tags[PROPOSAL]))
                 progress()
 
-    def _record_recipes(
-        self, trials: Iterable[Trial], parent: str, progress: Callable[[], None]
-    ) -> list[RecipeMeans]:
+    def _record_recipes(self, trials: Iterable[Trial], parent: str, progress: Callable[[], None]) -> list[RecipeMeans]:
         """The means of every recipe of which a trial is done."""
         groups: dict[str, list[Trial]] = {}
         for trial in trials:

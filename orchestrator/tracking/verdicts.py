@@ -72,9 +72,11 @@ def verdicts_of(summary: Summary, found: Hidings) -> Verdicts:
         word = "baseline" if row["is_baseline"] else shown.words if shown else ""
         tags = {VERDICT: word, HIDING: one.word if one else "", LOOK: look}
         told = Told(
-            tags={key: value for key, value in tags.items() if value}, numbers=numbers,
-            size=ascii_text(shown.size) if one and shown else "", needed=ascii_text(shown.needed) if shown else "",
-        )  # fmt: skip
+            tags={key: value for key, value in tags.items() if value},
+            numbers=numbers,
+            size=ascii_text(shown.size) if one and shown else "",
+            needed=ascii_text(shown.needed) if shown else "",
+        )
         of_trials.update(dict.fromkeys(row["trials"] if not row["control"] and told.tags else (), told))
     words = "; ".join(f"{ascii_text(recipe)}: {one.word}" for recipe, one in found.verdicts.items())
     return Verdicts(of_trials=of_trials, whole={HIDING: words} if words else {})

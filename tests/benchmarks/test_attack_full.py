@@ -64,10 +64,18 @@ def test_in_double_precision_both_sides_find_the_same_latents_scores_and_choice(
     w0, expected, chosen, scores = official
     run = Execution(ExecutionConfig(rows_per_batch=rows), "cpu")
     found = optimise(
-        prior, target, w0, 3, OptimiseConfig(steps=5, batch_size=6), seed=0, protocol="paper",
-        transform=Preprocess(size=32, crop=CASE.crop), device="cpu",
-        draw_crops=attack_full._GivenCrops("optimise"), execution=run,
-    ).w  # fmt: skip
+        prior,
+        target,
+        w0,
+        3,
+        OptimiseConfig(steps=5, batch_size=6),
+        seed=0,
+        protocol="paper",
+        transform=Preprocess(size=32, crop=CASE.crop),
+        device="cpu",
+        draw_crops=attack_full._GivenCrops("optimise"),
+        execution=run,
+    ).w
     torch.testing.assert_close(found, expected, atol=1e-8, rtol=0)
     assert (expected - w0).abs().max() > 0.01
     best = attack_full._select(prior, target, found, run, CASE)

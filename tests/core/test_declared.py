@@ -26,9 +26,15 @@ class Settings:
     name: str = "a word"
 
 
-@pytest.mark.parametrize("given", [
-    {}, {"marks": (0, 0.5, 1)}, {"whole": 4, "rate": 3, "maybe": 2, "free": -1e38, "share": 1}, {"either": -1},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"marks": (0, 0.5, 1)},
+        {"whole": 4, "rate": 3, "maybe": 2, "free": -1e38, "share": 1},
+        {"either": -1},
+    ],
+)
 def test_what_lies_in_its_range_passes(given):
     check_fields(Settings(**given), "thing: ")
 

@@ -47,8 +47,12 @@ def test_the_umask_decides_who_may_read_whatever_wrote_the_file(tmp_path, umask,
     with making_folder(tmp_path / "folder") as draft:
         write_file(draft / "note", b"")
     modes = {name: stat.S_IMODE((tmp_path / name).stat().st_mode) for name in names(tmp_path)}
-    assert modes == {"weights": 0o666 & ~mask, "note": 0o666 & ~mask, "folder": 0o777 & ~mask,
-                     "folder/note": 0o666 & ~mask}  # fmt: skip
+    assert modes == {
+        "weights": 0o666 & ~mask,
+        "note": 0o666 & ~mask,
+        "folder": 0o777 & ~mask,
+        "folder/note": 0o666 & ~mask,
+    }
 
 
 def test_content_is_flushed_before_the_rename_and_the_folder_after_it(tmp_path, monkeypatch):
@@ -72,8 +76,13 @@ def test_content_is_flushed_before_the_rename_and_the_folder_after_it(tmp_path, 
     (tmp_path / "draft" / "in").mkdir(parents=True)
     (tmp_path / "draft" / "in" / "y").write_bytes(b"1")
     rename_folder(tmp_path / "draft", tmp_path / "final")
-    assert told == [("flush", "draft/in/y"), ("flush", "draft/in"), ("flush", "draft"), ("rename", "final"),
-                    ("flush", ".")]  # fmt: skip
+    assert told == [
+        ("flush", "draft/in/y"),
+        ("flush", "draft/in"),
+        ("flush", "draft"),
+        ("rename", "final"),
+        ("flush", "."),
+    ]
     told.clear()
     write_file(tmp_path / "mark", b"1", flush=False)
     assert told == [("rename", "mark")]
@@ -112,9 +121,29 @@ EXCEPTIONS = {
     ("orchestrator/store/remote/objects.py", "open"): "a download into the temporary name that its callers give",
     ("orchestrator/tracking/models.py", "open"): "another process's output, in a folder of this run alone",
 }
-WRITERS = {"rename", "renames", "mkstemp", "NamedTemporaryFile", "save_file", "write_text", "write_bytes", "save",
-           "savefig", "savez", "to_parquet", "to_csv", "to_json", "to_pickle", "write_table", "dump", "symlink_to",
-           "hardlink_to", "touch", "link", "symlink"}  # fmt: skip
+WRITERS = {
+    "rename",
+    "renames",
+    "mkstemp",
+    "NamedTemporaryFile",
+    "save_file",
+    "write_text",
+    "write_bytes",
+    "save",
+    "savefig",
+    "savez",
+    "to_parquet",
+    "to_csv",
+    "to_json",
+    "to_pickle",
+    "write_table",
+    "dump",
+    "symlink_to",
+    "hardlink_to",
+    "touch",
+    "link",
+    "symlink",
+}
 WRITERS_OF_MODULES = {"shutil.copy", "shutil.copy2", "shutil.copyfile", "shutil.copytree", "shutil.move"}
 OWN = {"replacing", "making_folder"}
 
@@ -140,8 +169,11 @@ def opens_for_writing(call):
     """Whether open(...) or path.open(...) has a mode that writes; os.open counts by its flags."""
     if ast.unparse(call.func) == "os.open":
         return any(flag in ast.unparse(call) for flag in ("O_WRONLY", "O_RDWR", "O_CREAT"))
-    modes = [node.value for node in [*call.args, *(k.value for k in call.keywords if k.arg == "mode")]
-             if isinstance(node, ast.Constant) and isinstance(node.value, str)]  # fmt: skip
+    modes = [
+        node.value
+        for node in [*call.args, *(k.value for k in call.keywords if k.arg == "mode")]
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
     return any(set(mode) <= set("rwxabt+") and set(mode) & set("wxa+") for mode in modes)
 
 
@@ -182,12 +214,25 @@ def test_files_are_written_in_one_place_only(repository):
 @pytest.mark.parametrize(
     "source",
     [
-        "os.replace(a, b)", "Path(a).rename(b)", "a.replace(b)", "os.rename(a, b)", "path.write_text('x')",
-        "(out / 'x').write_bytes(b'')", "open(path, 'w')", "path.open('ab')", "open(path, mode='x')", "save_file(a, b)",
-        "rows.to_parquet(path)", "torch.save(state, path)", "os.open(path, os.O_WRONLY)", "image.save(path)",
-        "tempfile.mkstemp(dir=a)", "shutil.copy(a, b)", "json.dump(a, b)",
+        "os.replace(a, b)",
+        "Path(a).rename(b)",
+        "a.replace(b)",
+        "os.rename(a, b)",
+        "path.write_text('x')",
+        "(out / 'x').write_bytes(b'')",
+        "open(path, 'w')",
+        "path.open('ab')",
+        "open(path, mode='x')",
+        "save_file(a, b)",
+        "rows.to_parquet(path)",
+        "torch.save(state, path)",
+        "os.open(path, os.O_WRONLY)",
+        "image.save(path)",
+        "tempfile.mkstemp(dir=a)",
+        "shutil.copy(a, b)",
+        "json.dump(a, b)",
     ],
-)  # fmt: skip
+)
 def test_the_search_for_writers_finds_them(source):
     assert list(writes(ast.parse(f"def f():\n    {source}"))) and list(writes(ast.parse(source)))
     inside = f"def f():\n    with replacing(x) as path, making_folder(y) as a:\n        {source}"

@@ -30,8 +30,15 @@ def plant(root, contents=None):
 def test_what_counts_is_what_the_files_hold_and_not_where_the_tree_lies(tmp_path):
     here, there = plant(tmp_path / "here"), plant(tmp_path / "elsewhere" / "there")
     assert code_digest(here) == code_digest(there)
-    for beside in ("notes.md", "core/notes.md", "core/__pycache__/a.cpython-311.pyc", "tests/test_a.py",
-                   "core/inner/.a.py.swp", "core/inner/.#a.py", "sweeps/mine.yaml"):  # fmt: skip
+    for beside in (
+        "notes.md",
+        "core/notes.md",
+        "core/__pycache__/a.cpython-311.pyc",
+        "tests/test_a.py",
+        "core/inner/.a.py.swp",
+        "core/inner/.#a.py",
+        "sweeps/mine.yaml",
+    ):
         path = there / beside
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("nothing that is imported")
@@ -39,9 +46,10 @@ def test_what_counts_is_what_the_files_hold_and_not_where_the_tree_lies(tmp_path
 
 
 @given(
-    edits=st.lists(st.tuples(st.sampled_from(NAMES), st.sampled_from(["touch", "same", "other", "gone", "moved"])),
-                   max_size=4)
-)  # fmt: skip
+    edits=st.lists(
+        st.tuples(st.sampled_from(NAMES), st.sampled_from(["touch", "same", "other", "gone", "moved"])), max_size=4
+    )
+)
 def test_the_digest_moves_exactly_when_a_source_does(edits, tmp_path_factory):
     root = plant(tmp_path_factory.mktemp("tree"))
     before = code_digest(root)

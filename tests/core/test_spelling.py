@@ -11,9 +11,17 @@ WORDS = ("recipe", "resources", "reaudit", "data")
 
 @pytest.mark.parametrize(
     ("got", "meant"),
-    [("recpie", "recipe"), ("Data", "data"), ("resource", "resources"), ("weather", None), ("", None), (3, None),
-     (None, None), ("data", None)],
-)  # fmt: skip
+    [
+        ("recpie", "recipe"),
+        ("Data", "data"),
+        ("resource", "resources"),
+        ("weather", None),
+        ("", None),
+        (3, None),
+        (None, None),
+        ("data", None),
+    ],
+)
 def test_a_close_word_is_proposed_and_a_far_one_is_not(got, meant):
     assert suggestion(got, WORDS) == (f"; did you mean {meant!r}?" if meant else "")
 

@@ -20,7 +20,6 @@ from smoothsweep.sweeps.axes import axis_value
 HOSTILE = "a\x1b[31mb\nc\r\x07\u202ed\u2028e\x9b2J\x00f\ud800"
 
 
-
 def is_quiet(text):
     return not any(unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") for c in text)
 
@@ -94,8 +93,15 @@ def test_the_progress_display_shows_what_workers_say_as_text(monkeypatch):
     screen = io.StringIO()
     display = Display(screen)
     state = SweepState(name="s", total_stages=1, done_stages=0, total_trials=1)
-    state.running.append({"stage": "t[red]\x1b[2J", "fingerprint": "f\n" * 9, "fraction": 0.1, "since": 0.0,
-                          "text": "[/nothing]\n\x1b[2J"})  # fmt: skip
+    state.running.append(
+        {
+            "stage": "t[red]\x1b[2J",
+            "fingerprint": "f\n" * 9,
+            "fraction": 0.1,
+            "since": 0.0,
+            "text": "[/nothing]\n\x1b[2J",
+        }
+    )
     display.say(HOSTILE)
     display.update(state)
     assert is_quiet(screen.getvalue().replace("\n", ""))

@@ -22,14 +22,22 @@ PASSWORDS = st.builds(
     lambda first, middle, last: first + middle + last, PIECES, st.text(alphabet=SPECIAL + "QZXJ", max_size=12), PIECES
 )
 FORMS = (
-    "postgresql+psycopg2://mlflow:{}@127.0.0.1:5432/mlflow", "mysql://u:{}@db", "http://me:{}@host:5000/base/path",
-    "https://:{}@[::1]:5000", "s3://abc:{}@bucket/prefix", "mssql+pyodbc://u:{}@host/db?driver=ODBC", "me:{}@host",
+    "postgresql+psycopg2://mlflow:{}@127.0.0.1:5432/mlflow",
+    "mysql://u:{}@db",
+    "http://me:{}@host:5000/base/path",
+    "https://:{}@[::1]:5000",
+    "s3://abc:{}@bucket/prefix",
+    "mssql+pyodbc://u:{}@host/db?driver=ODBC",
+    "me:{}@host",
     "postgresql:/me:{}@host/db",
-)  # fmt: skip
+)
 QUERIES = (
-    "postgresql://host:5432/db?user=me&password={}", "postgresql:///db?password={}&host=h", "s3://b/p?secret_key={}",
-    "http://host/?access_token={}", "mssql+pyodbc:///?odbc_connect={}",
-)  # fmt: skip
+    "postgresql://host:5432/db?user=me&password={}",
+    "postgresql:///db?password={}&host=h",
+    "s3://b/p?secret_key={}",
+    "http://host/?access_token={}",
+    "mssql+pyodbc:///?odbc_connect={}",
+)
 
 
 def leaked(password, text):
@@ -77,11 +85,22 @@ def test_a_uri_that_readers_would_cut_differently_is_told(password):
 @pytest.mark.parametrize(
     "uri",
     [
-        "http://127.0.0.1:5000", "https://host/base", "sqlite:////home/a:b@c/mlflow.db", "s3://bucket/prefix", "file:///x",
-        "http://[::1]:5000/x", "postgresql://host/db", "store", "/a/b:c", "/a/me@b/c", "runs#2", "what?", "http://host/a;b/c",
+        "http://127.0.0.1:5000",
+        "https://host/base",
+        "sqlite:////home/a:b@c/mlflow.db",
+        "s3://bucket/prefix",
+        "file:///x",
+        "http://[::1]:5000/x",
+        "postgresql://host/db",
+        "store",
+        "/a/b:c",
+        "/a/me@b/c",
+        "runs#2",
+        "what?",
+        "http://host/a;b/c",
         "http://host:5000/#/experiments/12/runs?viewStateShareKey=trials&workflowType=machine_learning&compareRunsMode=TABLE",
     ],
-)  # fmt: skip
+)
 def test_what_has_no_secret_stays(uri):
     assert shown_uri(uri) == hidden(uri) == without_secrets(uri, uri) == uri
     assert ambiguity(uri) is None
@@ -180,13 +199,21 @@ def test_nor_where_a_library_repeats_a_part_of_it(made):
     assert not leaked(None, without_secrets(said, uri)), without_secrets(said, uri)
 
 
-@pytest.mark.parametrize(("uri", "shown"), [
-    ("http://TOKEN@host/a", "http://***@host/a"), ("https://host/a?sig=QZ%2F&x=1", "https://host/a?***"),
-    ("https://host?code=QZ", "https://host?***"), ("https://host/a#access_token=QZ", "https://host/a#***"),
-    ("https://host/a;jsessionid=QZ", "https://host/a;***"), ("host/a?sig=QZ", "host/a?***"),
-    ("http://QZ/x@host", "http://***@host"), ("http://host/a?mail=a@QZ", "http://***"),
-    ("http://host/#/experiments/12/runs?token=QZ", "http://host/#***"), ("http://h/#/experiments/QZ", "http://h/#***"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("uri", "shown"),
+    [
+        ("http://TOKEN@host/a", "http://***@host/a"),
+        ("https://host/a?sig=QZ%2F&x=1", "https://host/a?***"),
+        ("https://host?code=QZ", "https://host?***"),
+        ("https://host/a#access_token=QZ", "https://host/a#***"),
+        ("https://host/a;jsessionid=QZ", "https://host/a;***"),
+        ("host/a?sig=QZ", "host/a?***"),
+        ("http://QZ/x@host", "http://***@host"),
+        ("http://host/a?mail=a@QZ", "http://***"),
+        ("http://host/#/experiments/12/runs?token=QZ", "http://host/#***"),
+        ("http://h/#/experiments/QZ", "http://h/#***"),
+    ],
+)
 def test_each_form_by_hand(uri, shown):
     assert shown_uri(uri) == shown
     assert hidden("'https://host/a?sig=a'b&c' it was") == "'https://host/a?***' it was"

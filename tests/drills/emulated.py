@@ -56,11 +56,14 @@ class EmulatedCluster:
         self._cluster = Cluster(
             initialize_head=True,
             head_node_args={
-                "num_cpus": 0, "resources": {"trial_slot": 4}, "include_dashboard": dashboard,
-                "object_store_memory": OBJECT_STORE_BYTES, "temp_dir": str(self._folder),
+                "num_cpus": 0,
+                "resources": {"trial_slot": 4},
+                "include_dashboard": dashboard,
+                "object_store_memory": OBJECT_STORE_BYTES,
+                "temp_dir": str(self._folder),
                 **({"dashboard_port": free_port(), "dashboard_agent_listen_port": free_port()} if dashboard else {}),
             },
-        )  # fmt: skip
+        )
         self._workers: list[Any] = []
         self._state: GlobalStateAccessor | None = None
         self.mend()
@@ -192,5 +195,3 @@ def _title(process: psutil.Process) -> str:
         return (process.cmdline() or [""])[0]
     except psutil.Error:
         return ""
-
-

@@ -19,9 +19,19 @@ from tiny import tiny_sweep, write_tiny
 from smoothsweep.core.metrics.table import TIME_COLUMNS
 
 STAGES = (
-    "data", "public", "prior", "pool", "target", "candidates", "attack", "loot", "embeddings", "judge_evaluator",
-    "judge_embedder", "knowledge",
-)  # fmt: skip
+    "data",
+    "public",
+    "prior",
+    "pool",
+    "target",
+    "candidates",
+    "attack",
+    "loot",
+    "embeddings",
+    "judge_evaluator",
+    "judge_embedder",
+    "knowledge",
+)
 EPOCHS = 6
 LOG = "driver.log"
 

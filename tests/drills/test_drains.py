@@ -64,8 +64,12 @@ def test_a_training_moves_more_often_than_a_worker_may_die(cluster, tmp_path):
     assert epochs == sorted(epochs) and epochs[0] > 0, "the notice itself left a checkpoint"
     cluster.wait_until_clear()
     note = f"checkpointed and left within {max(took):.0f} s of the notice; no retry counted"
-    ledger.add(f"{moves} nodes drained one after the other under one training", time.monotonic() - started,
-               [one.lost for one in kept], note)  # fmt: skip
+    ledger.add(
+        f"{moves} nodes drained one after the other under one training",
+        time.monotonic() - started,
+        [one.lost for one in kept],
+        note,
+    )
 
 
 def test_an_attacks_shards_move(drill):
@@ -82,8 +86,11 @@ def test_an_attacks_shards_move(drill):
 def test_a_ray_train_group_goes_on_where_the_machine_left_it(cluster, tmp_path):
     """Ray Train waits for the machine's end, restarts the group elsewhere, and counts no failure of a worker."""
     changes = {
-        "grid": {"recipe.workers": [2]}, "baseline": {}, "judges": {}, "recipe": recipe(epochs=60),
-    }  # fmt: skip
+        "grid": {"recipe.workers": [2]},
+        "baseline": {},
+        "judges": {},
+        "recipe": recipe(epochs=60),
+    }
     calm, store = tmp_path / "calm", tmp_path / "disturbed" / "store"
     finish(write_sweep(calm, **changes), calm / "store", cluster.address)
     sweep = write_sweep(store.parent, **changes)
@@ -101,5 +108,9 @@ def test_a_ray_train_group_goes_on_where_the_machine_left_it(cluster, tmp_path):
     assert table(store).equals(table(calm / "store")) and not stray_files(store)
     kept.check()
     cluster.wait_until_clear()
-    ledger.add("a node drained under one of two Ray Train workers", time.monotonic() - started, [kept.lost],
-               f"checkpointed within {took:.0f} s of the notice")  # fmt: skip
+    ledger.add(
+        "a node drained under one of two Ray Train workers",
+        time.monotonic() - started,
+        [kept.lost],
+        f"checkpointed within {took:.0f} s of the notice",
+    )

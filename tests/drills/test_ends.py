@@ -74,9 +74,11 @@ def test_two_drivers_on_one_store(drill):
 def test_a_ray_train_group_that_runs_too_long(cluster, tmp_path):
     """The group and its placement group are gone, the CPUs are free, and the trial's failure is one line."""
     changes = {
-        "grid": {}, "baseline": {}, "judges": {},
+        "grid": {},
+        "baseline": {},
+        "judges": {},
         "resources": {"training_timeout_minutes": 0.1},
-    }  # fmt: skip
+    }
     sweep = write_sweep(tmp_path, **changes)
     started = time.monotonic()
     endless = ["--set", "recipe.workers=2", "--set", "recipe.epochs=5000"]

@@ -98,8 +98,12 @@ def test_fifty_interrupts_at_any_moment(whole, tmp_path):
     goes_on(whole, folder / "store", folder / "tiny.yaml")
     hit = sum("after" in line for line in seen)
     note = f"exit code 130 in {hit} of {hit}, no process left"
-    ledger.add(f"{TRIES} ctrl-C at random moments of a run without a cluster (seed {SEED})",
-               time.monotonic() - started, [], note)  # fmt: skip
+    ledger.add(
+        f"{TRIES} ctrl-C at random moments of a run without a cluster (seed {SEED})",
+        time.monotonic() - started,
+        [],
+        note,
+    )
 
 
 @pytest.mark.parametrize("server", ["gcs_server", "raylet"])
@@ -111,8 +115,12 @@ def test_a_lost_ray_of_this_machine(whole, tmp_path, server):
     seconds = ends_as_lost(run)
     wait_until(lambda: not ours(tmp_path / "store"), seconds=30)
     goes_on(whole, tmp_path / "store", tmp_path / "tiny.yaml")
-    ledger.add(f"kill -9 of `{server}` of a run without a cluster", time.monotonic() - started, [],
-               f"one line within {seconds:.0f} s, exit code 1, no process left")  # fmt: skip
+    ledger.add(
+        f"kill -9 of `{server}` of a run without a cluster",
+        time.monotonic() - started,
+        [],
+        f"one line within {seconds:.0f} s, exit code 1, no process left",
+    )
 
 
 @pytest.mark.parametrize("server", ["gcs_server", "raylet"])
@@ -127,8 +135,12 @@ def test_a_lost_head_of_a_joined_cluster(whole, tmp_path, server):
     finally:
         cluster.close()
     goes_on(whole, tmp_path / "store", sweep)
-    ledger.add(f"kill -9 of `{server}` of a joined cluster's head", time.monotonic() - started, [],
-               f"one line within {seconds:.0f} s, exit code 1")  # fmt: skip
+    ledger.add(
+        f"kill -9 of `{server}` of a joined cluster's head",
+        time.monotonic() - started,
+        [],
+        f"one line within {seconds:.0f} s, exit code 1",
+    )
 
 
 def ends_as_lost(run: SweepRun) -> float:
@@ -151,9 +163,12 @@ def test_a_closed_terminal(whole, tmp_path, ignored):
     command = [sys.executable, "-m", "smoothsweep", "run", str(sweep), "--store", str(tmp_path / "store"), "--yes"]
     log = tmp_path / "said.log"
     process = subprocess.Popen(
-        [*(["nohup"] if ignored else []), *command], stdout=log.open("wb"), stderr=subprocess.STDOUT,
-        env={**os.environ, **marked(tmp_path / "store")}, start_new_session=True,
-    )  # fmt: skip
+        [*(["nohup"] if ignored else []), *command],
+        stdout=log.open("wb"),
+        stderr=subprocess.STDOUT,
+        env={**os.environ, **marked(tmp_path / "store")},
+        start_new_session=True,
+    )
     wait_until(lambda: any((tmp_path / "store").glob("attack/*.work/classes/*")) or process.poll() is not None)
     for one in [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]:
         one.send_signal(signal.SIGHUP)

@@ -67,8 +67,11 @@ def test_a_submitted_driver(undisturbed, jobs, tmp_path):
     assert not stray_files(store)
     for kept in harm:
         kept.check()
-    ledger.add("a submitted job: `ray job stop`, then kill -9 of its driver", time.monotonic() - started,
-               [kept.lost for kept in harm])  # fmt: skip
+    ledger.add(
+        "a submitted job: `ray job stop`, then kill -9 of its driver",
+        time.monotonic() - started,
+        [kept.lost for kept in harm],
+    )
 
 
 def _driver(store: Path) -> psutil.Process | None:

@@ -16,23 +16,55 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
 GAN = {"width": 4, "epochs": 8, "batch_size": 16, "critic_steps": 2, "z_dim": 8}
 STUDENTS = {"architectures": ["resnet_small"], "pretrained": False, "epochs": 4, "batch_size": 32}
 SURROGATE = {
-    "pool": {"size": 160, "truncation_psi": 1.0, "truncation_cutoff": None}, "candidates": 4, "steps": 3, "selected": 2,
-    "finalists": 4, "views": 4,
+    "pool": {"size": 160, "truncation_psi": 1.0, "truncation_cutoff": None},
+    "candidates": 4,
+    "steps": 3,
+    "selected": 2,
+    "finalists": 4,
+    "views": 4,
     "surrogates": {"architectures": ["resnet_small"], "pretrained": False, "epochs": 6, "batch_size": 8},
-}  # fmt: skip
+}
 ATTACKS = [
-    {"kind": "surrogate_scores", **SURROGATE}, {"kind": "surrogate_labels", **SURROGATE},
+    {"kind": "surrogate_scores", **SURROGATE},
+    {"kind": "surrogate_labels", **SURROGATE},
     {"kind": "gmi", "gan": GAN, "steps": 4, "selected": 2},
     {"kind": "lomma_ked", "gan": GAN, "students": STUDENTS, "steps": 4, "selected": 2},
-    {"kind": "plg_mi", "top_n": 8, "steps": 4, "selected": 2, "gan": {
-        "steps": 60, "critic_steps": 2, "batch_size": 16, "width": 4, "z_dim": 8}},
-    {"kind": "ppa", "pool": {"size": 20}, "candidates": 4, "steps": 3, "batch_size": 4, "selected": 2,
-     "selection_repeats": 4, "loss": "cross_entropy", "temperature": {"mean_confidence": 0.5},
-     "feature_weight": 0.1},
+    {
+        "kind": "plg_mi",
+        "top_n": 8,
+        "steps": 4,
+        "selected": 2,
+        "gan": {"steps": 60, "critic_steps": 2, "batch_size": 16, "width": 4, "z_dim": 8},
+    },
+    {
+        "kind": "ppa",
+        "pool": {"size": 20},
+        "candidates": 4,
+        "steps": 3,
+        "batch_size": 4,
+        "selected": 2,
+        "selection_repeats": 4,
+        "loss": "cross_entropy",
+        "temperature": {"mean_confidence": 0.5},
+        "feature_weight": 0.1,
+    },
     {"kind": "brep_mi", "selected": 1, "max_passes": 6, "starts": {"batch": 64, "max_batches": 20}},
-]  # fmt: skip
-KILLED = ("general_gan", "specific_gan", "students", "public_features", "plg_labels", "plg_gan", "starts",
-          "temperature", "pool_features", "pictures", "answered_labels", "answered_scores", "surrogates")  # fmt: skip
+]
+KILLED = (
+    "general_gan",
+    "specific_gan",
+    "students",
+    "public_features",
+    "plg_labels",
+    "plg_gan",
+    "starts",
+    "temperature",
+    "pool_features",
+    "pictures",
+    "answered_labels",
+    "answered_scores",
+    "surrogates",
+)
 ROUNDS = 4  # a part too fast to be caught is made again
 
 
@@ -57,9 +89,11 @@ def kill_in_each(run, cluster, store, pending, harm):
 def test_each_kind_of_part(cluster, tmp_path):
     """The same numbers, and the same networks to the byte."""
     changes = {
-        "grid": {"attack": ATTACKS}, "baseline": {}, "judges": {"embedder": {"name": "synthetic"}},
+        "grid": {"attack": ATTACKS},
+        "baseline": {},
+        "judges": {"embedder": {"name": "synthetic"}},
         "public": {"kind": "synthetic", "identities": 320, "per_identity": 1, "size": 32},
-    }  # fmt: skip
+    }
     calm, store = tmp_path / "calm", tmp_path / "disturbed" / "store"
     finish(write_sweep(calm, **changes), calm / "store", cluster.address)
     sweep = write_sweep(store.parent, **changes)

@@ -22,9 +22,10 @@ from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.yaml_reader import read_yaml
 
 SEARCH = {
-    "strategy": "grid", "objectives": {"test_acc": "max", "embedder_acc1": "min"},
+    "strategy": "grid",
+    "objectives": {"test_acc": "max", "embedder_acc1": "min"},
     "space": {"recipe.defense.alpha": {"choices": [-0.1, 0.1]}},
-}  # fmt: skip
+}
 QUICK = settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -52,8 +53,8 @@ RANGE = {"low": 0.0, "high": 1.0, "step": 1e-12}
 TINY = yaml.safe_dump({key: value for key, value in tiny_sweep().items() if key not in ("grid", "baseline")})
 BOMBS = {
     "laughs": "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 15)),
-    "merges": "m0: &m0 {k: 1}\n" + "".join(
-        f"m{n}: &m{n} {{<<: [{', '.join([f'*m{n - 1}'] * 40)}], k{n}: 1}}\n" for n in range(1, 300)),
+    "merges": "m0: &m0 {k: 1}\n"
+    + "".join(f"m{n}: &m{n} {{<<: [{', '.join([f'*m{n - 1}'] * 40)}], k{n}: 1}}\n" for n in range(1, 300)),
     "brackets": "a: " + "[" * 300_000,
     "braces": "{a: " * 50_000,
     "dashes": "- " * 100_000,
@@ -63,7 +64,11 @@ BOMBS = {
     "one key": "a" * 3_000_000 + ": 1",
     "digits": "seeds: [" + "9" * 3_000_000 + "]",
     "large": "x: '" + "y" * 50_000_000 + "'",
-    "a grid": TINY + "grid: {recipe.epochs: [" + lines(999, "{n}, ") + "1000], attack.steps: [" + lines(999, "{n},")
+    "a grid": TINY
+    + "grid: {recipe.epochs: ["
+    + lines(999, "{n}, ")
+    + "1000], attack.steps: ["
+    + lines(999, "{n},")
     + "1000], attack.candidates: [1, 2]}",
     "many keys": TINY + "grid: {" + lines(20_000, "k{n}: [1], ") + "k: [1]}",
     "seeds": TINY.replace("seeds:\n- 1\n", "seeds: [" + lines(100_001, "{n}, ") + "-1]\n"),
@@ -73,7 +78,7 @@ BOMBS = {
     "a space": searching(**{f"recipe.k{n}": {"choices": list(range(100))} for n in range(30)}),
     "choices": searching(**{"recipe.epochs": {"choices": list(range(1, 50_000))}}),
     "dotted": TINY + "grid: {" + ".".join("a" * 3_000) + ": [1]}",
-}  # fmt: skip
+}
 
 MEASURED = """
 import json, resource, sys, time
@@ -102,8 +107,14 @@ def test_bombs_are_refused_in_two_seconds_and_500_megabytes(tmp_path, repository
     paths = [tmp_path / f"{name}.yaml" for name in BOMBS]
     for path, content in zip(paths, BOMBS.values(), strict=True):
         path.write_text(content)
-    done = subprocess.run([sys.executable, "-c", MEASURED, *map(str, paths)], capture_output=True, text=True,
-                          cwd=repository, preexec_fn=limited, timeout=300)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", MEASURED, *map(str, paths)],
+        capture_output=True,
+        text=True,
+        cwd=repository,
+        preexec_fn=limited,
+        timeout=300,
+    )
     assert done.returncode == 0, done.stderr[-500:]
     for path, line in zip(paths, done.stdout.splitlines(), strict=True):
         said, seconds, mebibytes = json.loads(line)
@@ -134,10 +145,38 @@ def test_any_text_is_a_value_or_one_line(text):
 
 
 @QUICK
-@given(st.lists(st.text(max_size=30) | st.builds("{}={}".format, st.sampled_from([
-    "recipe.lr", "recipe", "seeds", "grid", "cells", "attack.pool", "classes", "judges", "data.path", "baseline",
-    "search", "prior", "public", "recipe.defense", "recipe.defense.schedule", "resources", "paper", "budget",
-]), yaml_text), max_size=3))  # fmt: skip
+@given(
+    st.lists(
+        st.text(max_size=30)
+        | st.builds(
+            "{}={}".format,
+            st.sampled_from(
+                [
+                    "recipe.lr",
+                    "recipe",
+                    "seeds",
+                    "grid",
+                    "cells",
+                    "attack.pool",
+                    "classes",
+                    "judges",
+                    "data.path",
+                    "baseline",
+                    "search",
+                    "prior",
+                    "public",
+                    "recipe.defense",
+                    "recipe.defense.schedule",
+                    "resources",
+                    "paper",
+                    "budget",
+                ]
+            ),
+            yaml_text,
+        ),
+        max_size=3,
+    )
+)
 def test_any_override_is_taken_or_one_line(tmp_path_factory, overrides):
     path = tmp_path_factory.getbasetemp() / "overridden.yaml"
     path.write_text(TINY)
@@ -146,10 +185,36 @@ def test_any_override_is_taken_or_one_line(tmp_path_factory, overrides):
 
 SHIPPED = sorted((Path(__file__).resolve().parents[2] / "sweeps").glob("*.yaml"))
 STRANGE = [
-    None, True, 0, -1, 2**63 - 1, -(2**63) + 1, 0.0, 1e300, 5e-324, "", "x" * 300, "\x1b[2J\n\u202e", [], {}, [[]],
-    [{}], {"": 1}, {"a": {"b": {}}}, {"kind": "mid"}, {"kind": None}, {"low": 1, "high": 0}, "~nobody/x", "a\0b",
-    {"choices": []}, [None], {"imported": "x"}, {"trial": {}}, float("inf"), float("nan"),
-]  # fmt: skip
+    None,
+    True,
+    0,
+    -1,
+    2**63 - 1,
+    -(2**63) + 1,
+    0.0,
+    1e300,
+    5e-324,
+    "",
+    "x" * 300,
+    "\x1b[2J\n\u202e",
+    [],
+    {},
+    [[]],
+    [{}],
+    {"": 1},
+    {"a": {"b": {}}},
+    {"kind": "mid"},
+    {"kind": None},
+    {"low": 1, "high": 0},
+    "~nobody/x",
+    "a\0b",
+    {"choices": []},
+    [None],
+    {"imported": "x"},
+    {"trial": {}},
+    float("inf"),
+    float("nan"),
+]
 
 
 def places(node, path=()):

@@ -60,14 +60,26 @@ def make_frames(
                 wobble = np.random.default_rng([seed, round(1000 * alpha + 500)]).normal(0, 0.004)
                 rows.append(
                     {
-                        "trial": trial, "seed": seed, "status": "done", "failure": None, "protocol": "clean",
-                        "alpha": alpha, "attack_loss": loss, "test_acc": acc + wobble, "ece": 0.05 + abs(wobble),
-                        "dist_face": 1.1 - mean + shift, "dist_eval": 151.4 - 100 * mean + 50 * shift,
-                        "xi_train": None, "fid": None, "gradient_cosine": 0.2 + 0.8 * judge, "target_conf": 0.99,
-                        "embedder_real_acc": 0.985, "evaluator_real_acc": 0.91,
+                        "trial": trial,
+                        "seed": seed,
+                        "status": "done",
+                        "failure": None,
+                        "protocol": "clean",
+                        "alpha": alpha,
+                        "attack_loss": loss,
+                        "test_acc": acc + wobble,
+                        "ece": 0.05 + abs(wobble),
+                        "dist_face": 1.1 - mean + shift,
+                        "dist_eval": 151.4 - 100 * mean + 50 * shift,
+                        "xi_train": None,
+                        "fid": None,
+                        "gradient_cosine": 0.2 + 0.8 * judge,
+                        "target_conf": 0.99,
+                        "embedder_real_acc": 0.985,
+                        "evaluator_real_acc": 0.91,
                         **{key: float(values.mean()) for key, values in by_class.items()},
                     }
-                )  # fmt: skip
+                )
     return pd.DataFrame(rows), pd.concat(hits, ignore_index=True)
 
 
@@ -125,11 +137,17 @@ def make_data() -> Callable[..., ReportData]:
             "reasons": {"fid": "no FID judge at this scale", "xi_train": "the sweep does not ask for it"},
             "alpha_curves": {
                 "alpha\u00a0\u22120.2": list(-0.2 * ramp),
-                "alpha\u00a00": [0.0] * 40, "alpha\u00a00.1": [0.1] * 40},
+                "alpha\u00a00": [0.0] * 40,
+                "alpha\u00a00.1": [0.1] * 40,
+            },
             "training_curves": {
                 name: [
-                    {"epoch": e, "loss": s + np.exp(-e / 9), "train_acc": 1 - 0.9 * np.exp(-e / 8),
-                     "test_acc": 0.87 - 0.8 * np.exp(-e / 7) if e % 2 else float("nan")}
+                    {
+                        "epoch": e,
+                        "loss": s + np.exp(-e / 9),
+                        "train_acc": 1 - 0.9 * np.exp(-e / 8),
+                        "test_acc": 0.87 - 0.8 * np.exp(-e / 7) if e % 2 else float("nan"),
+                    }
                     for e in range(40)
                 ]
                 for name, s in (("alpha\u00a0\u22120.2", 0.1), ("alpha\u00a00", 0.2), ("alpha\u00a00.1", 0.5))
@@ -143,17 +161,24 @@ def make_data() -> Callable[..., ReportData]:
                 for trial in results["trial"]
             },
             "paper": PaperReference(
-                table="1", datasets=("facescrub",),
+                table="1",
+                datasets=("facescrub",),
                 standings={
                     row["trial"]: Standing(
-                        axes={"dataset": "facescrub", "architecture": "resnet152", "defense": "label_smoothing",
-                              "alpha": row["alpha"], "samples_per_class": None, "attack": "ppa"},
+                        axes={
+                            "dataset": "facescrub",
+                            "architecture": "resnet152",
+                            "defense": "label_smoothing",
+                            "alpha": row["alpha"],
+                            "samples_per_class": None,
+                            "attack": "ppa",
+                        },
                         incomparable={"dist_eval": "features of another network"},
                     )
                     for row in results.to_dict("records")
                 },
             ),
-        }  # fmt: skip
+        }
         return ReportData(**(fields | changes))
 
     return build
@@ -178,18 +203,31 @@ def toy_data() -> ToyData:
         end = np.linalg.norm(points[labels == 2] - path[-1], axis=1).min()
         paper = {0.0: (763, 3.23), 0.05: (3113, 0.65), -0.05: (53, None)}[alpha]
         panels.append(
-            ToyPanel(alpha=alpha, confidence=confidence, predicted=distances.argmin(-1), path=path, steps=steps,
-                     distance=float(end), label="hard labels" if alpha == 0 else "", paper_steps=paper[0],
-                     paper_distance=paper[1])
-        )  # fmt: skip
+            ToyPanel(
+                alpha=alpha,
+                confidence=confidence,
+                predicted=distances.argmin(-1),
+                path=path,
+                steps=steps,
+                distance=float(end),
+                label="hard labels" if alpha == 0 else "",
+                paper_steps=paper[0],
+                paper_distance=paper[1],
+            )
+        )
     figures = (
         ToyFigure(title="Stopping at 95 % confidence", panels=tuple(panels), caption="As in the paper's Figure 1."),
         ToyFigure(title="5,000 steps without stopping", panels=tuple(panels), caption="As in the paper's Figure 8."),
     )
     return ToyData(
-        title="The two-dimensional example", points=points, labels=labels, target_class=2, figures=figures,
-        class_names=("blue squares", "green circles", "orange pentagons"), intro=(f"Comment {HOSTILE}",),
-    )  # fmt: skip
+        title="The two-dimensional example",
+        points=points,
+        labels=labels,
+        target_class=2,
+        figures=figures,
+        class_names=("blue squares", "green circles", "orange pentagons"),
+        intro=(f"Comment {HOSTILE}",),
+    )
 
 
 # defense -> test accuracy, independent judge under cross entropy, seconds of a training over plain training's

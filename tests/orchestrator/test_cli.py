@@ -41,9 +41,14 @@ def test_wrong_commands_exit_with_2(arguments):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "meant"), [(["statsu"], "status"), (["data", "chek"], "check"), (["import", "piror"], "prior"),
-                             (["data", "check", "x", "--as", "celebra"], "celeba")]
-)  # fmt: skip
+    ("arguments", "meant"),
+    [
+        (["statsu"], "status"),
+        (["data", "chek"], "check"),
+        (["import", "piror"], "prior"),
+        (["data", "check", "x", "--as", "celebra"], "celeba"),
+    ],
+)
 def test_a_mistyped_command_is_told_which_one_was_meant(arguments, meant, capsys):
     with pytest.raises(SystemExit) as ended:
         main(arguments)
@@ -212,9 +217,14 @@ def test_a_wholly_unknown_cost_without_a_terminal_needs_yes_or_a_budget(unknown,
     )
     plan = make_plan(trials_of(load_sweep(sweep)), store)
     for wishes, budget, may in (
-        ({"yes": True}, None, True), ({}, 24.0, True), ({}, 24.1, False), ({"above_hours": 1.0}, 1.1, False),
-        ({"price": 5.0}, 20.0, True), ({"price": 5.1}, 20.0, False), ({"price": 5.1, "above_dollars": 102}, 20.0, True),
-    ):  # fmt: skip
+        ({"yes": True}, None, True),
+        ({}, 24.0, True),
+        ({}, 24.1, False),
+        ({"above_hours": 1.0}, 1.1, False),
+        ({"price": 5.0}, 20.0, True),
+        ({"price": 5.1}, 20.0, False),
+        ({"price": 5.1, "above_dollars": 102}, 20.0, True),
+    ):
         if may:
             confirm(plan, store, Confirmation(**wishes), budget)
         else:

@@ -27,9 +27,13 @@ from smoothsweep.orchestrator.tracking.verdicts import HIDING, VERDICT, verdicts
 
 PLAIN, MODEL = "plain", "mine"
 RATES = {  # recipe -> leak under the published attack, under another of them, and under the adapted one
-    "strong": (0.15, 0.1, 0.25), PLAIN: (0.6, 0.65, 0.55), "masked": (0.1, 0.1, 0.66), "worse": (0.95, 0.9, 0.9),
-    MODEL: (0.62, 0.58, 0.6), "little": (0.6, 0.55, 0.62),
-}  # fmt: skip
+    "strong": (0.15, 0.1, 0.25),
+    PLAIN: (0.6, 0.65, 0.55),
+    "masked": (0.1, 0.1, 0.66),
+    "worse": (0.95, 0.9, 0.9),
+    MODEL: (0.62, 0.58, 0.6),
+    "little": (0.6, 0.55, 0.62),
+}
 WORDS = {"strong": "reduces", "masked": "hides", "worse": "leaks more", MODEL: "inconclusive", "little": "inconclusive"}
 ATTACKS, PUBLISHED = ("ppa", "other", "adapted"), ("ppa", "other")
 SEEDS, CLASSES = (9, 2, 5), tuple(np.random.default_rng(4).permutation(14))
@@ -59,18 +63,31 @@ def data():
         for attack, rates in under.items():
             for seed, hits in zip(SEEDS, rates, strict=True):
                 trial = f"{recipe}-{attack}-{seed}"
-                rows.append({
-                    "trial": trial, "seed": seed, "status": "done", "failure": None, "recipe_settings": recipe,
-                    "attack_settings": attack, "attack_access": "gradients", "attack_control": False,
-                    "attack_published": attack in PUBLISHED, "test_acc": 0.9, METRIC: float(hits.mean()),
-                    "queries": 10.0,
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "trial": trial,
+                        "seed": seed,
+                        "status": "done",
+                        "failure": None,
+                        "recipe_settings": recipe,
+                        "attack_settings": attack,
+                        "attack_access": "gradients",
+                        "attack_control": False,
+                        "attack_published": attack in PUBLISHED,
+                        "test_acc": 0.9,
+                        METRIC: float(hits.mean()),
+                        "queries": 10.0,
+                    }
+                )
                 classes += [{"trial": trial, "class": k, METRIC: hit} for k, hit in zip(CLASSES, hits, strict=True)]
     axes = (Axis(key="recipe_settings", bare=True, defense=True), Axis(key="attack_settings", role="attack", bare=True))
     return ReportData(
-        title="t", results=pd.DataFrame(rows).sample(frac=1, random_state=1), axes=axes,
-        per_class=pd.DataFrame(classes).sample(frac=1, random_state=2), baseline={"recipe_settings": PLAIN},
-    )  # fmt: skip
+        title="t",
+        results=pd.DataFrame(rows).sample(frac=1, random_state=1),
+        axes=axes,
+        per_class=pd.DataFrame(classes).sample(frac=1, random_state=2),
+        baseline={"recipe_settings": PLAIN},
+    )
 
 
 @pytest.fixture(scope="module")
@@ -142,8 +159,12 @@ def test_mlflow_says_it(summary, expected):
             for end in ("", "_low", "_high"):
                 value = frame.loc[recipe, f"reduction{end}"]
                 assert told.numbers[f"reduction{end}"] == told.numbers[f"removed{end}"] == value
-    means = [SimpleNamespace(label=recipe, trial=SimpleNamespace(id=f"{recipe}-ppa-{SEEDS[0]}"), metrics={METRIC: 0.5},
-                             seeds=SEEDS) for recipe in RATES]  # fmt: skip
+    means = [
+        SimpleNamespace(
+            label=recipe, trial=SimpleNamespace(id=f"{recipe}-ppa-{SEEDS[0]}"), metrics={METRIC: 0.5}, seeds=SEEDS
+        )
+        for recipe in RATES
+    ]
     found = Answer(leak=METRIC, worst=tuple(means), allowed=tuple(means), front=(), recipes=tuple(means))
     lines = answer_text(found, verdicts.of_trials).splitlines()
     rows = {line.split(" | ")[0][2:]: line for line in lines if "|" in line}
@@ -153,8 +174,13 @@ def test_mlflow_says_it(summary, expected):
 
 @pytest.fixture(scope="module")
 def audited(data, summary):
-    notes = AuditNotes(names=[f"p{k}" for k in range(len(CLASSES))], classes=len(CLASSES), recipe=MODEL,
-                       architecture="resnet18", epochs=4)  # fmt: skip
+    notes = AuditNotes(
+        names=[f"p{k}" for k in range(len(CLASSES))],
+        classes=len(CLASSES),
+        recipe=MODEL,
+        architecture="resnet18",
+        epochs=4,
+    )
     return read_audit(data, summary, notes)
 
 
@@ -185,8 +211,10 @@ def test_the_pdf_says_it_and_cuts_nothing(audited, expected, monkeypatch):
 
 
 def test_json_says_it_under_new_keys_and_earlier_ones(audited, expected):
-    beside = {one.recipe: found for one, found in
-              zip(audited.beside, json.loads(json.dumps(audit_json(audited, {})))["beside"], strict=True)}  # fmt: skip
+    beside = {
+        one.recipe: found
+        for one, found in zip(audited.beside, json.loads(json.dumps(audit_json(audited, {})))["beside"], strict=True)
+    }
     earlier = {"reduces": "lower", "leaks more": "higher"}
     for recipe, (size, word) in expected.items():
         new, old = beside[recipe]["reduction"], beside[recipe]["leak_beside_reference"]
@@ -199,19 +227,38 @@ def test_json_says_it_under_new_keys_and_earlier_ones(audited, expected):
 
 def test_python_says_it(summary, expected):
     """From the same hits by `smoothsweep.compare`, whose models come in another order."""
-    judge = Judge(metric=METRIC, names=tuple("abcdefghijklmn"), sensitivity=Rate(share=0.9, trials=50),
-                  logits=lambda images: images)  # fmt: skip
+    judge = Judge(
+        metric=METRIC,
+        names=tuple("abcdefghijklmn"),
+        sensitivity=Rate(share=0.9, trials=50),
+        logits=lambda images: images,
+    )
 
     def audit(under):
         images = np.full(len(CLASSES), 10)
-        tallies = {attack: Tally(classes=tuple(range(len(CLASSES))), shares=rates, images=images)
-                   for attack, rates in under.items()}  # fmt: skip
+        tallies = {
+            attack: Tally(classes=tuple(range(len(CLASSES))), shares=rates, images=images)
+            for attack, rates in under.items()
+        }
         best = max(tallies, key=lambda attack: tallies[attack].shares.mean())
-        rows = [{"attack": name, "leak": tallies[name].shares.mean(), "low": 0.0, "high": 1.0}
-                for name in sorted(tallies, key=lambda attack: -tallies[attack].shares.mean())]  # fmt: skip
-        return Audit(attacks=pd.DataFrame(rows), people=pd.DataFrame(), beyond=None, loot=None, judge=METRIC, real=0.9,
-                     test_acc=0.9, strongest=tallies[best], tallies=tallies, by=judge, seeds=SEEDS,
-                     published=PUBLISHED)  # fmt: skip
+        rows = [
+            {"attack": name, "leak": tallies[name].shares.mean(), "low": 0.0, "high": 1.0}
+            for name in sorted(tallies, key=lambda attack: -tallies[attack].shares.mean())
+        ]
+        return Audit(
+            attacks=pd.DataFrame(rows),
+            people=pd.DataFrame(),
+            beyond=None,
+            loot=None,
+            judge=METRIC,
+            real=0.9,
+            test_acc=0.9,
+            strongest=tallies[best],
+            tallies=tallies,
+            by=judge,
+            seeds=SEEDS,
+            published=PUBLISHED,
+        )
 
     table = smoothsweep.compare({recipe: audit(CELLS[recipe]) for recipe in (PLAIN, *WORDS)}).set_index("model")
     frame = verdict_frame(summary, hidings(summary)).set_index("recipe")

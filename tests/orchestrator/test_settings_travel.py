@@ -51,15 +51,24 @@ def files(tmp_path_factory):
         (folder / which / "people" / "list.txt").write_text(which)
         (folder / which / "weights.safetensors").write_text(which)
         (folder / which / "discriminator.safetensors").write_text(which)
-        network = {"resolution": 32, "z_dim": 8, "w_dim": 8, "mapping_layers": 2, "channel_base": 64, "channel_max": 8,
-                   "conv_clamp": None, "mbstd_group": None}  # fmt: skip
+        network = {
+            "resolution": 32,
+            "z_dim": 8,
+            "w_dim": 8,
+            "mapping_layers": 2,
+            "channel_base": 64,
+            "channel_max": 8,
+            "conv_clamp": None,
+            "mbstd_group": None,
+        }
         card = {"version": 1, "kind": "stylegan2", "config": network}
         (folder / which / "prior.json").write_text(json.dumps(card))
         plain = {"resolution": 32, "z_dim": 4, "width": 2, "classes": 0}
         networks = {
-            "gan/generator": ("plain_generator", plain), "gan/discriminator": ("critic", plain),
+            "gan/generator": ("plain_generator", plain),
+            "gan/discriminator": ("critic", plain),
             "plg/generator": ("conditional_generator", {**plain, "classes": 4, "output": "unit"}),
-        }  # fmt: skip
+        }
         for name, (kind, config) in networks.items():
             card = folder / which / f"{name}.network.json"
             card.parent.mkdir(exist_ok=True)
@@ -67,8 +76,15 @@ def files(tmp_path_factory):
             card.with_name("weights.safetensors").write_text(which)
         (folder / which / "faces.parquet").write_text(which)
         (folder / which / "others.parquet").write_text(f"others {which}")
-        card = {"architecture": "resnet18" if which == "a" else "resnet34", "num_classes": 4, "image_size": 32,
-                "transform_input": False, "data": None, "defense": None, "source": None}  # fmt: skip
+        card = {
+            "architecture": "resnet18" if which == "a" else "resnet34",
+            "num_classes": 4,
+            "image_size": 32,
+            "transform_input": False,
+            "data": None,
+            "defense": None,
+            "source": None,
+        }
         (folder / which / "target.json").write_text(json.dumps(card))
     return folder
 

@@ -37,8 +37,13 @@ MODULES = (
 @pytest.mark.parametrize("module", MODULES)
 def test_an_interrupt_while_this_is_imported(module, number, repository):
     code = EARLY.format(module=module, number=number)
-    done = subprocess.run([sys.executable, "-S", "-c", f"import site; site.main()\n{code}"], capture_output=True,
-                          text=True, timeout=120, cwd=repository)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", f"import site; site.main()\n{code}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=repository,
+    )
     assert done.returncode == 130, done.stderr
     assert done.stderr == "smoothsweep: interrupted; the same command goes on from here\n"
 

@@ -21,8 +21,11 @@ def modules(repository):
 def said(tree):
     """String constants of a module, its docstrings and other bare strings left out."""
     bare = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    return [node.value for node in ast.walk(tree)
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in bare]  # fmt: skip
+    return [
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in bare
+    ]
 
 
 def test_no_string_of_the_product_has_a_word_that_was_given_up(repository):

@@ -39,8 +39,10 @@ def plan_of(folder, **changes):
     ("changes", "message"),
     [
         ({"min_test_acc": 1.5}, "min_test_acc: expected less than or equal to 1, got 1.5"),
-        ({"min_test_acc": 0.9, "search": SEARCH, "grid": {}, "baseline": {}},
-         r"min_test_acc: expected it among search.constraints .*got 0.9 beside a search"),
+        (
+            {"min_test_acc": 0.9, "search": SEARCH, "grid": {}, "baseline": {}},
+            r"min_test_acc: expected it among search.constraints .*got 0.9 beside a search",
+        ),
         ({"accuracy_margin": 0}, "accuracy_margin: expected greater than 0, got 0"),
         ({"accuracy_margin": -0.01}, "accuracy_margin: expected greater than 0, got -0.01"),
         ({"accuracy_margin": float("nan")}, "accuracy_margin: expected .*, got nan"),
@@ -49,7 +51,7 @@ def plan_of(folder, **changes):
         ({"tracking": {"models": "best"}}, "tracking.models: expected one of 'frontier', 'all' or 'none', got 'best'"),
         ({"grid": {"tracking.models": ["all"]}, "baseline": {}}, "grid.tracking.models: expected a key that a trial"),
     ],
-)  # fmt: skip
+)
 def test_mistakes_are_one_line(tmp_path, changes, message):
     from smoothsweep.sweeps.expand import expand
 

@@ -28,9 +28,11 @@ def test_every_listed_cell_meets_the_whole_grid(tmp_path):
     cells = expand(sweep)
     assert axis_keys(sweep) == ["recipe.architecture", "recipe.defense.alpha"]  # steps follow from the architecture
     assert [(c.axes["architecture"], c.axes["alpha"], c.settings.attack.steps, c.is_baseline) for c in cells] == [
-        ("resnet_small", 0.0, 3, True), ("resnet_small", -0.2, 3, False),
-        ("resnet18", 0.0, 4, True), ("resnet18", -0.2, 4, False),
-    ]  # fmt: skip
+        ("resnet_small", 0.0, 3, True),
+        ("resnet_small", -0.2, 3, False),
+        ("resnet18", 0.0, 4, True),
+        ("resnet18", -0.2, 4, False),
+    ]
 
 
 def test_a_key_that_does_not_follow_stays_an_axis(tmp_path):
@@ -62,15 +64,24 @@ def test_cells_that_make_no_sense_are_one_line(tmp_path, cells, words):
     assert words in str(caught.value) and "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"grid": {}, "baseline": {"recipe.lr": 0.1}},
-     "baseline.recipe.lr: expected a key of the grid (empty), got 0.1"),
-    ({"baseline": {"recipe.lr": 0.1}},
-     "baseline.recipe.lr: expected a key of the grid (recipe.defense.alpha), got 0.1"),
-    ({"baseline": {"recipe.defense.alpha": 0.3}},
-     "baseline.recipe.defense.alpha: expected one of [0.0, -0.2], got 0.3"),
-    ({"cells": CELLS, "baseline": {"attack.steps": 5}}, "baseline.attack.steps: expected one of [3, 4], got 5"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"grid": {}, "baseline": {"recipe.lr": 0.1}},
+            "baseline.recipe.lr: expected a key of the grid (empty), got 0.1",
+        ),
+        (
+            {"baseline": {"recipe.lr": 0.1}},
+            "baseline.recipe.lr: expected a key of the grid (recipe.defense.alpha), got 0.1",
+        ),
+        (
+            {"baseline": {"recipe.defense.alpha": 0.3}},
+            "baseline.recipe.defense.alpha: expected one of [0.0, -0.2], got 0.3",
+        ),
+        ({"cells": CELLS, "baseline": {"attack.steps": 5}}, "baseline.attack.steps: expected one of [3, 4], got 5"),
+    ],
+)
 def test_a_baseline_that_nobody_tries_is_refused(tmp_path, changes, message):
     with pytest.raises(InputError) as refusal:
         expand(loaded(tmp_path, **changes))

@@ -29,16 +29,36 @@ def test_the_official_settings_are_those_of_the_published_code():
     """By hand, from configs/ and train_model.py of LukasStruppek/Plug-and-Play-Attacks at 3087a4f."""
     facescrub, celeba = published_settings("facescrub", "2"), published_settings("celeba", "2")
     code = {
-        "attack.pool.truncation_psi": 0.5, "attack.pool.truncation_cutoff": 8, "attack.pool.seed": 42,
-        "attack.pool.crop": 800, "attack.batch_size": 25, "attack.lr": 0.005, "attack.betas": [0.1, 0.1],
-        "attack.candidates": 200, "attack.selected": 50, "attack.selection_repeats": 100, "attack.clip": False,
-        "attack.discriminator_weight": 0.0, "attack.crop_scale": [0.9, 1.0], "attack.selection_crop_scale": [0.5, 0.9],
-        "recipe.weight_decay": 0.0, "recipe.batch_size": 128, "recipe.lr": 0.001, "recipe.precision": "fp32",
-        "judges.evaluator.image_size": 299, "judges.evaluator.epochs": 100, "judges.evaluator.weight_decay": 0.0,
-        "judges.knowledge.epochs": 75, "judges.knowledge.batch_size": 32, "judges.knowledge.lr": 0.1,
-        "judges.knowledge.momentum": 0.9, "judges.knowledge.weight_decay": 1e-4, "judges.knowledge.lr_min": 1e-4,
-        "data.split_seed": 42, "protocol": "paper",
-    }  # fmt: skip
+        "attack.pool.truncation_psi": 0.5,
+        "attack.pool.truncation_cutoff": 8,
+        "attack.pool.seed": 42,
+        "attack.pool.crop": 800,
+        "attack.batch_size": 25,
+        "attack.lr": 0.005,
+        "attack.betas": [0.1, 0.1],
+        "attack.candidates": 200,
+        "attack.selected": 50,
+        "attack.selection_repeats": 100,
+        "attack.clip": False,
+        "attack.discriminator_weight": 0.0,
+        "attack.crop_scale": [0.9, 1.0],
+        "attack.selection_crop_scale": [0.5, 0.9],
+        "recipe.weight_decay": 0.0,
+        "recipe.batch_size": 128,
+        "recipe.lr": 0.001,
+        "recipe.precision": "fp32",
+        "judges.evaluator.image_size": 299,
+        "judges.evaluator.epochs": 100,
+        "judges.evaluator.weight_decay": 0.0,
+        "judges.knowledge.epochs": 75,
+        "judges.knowledge.batch_size": 32,
+        "judges.knowledge.lr": 0.1,
+        "judges.knowledge.momentum": 0.9,
+        "judges.knowledge.weight_decay": 1e-4,
+        "judges.knowledge.lr_min": 1e-4,
+        "data.split_seed": 42,
+        "protocol": "paper",
+    }
     for settings in (facescrub, celeba):
         assert {key: settings[key] for key in code} == code
     apart = ("data.classes", "attack.pool.size", "attack.steps", "judges.evaluator.lr_milestones")
@@ -53,10 +73,17 @@ def test_the_official_settings_are_those_of_the_published_code():
 @pytest.mark.parametrize(
     ("changes", "expected"),
     [
-        ({"recipe__defense": NEGATIVE | {"schedule": {"kind": "constant"}}},
-         ["recipe.defense.schedule constant (paper: reference scaled false)"]),
-        ({"protocol": "clean"}, ["protocol clean (paper: paper)",
-         "recipe.defense.schedule ramp start 0.5 end 0.75 (paper: reference scaled false)"]),
+        (
+            {"recipe__defense": NEGATIVE | {"schedule": {"kind": "constant"}}},
+            ["recipe.defense.schedule constant (paper: reference scaled false)"],
+        ),
+        (
+            {"protocol": "clean"},
+            [
+                "protocol clean (paper: paper)",
+                "recipe.defense.schedule ramp start 0.5 end 0.75 (paper: reference scaled false)",
+            ],
+        ),
         ({"recipe__weight_decay": 1e-4}, ["recipe.weight_decay 0.0001 (paper: 0)"]),
         ({"attack__pool__truncation_psi": 0.7}, ["attack.pool.truncation_psi 0.7 (paper: 0.5)"]),
         ({"attack__batch_size": 50}, ["attack.batch_size 50 (paper: 25)"]),
@@ -68,7 +95,7 @@ def test_the_official_settings_are_those_of_the_published_code():
         ({"judges__evaluator": None, "judges__knowledge": None}, []),
         ({"recipe__betas": [0.9, 0.999], "attack__clip": False, "data__classes": 530}, []),
     ],
-)  # fmt: skip
+)
 def test_what_was_silent_is_named(changes, expected):
     assert sorted(departed(raw(**changes))) == sorted(expected)
 
@@ -77,15 +104,23 @@ def test_what_was_silent_is_named(changes, expected):
     ("defense", "changed"),
     [(NEGATIVE, name) for name in ("schedule",)]
     + [({"kind": "mid", "beta": 0.005}, name) for name in ("k", "beta_warmup", "smoothing")]
-    + [({"kind": "bido", "lambda_input": 0.05, "lambda_label": 2.5, "batches": "random"}, name)
-       for name in ("measure", "coco_norm", "layers", "label_kernel", "images_per_class", "smoothing")],
-)  # fmt: skip
+    + [
+        ({"kind": "bido", "lambda_input": 0.05, "lambda_label": 2.5, "batches": "random"}, name)
+        for name in ("measure", "coco_norm", "layers", "label_kernel", "images_per_class", "smoothing")
+    ],
+)
 def test_a_changed_defense_is_a_departure_or_listed_as_free(defense, changed):
     values = {
-        "schedule": {"kind": "step", "at": 0.5}, "k": 7, "beta_warmup": 0.5, "smoothing": {"alpha": -0.05},
-        "measure": "coco", "coco_norm": "spectral", "layers": ["layer1"], "label_kernel": "gaussian",
+        "schedule": {"kind": "step", "at": 0.5},
+        "k": 7,
+        "beta_warmup": 0.5,
+        "smoothing": {"alpha": -0.05},
+        "measure": "coco",
+        "coco_norm": "spectral",
+        "layers": ["layer1"],
+        "label_kernel": "gaussian",
         "images_per_class": 4,
-    }  # fmt: skip
+    }
     given = {**defense, changed: values[changed]}
     if changed == "coco_norm":
         given["measure"] = "coco"

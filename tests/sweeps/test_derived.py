@@ -36,9 +36,18 @@ class Declared:
 
 MODEL = derived(Declared, without=("hidden",), optional=("kind",))
 WRONG = [
-    {"path": ""}, {"path": 3}, {"many": 3}, {"many": 4.5}, {"many": True}, {"shares": [2.0]}, {"kind": "c"},
-    {"inner": {"share": -1}}, {"inner": {"part": 1}}, {"hidden": 3}, {"unknown": 1},
-]  # fmt: skip
+    {"path": ""},
+    {"path": 3},
+    {"many": 3},
+    {"many": 4.5},
+    {"many": True},
+    {"shares": [2.0]},
+    {"kind": "c"},
+    {"inner": {"share": -1}},
+    {"inner": {"part": 1}},
+    {"hidden": 3},
+    {"unknown": 1},
+]
 
 
 def test_a_derived_schema_takes_what_the_dataclass_declares():
@@ -86,6 +95,9 @@ def test_the_keys_of_a_training_are_cores():
 
 
 def test_a_training_as_its_file_has_it_is_the_papers():
-    given = {key: value for key, value in Recipe().model_dump(mode="json", exclude_none=True).items()
-             if key in {one.name for one in fields(TrainingRecipe)}}  # fmt: skip
+    given = {
+        key: value
+        for key, value in Recipe().model_dump(mode="json", exclude_none=True).items()
+        if key in {one.name for one in fields(TrainingRecipe)}
+    }
     assert build(TrainingRecipe, given, what="training", prefix="training ") == TrainingRecipe.paper_224()

@@ -24,24 +24,54 @@ def test_what_is_no_number_of_the_range_lies_nowhere(dimension, value):
     assert dimension.position(value, {"b": 0.0}) is None
 
 
-@pytest.mark.parametrize(("dimension", "value", "expected"), [
-    (RANGE, 0.5, 0.5), (RANGE, 2, 2.0), (RANGE, 0.499, None), (RANGE, 2.001, None),
-    (STEPS, 0.1, 0), (STEPS, 0.5, 2), (STEPS, 0.4, None), (WHOLE, 2, 0), (WHOLE, 5, 3), (WHOLE, 6, None),
-    (NAMES, "one", 0), (NAMES, None, 1), (NAMES, True, 2), (NAMES, 1, 3), (NAMES, {"k": 1}, 4), (NAMES, False, None),
-    (POINT, 0.3, 0), (POINT, 0.31, None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("dimension", "value", "expected"),
+    [
+        (RANGE, 0.5, 0.5),
+        (RANGE, 2, 2.0),
+        (RANGE, 0.499, None),
+        (RANGE, 2.001, None),
+        (STEPS, 0.1, 0),
+        (STEPS, 0.5, 2),
+        (STEPS, 0.4, None),
+        (WHOLE, 2, 0),
+        (WHOLE, 5, 3),
+        (WHOLE, 6, None),
+        (NAMES, "one", 0),
+        (NAMES, None, 1),
+        (NAMES, True, 2),
+        (NAMES, 1, 3),
+        (NAMES, {"k": 1}, 4),
+        (NAMES, False, None),
+        (POINT, 0.3, 0),
+        (POINT, 0.31, None),
+    ],
+)
 def test_a_position_is_an_index_or_the_number_itself(dimension, value, expected):
     found = dimension.position(value, {})
     assert found == expected and type(found) is type(expected)
 
 
-@pytest.mark.parametrize(("dimension", "floor", "value", "expected"), [
-    (HIGHER, 0.0, 0.25, 0.25), (HIGHER, 0.5, 0.75, 0.5), (HIGHER, 0.5, 0.5, 0.0), (HIGHER, 0.5, 1.0, 1.0),
-    (HIGHER, 0.5, 0.49, None), (HIGHER, 0.5, 1.01, None), (HIGHER, -3, 0.25, 0.25), (HIGHER, 1.0, 1.0, 0.0),
-    (HIGHER_RATE, 1e-4, 1e-3, 0.5), (HIGHER_RATE, 1e-6, 1e-3, 0.5), (HIGHER_RATE, 1e-3, 1e-2, 1.0),
-    (HIGHER_STEPS, 0.5, 0.75, 0.25), (HIGHER_STEPS, 0.5, 1.0, 0.75), (HIGHER_STEPS, 0.5, 0.5, None),
-    (HIGHER_STEPS, -1, 0.0, 0.1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("dimension", "floor", "value", "expected"),
+    [
+        (HIGHER, 0.0, 0.25, 0.25),
+        (HIGHER, 0.5, 0.75, 0.5),
+        (HIGHER, 0.5, 0.5, 0.0),
+        (HIGHER, 0.5, 1.0, 1.0),
+        (HIGHER, 0.5, 0.49, None),
+        (HIGHER, 0.5, 1.01, None),
+        (HIGHER, -3, 0.25, 0.25),
+        (HIGHER, 1.0, 1.0, 0.0),
+        (HIGHER_RATE, 1e-4, 1e-3, 0.5),
+        (HIGHER_RATE, 1e-6, 1e-3, 0.5),
+        (HIGHER_RATE, 1e-3, 1e-2, 1.0),
+        (HIGHER_STEPS, 0.5, 0.75, 0.25),
+        (HIGHER_STEPS, 0.5, 1.0, 0.75),
+        (HIGHER_STEPS, 0.5, 0.5, None),
+        (HIGHER_STEPS, -1, 0.0, 0.1),
+    ],
+)
 def test_above_another_a_position_is_a_share_of_what_that_leaves(dimension, floor, value, expected):
     found = dimension.position(value, {"b": floor})
     assert found == (None if expected is None else pytest.approx(expected))
@@ -52,22 +82,47 @@ def test_where_the_other_is_not_set_all_of_the_range_is_left():
     assert HIGHER.at(0.25, {}) == 0.25 and HIGHER_STEPS.at(0.0, {}) == 0.0
 
 
-@pytest.mark.parametrize(("dimension", "share", "expected"), [
-    (RANGE, 0.0, 0.5), (RANGE, 0.5, 1.25), (RATE, 0.0, 1e-4), (RATE, 0.5, 1e-3), (RATE, 0.25, 10**-3.5),
-    (STEPS, 0.0, 0), (STEPS, 0.34, 1), (STEPS, 0.99, 2), (WHOLE, 0.999999, 3), (NAMES, 0.2, 1), (POINT, 0.7, 0),
-    (HIGHER, 0.3, 0.3), (HIGHER_STEPS, 0.3, 0.3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("dimension", "share", "expected"),
+    [
+        (RANGE, 0.0, 0.5),
+        (RANGE, 0.5, 1.25),
+        (RATE, 0.0, 1e-4),
+        (RATE, 0.5, 1e-3),
+        (RATE, 0.25, 10**-3.5),
+        (STEPS, 0.0, 0),
+        (STEPS, 0.34, 1),
+        (STEPS, 0.99, 2),
+        (WHOLE, 0.999999, 3),
+        (NAMES, 0.2, 1),
+        (POINT, 0.7, 0),
+        (HIGHER, 0.3, 0.3),
+        (HIGHER_STEPS, 0.3, 0.3),
+    ],
+)
 def test_a_share_of_a_dimension_is_even_over_its_values_or_its_logarithm(dimension, share, expected):
     found = dimension.spread(share)
     assert found == pytest.approx(expected) and isinstance(found, type(expected))
 
 
-@pytest.mark.parametrize(("dimension", "position", "floor", "expected"), [
-    (RANGE, 1.2345678, None, 1.23457), (RATE, 0.00123456789, None, 0.00123457), (RANGE, 0.1, None, 0.5),
-    (RANGE, 9.0, None, 2.0), (STEPS, 1, None, 0.3), (WHOLE, 3, None, 5), (POINT, 0, None, 0.3),
-    (HIGHER, 0.5, 0.5, 0.75), (HIGHER, 0.0, 0.5, 1.0), (HIGHER_RATE, 0.5, 1e-4, 1e-3), (HIGHER_STEPS, 0.0, 0.5, 0.75),
-    (HIGHER_STEPS, 1.0, 0.5, 1.0), (HIGHER_STEPS, 0.49, 0.5, 0.75),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("dimension", "position", "floor", "expected"),
+    [
+        (RANGE, 1.2345678, None, 1.23457),
+        (RATE, 0.00123456789, None, 0.00123457),
+        (RANGE, 0.1, None, 0.5),
+        (RANGE, 9.0, None, 2.0),
+        (STEPS, 1, None, 0.3),
+        (WHOLE, 3, None, 5),
+        (POINT, 0, None, 0.3),
+        (HIGHER, 0.5, 0.5, 0.75),
+        (HIGHER, 0.0, 0.5, 1.0),
+        (HIGHER_RATE, 0.5, 1e-4, 1e-3),
+        (HIGHER_STEPS, 0.0, 0.5, 0.75),
+        (HIGHER_STEPS, 1.0, 0.5, 1.0),
+        (HIGHER_STEPS, 0.49, 0.5, 0.75),
+    ],
+)
 def test_a_value_has_six_digits_and_stays_within_its_ends(dimension, position, floor, expected):
     found = dimension.at(position, {} if floor is None else {"b": floor})
     assert found == expected and type(found) is type(expected)
@@ -78,11 +133,18 @@ def test_a_value_of_keys_is_a_copy():
     assert NAMES.at(4, {}) == {"k": 1}
 
 
-@pytest.mark.parametrize(("dimension", "ordered"), [
-    (RANGE, True), (WHOLE, True), (NAMES, False), (Dimension(key="a", choices=(1, 2, 5.5)), True),
-    (Dimension(key="a", choices=(2, 1)), False), (Dimension(key="a", choices=(False, True)), False),
-    (Dimension(key="a", choices=("a", "b")), False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("dimension", "ordered"),
+    [
+        (RANGE, True),
+        (WHOLE, True),
+        (NAMES, False),
+        (Dimension(key="a", choices=(1, 2, 5.5)), True),
+        (Dimension(key="a", choices=(2, 1)), False),
+        (Dimension(key="a", choices=(False, True)), False),
+        (Dimension(key="a", choices=("a", "b")), False),
+    ],
+)
 def test_numbers_in_order_are_ordered_and_names_are_not(dimension, ordered):
     assert dimension.is_ordered is ordered
 
@@ -94,12 +156,17 @@ class Asked:
         return lambda *given, **more: (name, *given, more)
 
 
-@pytest.mark.parametrize(("dimension", "asked"), [
-    (RANGE, ("suggest_float", "a", 0.5, 2.0, {"log": False})),
-    (RATE, ("suggest_float", "a", 1e-4, 1e-2, {"log": True})),
-    (WHOLE, ("suggest_int", "a", 0, 3, {})), (NAMES, ("suggest_categorical", "a", range(5), {})),
-    (HIGHER, ("suggest_float", "a", 0.0, 1.0, {})), (HIGHER_STEPS, ("suggest_float", "a", 0.0, 1.0, {})),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("dimension", "asked"),
+    [
+        (RANGE, ("suggest_float", "a", 0.5, 2.0, {"log": False})),
+        (RATE, ("suggest_float", "a", 1e-4, 1e-2, {"log": True})),
+        (WHOLE, ("suggest_int", "a", 0, 3, {})),
+        (NAMES, ("suggest_categorical", "a", range(5), {})),
+        (HIGHER, ("suggest_float", "a", 0.0, 1.0, {})),
+        (HIGHER_STEPS, ("suggest_float", "a", 0.0, 1.0, {})),
+    ],
+)
 def test_a_search_is_asked_for_what_the_dimension_is(dimension, asked):
     assert dimension.suggest(Asked()) == asked
 

@@ -52,9 +52,16 @@ VARIANTS = {  # settings class -> what a file holds to have it
     "Restarts": {"attack__restarts": {"count": 2}},
     "Tempering": {"attack__loss": "cross_entropy", "attack__temperature": {"mean_confidence": 0.4}},
 }
-OTHER_KIND = {"SyntheticData": "data.kind", "LabelledData": "data.kind", "EigenfacesFit": "prior.kind",
-              "ShippedPrior": "prior.kind", "StyleGAN2Training": "prior.kind", "SyntheticPublic": "prior.kind",
-              "UnlabelledPublic": "prior.kind", "PublishedPublic": "prior.kind"}  # fmt: skip
+OTHER_KIND = {
+    "SyntheticData": "data.kind",
+    "LabelledData": "data.kind",
+    "EigenfacesFit": "prior.kind",
+    "ShippedPrior": "prior.kind",
+    "StyleGAN2Training": "prior.kind",
+    "SyntheticPublic": "prior.kind",
+    "UnlabelledPublic": "prior.kind",
+    "PublishedPublic": "prior.kind",
+}
 """Classes of another kind than the paper's: that line is there whatever the rest of the part says."""
 
 TOGETHER = {  # a change that needs another, or a value that no rule gives
@@ -89,9 +96,11 @@ TOGETHER = {  # a change that needs another, or a value that no rule gives
     "judges.evaluator.architecture": {"judges__evaluator__architecture": "resnet50"},
     "judges.evaluator.transform_input": {"judges__evaluator__transform_input": True},
     "recipe.poison.strength": {"recipe__poison": {"kind": "blended", "strength": 0.2}},
-    **{f"recipe.poison.{key}": {"recipe__poison": {"kind": "badnets", "size": 5}}
-       for key in ("kind", "share", "target", "size", "placed", "seed")},
-}  # fmt: skip
+    **{
+        f"recipe.poison.{key}": {"recipe__poison": {"kind": "badnets", "size": 5}}
+        for key in ("kind", "share", "target", "size", "placed", "seed")
+    },
+}
 for part in ("recipe", "judges__evaluator", "judges__knowledge"):
     key = part.replace("__", ".")
     base_sgd = {f"{part}__optimizer": "sgd"} if part != "judges__knowledge" else {}
@@ -169,8 +178,10 @@ def test_the_list_of_free_settings_names_what_there_is_and_why():
     known = {key for key, *_ in LEAVES} | {"recipe.stop_at_test_acc", "public"}
     known |= {"attack.sampling_target", "attack.selection_target"}
     known |= {f"attack.{key}" for kind in ATTACKS for key, *_ in leaves_of(schema_of(kind))}
-    known |= {f"recipe.defense.{name}" for name in
-             ("kind", "alpha", "beta", "lambda_input", "lambda_label", "batches", "images_per_class")}  # fmt: skip
+    known |= {
+        f"recipe.defense.{name}"
+        for name in ("kind", "alpha", "beta", "lambda_input", "lambda_label", "batches", "images_per_class")
+    }
     parts = {key.rpartition(".")[0] for key in known} | {key for key in known}
     for table in TABLES:
         free = free_keys(table)

@@ -68,7 +68,8 @@ def test_the_small_sweeps_share_what_their_headers_say():
     assert plain == made(variants[-1:], "attack") and plain < made(factors, "attack")
     assert made(variants[:1], "attack") < made(factors, "attack")
     fewer = trials_of_small(
-        "factors", "name=fewer_small",
+        "factors",
+        "name=fewer_small",
         "grid={data.samples_per_class: [5, 10], recipe.defense.alpha: [0.1, 0.0, -0.8]}",
-    )  # fmt: skip
+    )
     assert len(made(fewer, "target")) == len(made(fewer, "attack")) == 6

@@ -23,25 +23,61 @@ from smoothsweep.sweeps.imported import ImportedClassifier, TargetCard
 from smoothsweep.sweeps.load import load_sweep
 
 TARGET = {
-    "version": 2, "architecture": "resnet18", "num_classes": 3, "image_size": 64, "transform_input": False,
-    "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225], "class_names": ["a", "b", "c"], "data": None,
-    "defense": {"kind": "label_smoothing", "alpha": -0.05}, "stated_acc": 0.8, "test_acc": None,
-    "source": {"file": "a.pth", "architecture": "resnet18", "num_classes": 3, "protocol": "paper",
-               "transform_input": None, "sha256": "0" * 64, "wrapping": "bare", "prefix": "", "tensors": 122,
-               "epoch": None},
-}  # fmt: skip
+    "version": 2,
+    "architecture": "resnet18",
+    "num_classes": 3,
+    "image_size": 64,
+    "transform_input": False,
+    "mean": [0.485, 0.456, 0.406],
+    "std": [0.229, 0.224, 0.225],
+    "class_names": ["a", "b", "c"],
+    "data": None,
+    "defense": {"kind": "label_smoothing", "alpha": -0.05},
+    "stated_acc": 0.8,
+    "test_acc": None,
+    "source": {
+        "file": "a.pth",
+        "architecture": "resnet18",
+        "num_classes": 3,
+        "protocol": "paper",
+        "transform_input": None,
+        "sha256": "0" * 64,
+        "wrapping": "bare",
+        "prefix": "",
+        "tensors": 122,
+        "epoch": None,
+    },
+}
 PRIORS = {
-    "stylegan2": {"version": 1, "kind": "stylegan2", "config": {
-        "resolution": 8, "z_dim": 6, "w_dim": 5, "mapping_layers": 2, "channel_base": 32, "channel_max": 4,
-        "conv_clamp": 256.0, "mbstd_group": 4}},
+    "stylegan2": {
+        "version": 1,
+        "kind": "stylegan2",
+        "config": {
+            "resolution": 8,
+            "z_dim": 6,
+            "w_dim": 5,
+            "mapping_layers": 2,
+            "channel_base": 32,
+            "channel_max": 4,
+            "conv_clamp": 256.0,
+            "mbstd_group": 4,
+        },
+    },
     "eigenfaces": {"version": 1, "kind": "eigenfaces", "config": {"resolution": 8, "components": 4}},
-}  # fmt: skip
+}
 
 odd = st.one_of(
-    st.none(), st.booleans(), st.integers(), st.integers(-3, 70000), st.floats(), st.text(max_size=8),
-    st.just("\ud800"), st.just(10**400), st.lists(st.integers(), max_size=3),
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.integers(-3, 70000),
+    st.floats(),
+    st.text(max_size=8),
+    st.just("\ud800"),
+    st.just(10**400),
+    st.lists(st.integers(), max_size=3),
     st.dictionaries(st.text(max_size=3), st.integers(), max_size=2),
-)  # fmt: skip
+)
 quick = settings(
     deadline=None, max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
@@ -144,8 +180,10 @@ def test_hostile_json_is_refused_at_once(tmp_path, content, words):
 
 def test_a_card_of_the_first_version_means_what_it_meant(tmp_path):
     """As the publication's checkpoints have it: [-1, 1], classes in the data's order, an accuracy where measured."""
-    old = {key: TARGET[key] for key in ("architecture", "num_classes", "image_size", "transform_input", "data",
-                                        "defense", "source")}  # fmt: skip
+    old = {
+        key: TARGET[key]
+        for key in ("architecture", "num_classes", "image_size", "transform_input", "data", "defense", "source")
+    }
     (tmp_path / "target.json").write_text(json.dumps(old))
     card = ImportedClassifier(imported=str(tmp_path))
     assert card.checked.reading == {key: old[key] for key in list(old)[:4]}
@@ -155,8 +193,15 @@ def test_a_card_of_the_first_version_means_what_it_meant(tmp_path):
 def test_what_a_card_says_of_reading_an_image_is_part_of_the_identity():
     plain = TargetCard(**{**TARGET, "mean": (0.5,) * 3, "std": (0.5,) * 3, "class_names": None, "stated_acc": None})
     readings = [plain.reading]
-    for changes in ({"mean": (0.1,) * 3}, {"std": (0.1,) * 3}, {"class_names": ("a", "c", "b")}, {"stated_acc": 0.5},
-                    {"test_acc": 0.6}, {"image_size": 65}, {"num_classes": 4}):  # fmt: skip
+    for changes in (
+        {"mean": (0.1,) * 3},
+        {"std": (0.1,) * 3},
+        {"class_names": ("a", "c", "b")},
+        {"stated_acc": 0.5},
+        {"test_acc": 0.6},
+        {"image_size": 65},
+        {"num_classes": 4},
+    ):
         readings.append(plain.model_copy(update=changes).reading)
     assert len({json.dumps(reading, sort_keys=True) for reading in readings}) == len(readings)
 
@@ -170,10 +215,18 @@ def test_of_an_outside_program_only_what_it_says_is_part_of_the_identity():
 @pytest.mark.parametrize(
     "config",
     [
-        {"resolution": 4096, "z_dim": 2**14, "w_dim": 2**14, "mapping_layers": 64, "channel_base": 2**20,
-         "channel_max": 2**14, "conv_clamp": None, "mbstd_group": None},
+        {
+            "resolution": 4096,
+            "z_dim": 2**14,
+            "w_dim": 2**14,
+            "mapping_layers": 64,
+            "channel_base": 2**20,
+            "channel_max": 2**14,
+            "conv_clamp": None,
+            "mbstd_group": None,
+        },
     ],
-)  # fmt: skip
+)
 def test_no_network_is_built_that_the_weights_do_not_fill(tmp_path, config):
     """Of this description it would have 10^10 weights."""
     (tmp_path / "prior.json").write_text(json.dumps({"kind": "stylegan2", "config": config}))
@@ -215,12 +268,18 @@ def test_a_spread_that_no_picture_can_be_divided_by_is_refused(value):
             TargetCard.model_validate({**TARGET, "std": std})
 
 
-@pytest.mark.parametrize(("key", "taken", "refused"), [
-    ("num_classes", [], [1, 100_001]), ("image_size", [16, 2048], [15, 2049]), ("version", [1, 2, 3], [0, 4]),
-    ("mean", [[-1e6, 0, 1e6]], [[1.1e6] * 3]), ("class_names", [None], [["a", "b"], ["a"] * 3]),
-    ("stated_acc", [0, 1, None], [-0.1, 1.1]),
-    ("defense", [None, {"kind": "mid", "alpha": 1}], [{}, {"kind": ""}, {"kind": "mid", "alpha": 1.1}]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("key", "taken", "refused"),
+    [
+        ("num_classes", [], [1, 100_001]),
+        ("image_size", [16, 2048], [15, 2049]),
+        ("version", [1, 2, 3], [0, 4]),
+        ("mean", [[-1e6, 0, 1e6]], [[1.1e6] * 3]),
+        ("class_names", [None], [["a", "b"], ["a"] * 3]),
+        ("stated_acc", [0, 1, None], [-0.1, 1.1]),
+        ("defense", [None, {"kind": "mid", "alpha": 1}], [{}, {"kind": ""}, {"kind": "mid", "alpha": 1.1}]),
+    ],
+)
 def test_every_number_of_a_card_may_reach_its_bounds_and_no_further(key, taken, refused):
     for value in taken:
         TargetCard.model_validate({**TARGET, key: value})

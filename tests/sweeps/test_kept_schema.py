@@ -20,8 +20,19 @@ from smoothsweep.sweeps.schema import InversionSweep
 from smoothsweep.sweeps.toy import ToySweep
 
 KEPT = Path(__file__).with_name("kept_schema.json")
-TOLD = {"default", "const", "enum", "required", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum",
-        "minLength", "minItems", "maxItems"}  # fmt: skip
+TOLD = {
+    "default",
+    "const",
+    "enum",
+    "required",
+    "minimum",
+    "maximum",
+    "exclusiveMinimum",
+    "exclusiveMaximum",
+    "minLength",
+    "minItems",
+    "maxItems",
+}
 FAMILIES = {"attack": (ATTACKS, of_attack), "defense": (DEFENSES, of_defense), "prior": (PRIORS, OF_PRIORS.__getitem__)}
 
 

@@ -15,8 +15,16 @@ from smoothsweep.sweeps.attacker import MODELS
 from smoothsweep.sweeps.base import Model
 from smoothsweep.sweeps.schema import SWEEPS
 
-OF_OTHERS = {"problem_mark", "problem", "reason", "CSafeLoader", "__dict__", "cause", "drops_obituaries",
-             "sqlite_errorcode"}  # fmt: skip
+OF_OTHERS = {
+    "problem_mark",
+    "problem",
+    "reason",
+    "CSafeLoader",
+    "__dict__",
+    "cause",
+    "drops_obituaries",
+    "sqlite_errorcode",
+}
 """Attributes that objects of other packages, or errors, may have."""
 
 
@@ -29,9 +37,10 @@ def nodes(repository):
 @pytest.mark.parametrize("kind", SWEEPS.values())
 def test_every_kind_has_what_is_asked_of_a_sweep(repository, kind):
     asked = {
-        node.attr for _, node in nodes(repository)
+        node.attr
+        for _, node in nodes(repository)
         if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("loaded.sweep")
-    }  # fmt: skip
+    }
     assert {"name", "search", "budget", "reaudit", "seeds", "accuracy_needed"} <= asked
     assert issubclass(kind, AnySweep)
     assert not [name for name in sorted(asked) if name not in kind.model_fields and not hasattr(kind, name)]
@@ -46,10 +55,14 @@ def test_a_toy_sweep_has_no_search_and_no_constraint():
 def test_nothing_is_asked_for_by_name_that_may_be_missing(repository):
     """`getattr(settings, "key", None)` reads a misspelt key as none: models say what they have."""
     asked = [
-        f"{path}:{node.lineno} {node.args[1].value}" for path, node in nodes(repository)
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr" and len(node.args) == 3
-        and isinstance(node.args[1], ast.Constant) and node.args[1].value not in OF_OTHERS
-    ]  # fmt: skip
+        f"{path}:{node.lineno} {node.args[1].value}"
+        for path, node in nodes(repository)
+        if isinstance(node, ast.Call)
+        and ast.unparse(node.func) == "getattr"
+        and len(node.args) == 3
+        and isinstance(node.args[1], ast.Constant)
+        and node.args[1].value not in OF_OTHERS
+    ]
     assert not asked
 
 

@@ -23,9 +23,12 @@ def places(tree, before=()):
 
 
 SETTINGS = tiny_sweep(
-    resources={"classes_per_task": 2}, min_test_acc=0.5, accuracy_margin=0.02, reaudit={"seeds": [9], "recipes": 2},
+    resources={"classes_per_task": 2},
+    min_test_acc=0.5,
+    accuracy_margin=0.02,
+    reaudit={"seeds": [9], "recipes": 2},
     recipe={**tiny_sweep()["recipe"], "defense": {"alpha": 0.1, "schedule": {"kind": "ramp", "start": 0.2}}},
-)  # fmt: skip
+)
 
 
 @pytest.mark.parametrize("place", [pytest.param(place, id=".".join(place)) for place in places(SETTINGS)])
@@ -43,12 +46,16 @@ def test_a_key_with_a_letter_too_many_is_told_which_one_was_meant(place):
 @pytest.mark.parametrize(
     ("override", "meant"),
     [
-        ("attack.kind=pppa", "ppa"), ("recipe.defense.kind=dropuot", "dropout"), ("data.kind=sinthetic", "synthetic"),
-        ("prior.kind=eigenface", "eigenfaces"), ("protocol=papr", "paper"),
-        ("judges.embedder.name=facenett", "facenet"), ("recipe.optimizer=adm", "adam"),
+        ("attack.kind=pppa", "ppa"),
+        ("recipe.defense.kind=dropuot", "dropout"),
+        ("data.kind=sinthetic", "synthetic"),
+        ("prior.kind=eigenface", "eigenfaces"),
+        ("protocol=papr", "paper"),
+        ("judges.embedder.name=facenett", "facenet"),
+        ("recipe.optimizer=adm", "adam"),
         ("public.kind=unlabeled", "unlabelled"),
     ],
-)  # fmt: skip
+)
 def test_a_mistyped_kind_is_told_which_one_was_meant(tmp_path, override, meant):
     path = write_tiny(tmp_path, grid={"recipe.epochs": [1, 2]}, baseline={})
     with pytest.raises(InputError) as refused:

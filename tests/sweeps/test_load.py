@@ -105,9 +105,14 @@ def test_a_shipped_sweep_is_found_by_its_name_from_anywhere(tmp_path, monkeypatc
     assert load_sweep(Path("quickstart")).sweep.name == "mine", "a file of that name comes first"
 
 
-@pytest.mark.parametrize(("name", "end"), [
-    ("quickstrat", "did you mean 'quickstart'?"), ("table1-celeba", "did you mean 'table1_celeba'?"), ("zzzzz", ")"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [
+        ("quickstrat", "did you mean 'quickstart'?"),
+        ("table1-celeba", "did you mean 'table1_celeba'?"),
+        ("zzzzz", ")"),
+    ],
+)
 def test_a_name_that_no_shipped_sweep_has_is_one_line_with_those_there_are(tmp_path, monkeypatch, name, end):
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError) as caught:
@@ -220,10 +225,19 @@ def test_the_surrogates_defaults_are_the_official_ones():
     default = Knowledge()
     ours = recipe_from(default.model_dump(mode="json", exclude_none=True))
     assert ours == TrainingRecipe(
-        architecture="resnet50", epochs=75, batch_size=32, optimizer="sgd", lr=0.1, momentum=0.9, weight_decay=1e-4,
-        lr_schedule="cosine", lr_min=1e-4, image_size=224, precision="fp32",
+        architecture="resnet50",
+        epochs=75,
+        batch_size=32,
+        optimizer="sgd",
+        lr=0.1,
+        momentum=0.9,
+        weight_decay=1e-4,
+        lr_schedule="cosine",
+        lr_min=1e-4,
+        image_size=224,
+        precision="fp32",
         augmentation=Augmentation.none().replace(crop_scale=(0.8, 1.0), crop_ratio=(1.0, 1.0), flip=0.5),
-    )  # fmt: skip
+    )
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=0.1)
     annealing = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, T_max=75, eta_min=1e-4)
     for epoch in range(75):

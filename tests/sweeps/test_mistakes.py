@@ -15,10 +15,12 @@ from smoothsweep.sweeps.schema import InversionSweep
 
 KINDS = PublishedData.model_fields["kind"].annotation.__args__
 SEARCH = {
-    "strategy": "random", "recipes": 2, "objectives": {"attack_acc1": "min", "test_acc": "max"},
+    "strategy": "random",
+    "recipes": 2,
+    "objectives": {"attack_acc1": "min", "test_acc": "max"},
     "space": {"recipe.lr": {"low": 0.1, "high": 0.2, "log": True}, "recipe.epochs": {"choices": [1, 2]}},
     "constraints": {"test_acc": {"at_least": 0.5}},
-}  # fmt: skip
+}
 EVALUATOR = {"evaluator": {"architecture": "vgg_small", "pretrained": False, "image_size": 32}}
 
 
@@ -30,9 +32,11 @@ def plain(**changes):
 def everything():
     raw = plain(classes=[0, 1], min_test_acc=0.2, resources={"attack_rows": 3})
     raw["recipe"] |= {
-        "stop_at_test_acc": 0.5, "lr_milestones": [0.5], "augmentation": {"crop_scale": [0.5, 1.0]},
+        "stop_at_test_acc": 0.5,
+        "lr_milestones": [0.5],
+        "augmentation": {"crop_scale": [0.5, 1.0]},
         "defense": {"kind": "label_smoothing", "alpha": 0.1, "schedule": {"kind": "ramp", "start": 0.1}},
-    }  # fmt: skip
+    }
     raw["judges"]["fidelity"] = {"neighbours": 1}
     return raw
 
@@ -129,58 +133,97 @@ def test_an_unknown_key_is_named_by_where_it_stands_and_no_kind_is_part_of_it(na
         ({"seeds": [1, 2, 1]}, "seeds: expected each once, got 1 twice"),
         ({"classes": [0, 3, 0]}, "classes: expected each once, got 0 twice"),
         ({"classes": [0, 4]}, "classes: expected labels below 4, got 4"),
-        *(({"classes": [0, most], "data": {"kind": kind, "path": "p"}},
-           f"classes: expected labels below {most}, got {most}") for kind, most in CLASSES.items()),
-        ({"protocol": "paper", "attack": {**tiny_sweep()["attack"], "loot_size": 16}},
-         "attack.loot_size: expected none under protocol paper, which keeps every judge's own size"),
+        *(
+            (
+                {"classes": [0, most], "data": {"kind": kind, "path": "p"}},
+                f"classes: expected labels below {most}, got {most}",
+            )
+            for kind, most in CLASSES.items()
+        ),
+        (
+            {"protocol": "paper", "attack": {**tiny_sweep()["attack"], "loot_size": 16}},
+            "attack.loot_size: expected none under protocol paper, which keeps every judge's own size",
+        ),
         ({"public": None}, "public: expected the images to fit the eigenfaces prior on, got none"),
         ({"prior": None}, "prior: expected what this attack decodes its latents with, got none"),
-        ({"data": {"kind": "celeba", "path": "c"}, "public": {"kind": "celeba64", "path": "c"}},
-         "public.kind: expected no celeba64 beside data of kind celeba, which may have its people, got celeba64"),
-        ({"prior": {"kind": "eigenfaces", "components": 60}},
-         "prior.components: expected fewer than the 60 public images, got 60"),
+        (
+            {"data": {"kind": "celeba", "path": "c"}, "public": {"kind": "celeba64", "path": "c"}},
+            "public.kind: expected no celeba64 beside data of kind celeba, which may have its people, got celeba64",
+        ),
+        (
+            {"prior": {"kind": "eigenfaces", "components": 60}},
+            "prior.components: expected fewer than the 60 public images, got 60",
+        ),
         ({"paper": {"table": "1"}}, "paper.dataset: expected the paper's name of these synthetic data, got none"),
-        ({"judges": {"fidelity": {"neighbours": 2}}},
-         "judges.fidelity.neighbours: expected fewer than attack.selected (2), got 2"),
-        ({"judges": {"evaluator": {"architecture": "resnet_small", "pretrained": False, "image_size": 32}}},
-         "judges.evaluator.architecture: expected another than the target's, got resnet_small"),
-        ({"data": {"kind": "synthetic", "identities": 4, "train_per_class": 8, "samples_per_class": 9}},
-         "data.samples_per_class: expected at most 8 images, got 9"),
-        ({"data": {"kind": "synthetic", "identities": 1001},
-          "judges": {"evaluator": {"architecture": "inception_v3", "pretrained": False}}},
-         "judges.evaluator.architecture: expected at most 1000 classes with inception_v3 (its auxiliary head), got "
-         "1001"),
-        ({"attack": {**tiny_sweep()["attack"], "readout": "mean"}},
-         "attack.readout: with defense label_smoothing expected none: its answers are not noisy, got mean"),
-        ({"classes": [0], "attack": {**tiny_sweep()["attack"], "selected": 1}},
-         "judges.knowledge: expected at least 2 reconstructions to train on, got 1"),
-        ({"reaudit": {"seeds": [7], "share": 0.5}},
-         "reaudit.share: expected only beside a search with a budget, got 0.5"),
+        (
+            {"judges": {"fidelity": {"neighbours": 2}}},
+            "judges.fidelity.neighbours: expected fewer than attack.selected (2), got 2",
+        ),
+        (
+            {"judges": {"evaluator": {"architecture": "resnet_small", "pretrained": False, "image_size": 32}}},
+            "judges.evaluator.architecture: expected another than the target's, got resnet_small",
+        ),
+        (
+            {"data": {"kind": "synthetic", "identities": 4, "train_per_class": 8, "samples_per_class": 9}},
+            "data.samples_per_class: expected at most 8 images, got 9",
+        ),
+        (
+            {
+                "data": {"kind": "synthetic", "identities": 1001},
+                "judges": {"evaluator": {"architecture": "inception_v3", "pretrained": False}},
+            },
+            "judges.evaluator.architecture: expected at most 1000 classes with inception_v3 (its auxiliary head), got "
+            "1001",
+        ),
+        (
+            {"attack": {**tiny_sweep()["attack"], "readout": "mean"}},
+            "attack.readout: with defense label_smoothing expected none: its answers are not noisy, got mean",
+        ),
+        (
+            {"classes": [0], "attack": {**tiny_sweep()["attack"], "selected": 1}},
+            "judges.knowledge: expected at least 2 reconstructions to train on, got 1",
+        ),
+        (
+            {"reaudit": {"seeds": [7], "share": 0.5}},
+            "reaudit.share: expected only beside a search with a budget, got 0.5",
+        ),
         ({"reaudit": {"seeds": [5, 1]}}, "reaudit.seeds: expected other seeds than those of the sweep, got 1 in both"),
     ],
-)  # fmt: skip
+)
 def test_what_does_not_fit_together_is_one_line(changes, message):
     assert mistake(plain(**changes)) == message
 
 
-@pytest.mark.parametrize("changes", [
-    {"classes": [0, 3]}, {"prior": {"kind": "eigenfaces", "components": 59}},
-    {"judges": {"fidelity": {"neighbours": 1}}},
-    {"data": {"kind": "synthetic", "identities": 4, "train_per_class": 8, "samples_per_class": 8}},
-    {"data": {"kind": "synthetic", "identities": 1000},
-     "judges": {"evaluator": {"architecture": "inception_v3", "pretrained": False}}},
-    {"protocol": "clean", "attack": {**tiny_sweep()["attack"], "loot_size": 16}},
-    {"classes": [0], "attack": {**tiny_sweep()["attack"], "selected": 2}},
-    {"reaudit": {"seeds": [5, 2]}},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"classes": [0, 3]},
+        {"prior": {"kind": "eigenfaces", "components": 59}},
+        {"judges": {"fidelity": {"neighbours": 1}}},
+        {"data": {"kind": "synthetic", "identities": 4, "train_per_class": 8, "samples_per_class": 8}},
+        {
+            "data": {"kind": "synthetic", "identities": 1000},
+            "judges": {"evaluator": {"architecture": "inception_v3", "pretrained": False}},
+        },
+        {"protocol": "clean", "attack": {**tiny_sweep()["attack"], "loot_size": 16}},
+        {"classes": [0], "attack": {**tiny_sweep()["attack"], "selected": 2}},
+        {"reaudit": {"seeds": [5, 2]}},
+    ],
+)
 def test_what_just_fits_is_taken(changes):
     assert mistake(plain(**changes)) is None
 
 
-@pytest.mark.parametrize(("workers", "batch_size", "message"), [
-    (2, 4, None), (2, 3, "recipe: batch_size: expected at least 2 images per worker (4), got 3"),
-    (1, 2, None), (3, 6, None), (3, 5, "recipe: batch_size: expected at least 2 images per worker (6), got 5"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("workers", "batch_size", "message"),
+    [
+        (2, 4, None),
+        (2, 3, "recipe: batch_size: expected at least 2 images per worker (4), got 3"),
+        (1, 2, None),
+        (3, 6, None),
+        (3, 5, "recipe: batch_size: expected at least 2 images per worker (6), got 5"),
+    ],
+)
 def test_every_worker_gets_two_images_of_a_batch(workers, batch_size, message):
     recipe = {**tiny_sweep()["recipe"], "workers": workers, "batch_size": batch_size}
     assert mistake(plain(recipe=recipe)) == message

@@ -80,8 +80,14 @@ def test_what_is_no_target_of_this_attack_is_refused_in_one_line(tmp_path, trial
 
 
 def test_a_brought_in_target_of_other_classes_is_refused_in_one_line(tmp_path):
-    card = {"architecture": "resnet_small", "num_classes": 7, "image_size": 32, "transform_input": False, "data": None,
-            "defense": None}  # fmt: skip
+    card = {
+        "architecture": "resnet_small",
+        "num_classes": 7,
+        "image_size": 32,
+        "transform_input": False,
+        "data": None,
+        "defense": None,
+    }
     (tmp_path / "brought").mkdir()
     (tmp_path / "brought" / "target.json").write_text(json.dumps(card))
     other = {"trial": {"recipe": {"imported": str(tmp_path / "brought")}}}

@@ -40,19 +40,55 @@ def values(row):
 
 def test_every_table_is_there_with_all_its_numbers():
     printed = Counter(number.table for number in numbers())
-    assert printed == {"1": 64, "2": 220, "3": 160, "4": 264, "5": 25, "6": 25, "7": 50, "8": 371, "9": 42, "10": 49,
-                       "11": 162, "12": 15, "13": 48}  # fmt: skip
+    assert printed == {
+        "1": 64,
+        "2": 220,
+        "3": 160,
+        "4": 264,
+        "5": 25,
+        "6": 25,
+        "7": 50,
+        "8": 371,
+        "9": 42,
+        "10": 49,
+        "11": 162,
+        "12": 15,
+        "13": 48,
+    }
     rows = {table: len(printed_rows(table)) for table in TABLES}
-    assert rows == {"1": 10, "2": 22, "3": 16, "4": 24, "5": 3, "6": 3, "7": 6, "8": 49, "9": 6, "10": 7, "11": 18,
-                    "12": 9, "13": 6}  # fmt: skip
+    assert rows == {
+        "1": 10,
+        "2": 22,
+        "3": 16,
+        "4": 24,
+        "5": 3,
+        "6": 3,
+        "7": 6,
+        "8": 49,
+        "9": 6,
+        "10": 7,
+        "11": 18,
+        "12": 9,
+        "13": 6,
+    }
 
 
 def test_the_printed_digits_are_kept():
     row = matching(BASE | {"defense": "label_smoothing", "alpha": -0.05}, "2")
     assert values(row) == pytest.approx(
-        {"test_acc": 0.9145, "ece": 0.1474, "attack_acc1": 0.1434, "attack_acc1_std": 0.076, "attack_acc5": 0.3094,
-         "dist_face": 1.2320, "dist_eval": 239.02, "fid": 59.38, "xi_train": 0.1645, "xi_test": 0.1573}
-    )  # fmt: skip
+        {
+            "test_acc": 0.9145,
+            "ece": 0.1474,
+            "attack_acc1": 0.1434,
+            "attack_acc1_std": 0.076,
+            "attack_acc5": 0.3094,
+            "dist_face": 1.2320,
+            "dist_eval": 239.02,
+            "fid": 59.38,
+            "xi_train": 0.1645,
+            "xi_test": 0.1573,
+        }
+    )
     assert [row.numbers[m].decimals for m in ("test_acc", "attack_acc1_std", "dist_face", "fid")] == [4, 3, 4, 2]
     assert row.numbers["test_acc"].half_unit == pytest.approx(0.00005)
 
@@ -122,16 +158,21 @@ def test_printed_differences_are_differences_but_for_the_known_ones():
         if not number.metric.endswith(CHANGE):
             continue
         seen += 1
-        mine = next(n for n in paper_rows(number.table)
-                    if n.row == number.row and n.metric == number.metric.removesuffix(CHANGE))  # fmt: skip
+        mine = next(
+            n
+            for n in paper_rows(number.table)
+            if n.row == number.row and n.metric == number.metric.removesuffix(CHANGE)
+        )
         if abs(mine.value - baseline(number).value - number.value) > 1.001 * number.half_unit:
             wrong.add((number.table, number.row, number.metric))
     assert seen == 190
     # Table 1 (and 13, its copy) subtracted exact numbers there; Table 6 misses 0.02; Table 7 has the wrong sign.
     assert wrong == {
-        ("1", 8, "attack_acc1_change"), ("13", 4, "attack_acc1_change"),
-        ("6", 3, "dist_face_change"), ("7", 6, "dist_face_change"),
-    }  # fmt: skip
+        ("1", 8, "attack_acc1_change"),
+        ("13", 4, "attack_acc1_change"),
+        ("6", 3, "dist_face_change"),
+        ("7", 6, "dist_face_change"),
+    }
 
 
 def test_clean_accuracies_are_whole_numbers_of_test_images():
@@ -250,9 +291,13 @@ def test_a_malformed_file_is_named(tmp_path):
 
 def sweep(**changes):
     fields = {
-        "name": "t", "seeds": [1], "protocol": "paper", "data": {"kind": "facescrub", "path": "faces"},
-        "prior": {"kind": "folder", "path": "ffhq"}, "attack": {"pool": {"crop": 800}},
-    }  # fmt: skip
+        "name": "t",
+        "seeds": [1],
+        "protocol": "paper",
+        "data": {"kind": "facescrub", "path": "faces"},
+        "prior": {"kind": "folder", "path": "ffhq"},
+        "attack": {"pool": {"crop": 800}},
+    }
     return InversionSweep.model_validate(fields | changes)
 
 
@@ -264,14 +309,18 @@ def test_the_schemas_defaults_are_the_papers_settings():
 
 def test_departures_are_named():
     small = sweep(
-        recipe={"epochs": 10, "lr_milestones": [0.5]}, prior={"kind": "shipped"}, classes=[0, 1],
+        recipe={"epochs": 10, "lr_milestones": [0.5]},
+        prior={"kind": "shipped"},
+        classes=[0, 1],
         attack={"loss": "cross_entropy", "pool": {"crop": 800}},
-    )  # fmt: skip
+    )
     assert set(departures(small, "facescrub", "2")) == {
-        "recipe.epochs 10 (paper: 100)", "recipe.lr_milestones [0.5] (paper: [0.75, 0.9])",
-        "attack.loss cross_entropy (paper: poincare)", "classes [0, 1] (paper: all)",
+        "recipe.epochs 10 (paper: 100)",
+        "recipe.lr_milestones [0.5] (paper: [0.75, 0.9])",
+        "attack.loss cross_entropy (paper: poincare)",
+        "classes [0, 1] (paper: all)",
         "prior.kind shipped (paper: StyleGAN2 of FFHQ, 1024 pixels)",
-    }  # fmt: skip
+    }
     assert "attack.loss cross_entropy (paper: poincare)" not in departures(small, "facescrub", "10")
     assert "attack.pool.size 2000 (paper: 10000)" in departures(sweep(), "facescrub", "5")
 

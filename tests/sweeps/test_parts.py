@@ -101,11 +101,17 @@ def test_what_cells_have_alike_is_one_object(tmp_path):
     assert again == one and again.recipe is one.recipe and again.attack is one.attack
 
 
-@pytest.mark.parametrize(("other", "words"), [
-    ({"recipe.defense.alpha": 0.0, "attack.steps": 3}, None),
-    ({"recipe.defense.alpha": 0.1, "attack.steps": 3}, None),
-    ({"recipe.defense.alpha": 0.0, "attack.steps": 0}, "attack.steps: expected a whole number of at least 1, got 0"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("other", "words"),
+    [
+        ({"recipe.defense.alpha": 0.0, "attack.steps": 3}, None),
+        ({"recipe.defense.alpha": 0.1, "attack.steps": 3}, None),
+        (
+            {"recipe.defense.alpha": 0.0, "attack.steps": 0},
+            "attack.steps: expected a whole number of at least 1, got 0",
+        ),
+    ],
+)
 def test_a_cell_that_is_wrong_is_wrong_beside_parts_that_are_right(other, words, tmp_path):
     make = CellMaker(loaded(tmp_path))
     make({"recipe.defense.alpha": 0.0, "attack.steps": 3})

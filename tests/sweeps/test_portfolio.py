@@ -21,11 +21,17 @@ def trials(folder, attacks, **changes):
 def test_every_recipe_meets_every_attack_and_shares_what_they_agree_on(tmp_path):
     found = trials(tmp_path, ATTACKS)
     assert [recipe_fields(trial)["attack"] for trial in found[:4]] == [
-        "ppa poincare", "ppa cross_entropy", "selection_only", "random_latents",
-    ]  # fmt: skip
+        "ppa poincare",
+        "ppa cross_entropy",
+        "selection_only",
+        "random_latents",
+    ]
     assert [(recipe_fields(t)["attack_access"], t.is_control) for t in found[:4]] == [
-        ("gradients", False), ("gradients", False), ("scores", True), ("none", True),
-    ]  # fmt: skip
+        ("gradients", False),
+        ("gradients", False),
+        ("scores", True),
+        ("none", True),
+    ]
     stages = [trial.stages[2] for trial in found[:4]]
     assert len({stage.inputs["pool"].fingerprint for stage in stages[:3]}) == 1
     assert len({stage.inputs["candidates"].fingerprint for stage in stages[:3]}) == 1

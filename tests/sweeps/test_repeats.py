@@ -53,10 +53,16 @@ def test_a_value_spelt_twice_is_refused_with_both_spellings(tmp_path, pair):
         ("{recipe.defense: [{alpha: 0.0}, {kind: label_smoothing}]}", "got the same work with"),
         ("{recipe.checkpoint_every: [1, 2]}", "got the same work with recipe.checkpoint_every=1 and with"),
         ("{recipe.defense.alpha: [0.0, -0.1], recipe.defense: [{alpha: -0.2}]}", "defense.alpha: expected it after"),
-        ("{recipe.epochs: [" + ", ".join(map(str, range(1, 500))) + "], attack.steps: ["
-         + ", ".join(map(str, range(1, 500))) + "]}", f"expected at most {MAX_TRIALS} trials, got 249001"),
+        (
+            "{recipe.epochs: ["
+            + ", ".join(map(str, range(1, 500)))
+            + "], attack.steps: ["
+            + ", ".join(map(str, range(1, 500)))
+            + "]}",
+            f"expected at most {MAX_TRIALS} trials, got 249001",
+        ),
     ],
-)  # fmt: skip
+)
 def test_grids_that_repeat_themselves_or_never_end_are_refused(tmp_path, text, words):
     refused(grid(tmp_path, text), words)
 
@@ -89,11 +95,11 @@ def test_all_of_a_sweeps_trials_are_other_work(repository):
         (["seeds=[1, 1.0]"], "seeds.1: expected a valid integer, got 1.0"),
         (["seeds=[-1]"], "seeds.0: expected greater than or equal to 0"),
         (["attack.pool.seed=-1"], "attack.pool.seed: expected a whole number of at least 0"),
-        (["data.path=\"a\\0b\""], "data"),
+        (['data.path="a\\0b"'], "data"),
         ([".".join("a" * 40) + "=1"], "expected a dotted key of at most 32 names"),
         (["recipe..lr=1"], "expected a dotted key"),
     ],
-)  # fmt: skip
+)
 def test_overrides_that_could_not_take_effect_are_refused(tmp_path, overrides, words):
     refused(write(tmp_path), words, overrides=overrides)
 
@@ -110,8 +116,12 @@ def models():
         model = waiting.pop()
         if model not in seen:
             seen.add(model)
-            waiting += [one for field in model.model_fields.values() for one in leaves(field.annotation)
-                        if isinstance(one, type) and issubclass(one, pydantic.BaseModel)]  # fmt: skip
+            waiting += [
+                one
+                for field in model.model_fields.values()
+                for one in leaves(field.annotation)
+                if isinstance(one, type) and issubclass(one, pydantic.BaseModel)
+            ]
     return sorted(seen, key=lambda model: model.__name__)
 
 
@@ -144,8 +154,10 @@ def test_no_axis_takes_the_place_of_another_column(tmp_path):
     row = set(trial_row(trial, LocalStore(root=tmp_path / "store"))) - set(trial.cell.axes)
     assert row | set(recipe_fields(trial)) <= COLUMNS
     assert axis_names(["attack.seed", "recipe.precision", "prior", "attack.steps"]) == {
-        "attack.seed": "attack_seed", "recipe.precision": "recipe_precision", "prior": "prior_settings",
+        "attack.seed": "attack_seed",
+        "recipe.precision": "recipe_precision",
+        "prior": "prior_settings",
         "attack.steps": "steps",
-    }  # fmt: skip
+    }
     cells = expand(load_sweep(write(tmp_path, grid={"attack.seed": [1, 2]}, baseline={})))
     assert [cell.axes for cell in cells] == [{"attack_seed": 1}, {"attack_seed": 2}]

@@ -1,4 +1,3 @@
-# ruff: noqa: E501 - the table of mistakes has one per line
 """The search of a sweep file: its mistakes are one line each, and what it may draw is valid."""
 
 from pathlib import Path
@@ -24,8 +23,11 @@ SPACE = {
     f"{SCHEDULE}end": {"low": 0.25, "high": 1.0, "step": 0.25, "above": f"{SCHEDULE}start", "when": RAMP},
 }
 SEARCH = {
-    "strategy": "optuna", "recipes": 6, "space": SPACE, "objectives": {"test_acc": "max", "embedder_acc1": "min"},
-}  # fmt: skip
+    "strategy": "optuna",
+    "recipes": 6,
+    "space": SPACE,
+    "objectives": {"test_acc": "max", "embedder_acc1": "min"},
+}
 HALVING = {"strategy": "halving", "rungs": [{"keep": 0.5, "set": {"attack.steps": 1}}]}
 
 
@@ -48,48 +50,117 @@ MISTAKES = [
     (space(lr={"low": 0.1, "high": 0.01}), {}, "low: expected at most high (0.01), got 0.1"),
     (space(lr={"low": 0.1}), {}, "search.space.recipe.lr: high: expected a number"),
     (space(lr={}), {}, "low: expected a number (or choices instead of a range), got none"),
-    (space(lr={"low": 0.1, "high": float("inf")}), {}, "search.space.recipe.lr.high: expected a finite number, got inf"),
+    (
+        space(lr={"low": 0.1, "high": float("inf")}),
+        {},
+        "search.space.recipe.lr.high: expected a finite number, got inf",
+    ),
     (space(lr={"low": 0.0, "high": 0.1, "log": True}), {}, "low: expected above 0 with log, got 0"),
     (space(lr={"low": 0.1, "high": 0.2, "log": True, "step": 0.1}), {}, "step: expected none with log"),
     (space(lr={"low": 0.1, "high": 0.2, "step": 0.5}), {}, "step: expected at most high - low (0.1), got 0.5"),
     (space(lr={"low": 0.1, "high": 0.2, "step": -0.1}), {}, "search.space.recipe.lr.step"),
     (space(epochs={"low": 1.5, "high": 9, "integer": True}), {}, "integer: expected whole numbers"),
     (space(lr={"choices": [0.1], "when": {"recipe.epochs": [1]}}), {}, "expected keys of other dimensions"),
-    (space(epochs={"choices": [2]}, lr={"choices": [0.1], "when": {"recipe.epochs": [3]}}), {},
-     "recipe.lr.when.recipe.epochs: expected values of that dimension (2), got 3"),
-    (space(lr={"choices": [1.0], "when": {"recipe.epochs": [2]}}, epochs={"choices": [2], "when": {"recipe.lr": [1.0]}}),
-     {}, "expected conditions that do not go in a circle"),
-    ({"space": {"attack.steps": {"choices": [1, 2]}}}, {}, "attack.steps: expected keys of the recipe, got one of the attacker"),
+    (
+        space(epochs={"choices": [2]}, lr={"choices": [0.1], "when": {"recipe.epochs": [3]}}),
+        {},
+        "recipe.lr.when.recipe.epochs: expected values of that dimension (2), got 3",
+    ),
+    (
+        space(
+            lr={"choices": [1.0], "when": {"recipe.epochs": [2]}}, epochs={"choices": [2], "when": {"recipe.lr": [1.0]}}
+        ),
+        {},
+        "expected conditions that do not go in a circle",
+    ),
+    (
+        {"space": {"attack.steps": {"choices": [1, 2]}}},
+        {},
+        "attack.steps: expected keys of the recipe, got one of the attacker",
+    ),
     ({"space": {"seeds": {"choices": [[1], [2]]}}}, {}, "seeds: expected keys of the recipe, got seeds"),
-    ({"space": {"recipe.depth": {"choices": [1, 2]}}}, {}, "search.space.recipe.depth: expected values that some recipe"),
+    (
+        {"space": {"recipe.depth": {"choices": [1, 2]}}},
+        {},
+        "search.space.recipe.depth: expected values that some recipe",
+    ),
     (space(defense__alpha={"low": -0.5, "high": 2.0, "step": 0.5}), {}, "expected a number in (-inf, 1], got 2.0"),
-    (space(defense={"choices": [{"kind": "mid"}, {"alpha": 0.1}]}, defense__alpha={"choices": [0.2]}), {},
-     "recipe.defense.alpha: expected it here or among the choices of recipe.defense, got both"),
-    (space(defense={"choices": [None, {"alpha": 0.1}]}, defense__schedule__kind={"choices": ["ramp"]}), {},
-     "expected recipe.defense to hold keys wherever this exists, got None"),
+    (
+        space(defense={"choices": [{"kind": "mid"}, {"alpha": 0.1}]}, defense__alpha={"choices": [0.2]}),
+        {},
+        "recipe.defense.alpha: expected it here or among the choices of recipe.defense, got both",
+    ),
+    (
+        space(defense={"choices": [None, {"alpha": 0.1}]}, defense__schedule__kind={"choices": ["ramp"]}),
+        {},
+        "expected recipe.defense to hold keys wherever this exists, got None",
+    ),
     ({"objectives": {}}, {}, "search.objectives"),
-    ({"objectives": {"attack_acc1": "min"}}, {}, "search.objectives.attack_acc1: expected a judge that measures it (judges.evaluator)"),
+    (
+        {"objectives": {"attack_acc1": "min"}},
+        {},
+        "search.objectives.attack_acc1: expected a judge that measures it (judges.evaluator)",
+    ),
     ({"objectives": {"fid": "min"}}, {}, "judges.fidelity"),
     ({"objectives": {"leak": "min"}}, {}, "leak: expected one of test_acc, ece"),
     ({"objectives": {"test_acc": "up"}}, {}, "search.objectives.test_acc: expected one of 'max' or 'min', got 'up'"),
-    ({"constraints": {"xi_train": {"at_most": 0.5}}}, {}, "search.constraints.xi_train: expected a judge that measures it"),
+    (
+        {"constraints": {"xi_train": {"at_most": 0.5}}},
+        {},
+        "search.constraints.xi_train: expected a judge that measures it",
+    ),
     ({"constraints": {"test_acc": {}}}, {}, "search.constraints.test_acc: expected at_least or at_most, got neither"),
-    ({"constraints": {"test_acc": {"at_least": 0.9, "at_most": 0.8}}}, {}, "at_least: expected at most at_most (0.8), got 0.9"),
-    ({"strategy": "grid", "recipes": 3}, {}, "recipes: expected none with strategy grid, since the space says it, got 3"),
-    ({"strategy": "grid", "recipes": None, **space(lr={"low": 0.1, "high": 0.2})}, {},
-     "space.recipe.lr: expected choices or a step with strategy grid, got a range"),
-    ({"strategy": "tpe"}, {}, "search.strategy: expected one of 'grid', 'random', 'optuna', 'halving' or 'noise_aware', got 'tpe'"),
+    (
+        {"constraints": {"test_acc": {"at_least": 0.9, "at_most": 0.8}}},
+        {},
+        "at_least: expected at most at_most (0.8), got 0.9",
+    ),
+    (
+        {"strategy": "grid", "recipes": 3},
+        {},
+        "recipes: expected none with strategy grid, since the space says it, got 3",
+    ),
+    (
+        {"strategy": "grid", "recipes": None, **space(lr={"low": 0.1, "high": 0.2})},
+        {},
+        "space.recipe.lr: expected choices or a step with strategy grid, got a range",
+    ),
+    (
+        {"strategy": "tpe"},
+        {},
+        "search.strategy: expected one of 'grid', 'random', 'optuna', 'halving' or 'noise_aware', got 'tpe'",
+    ),
     ({"recipes": 0}, {}, "search.recipes: expected greater than or equal to 1, got 0"),
     ({"recipes": None}, {}, "recipes: expected how many to propose at most with strategy optuna, got none"),
     ({"rungs": HALVING["rungs"]}, {}, "rungs: expected only with strategy halving, got strategy optuna"),
     ({"audit": 2}, {}, "audit: expected only with strategy halving"),
     ({"strategy": "halving"}, {}, "rungs: expected at least one cheap attack with strategy halving, got none"),
     ({**HALVING, "rungs": [{"keep": 1.0, "set": {"attack.steps": 1}}]}, {}, "search.rungs.0.keep"),
-    ({**HALVING, "rungs": [{"keep": 0.5, "set": {"recipe.epochs": 1}}]}, {}, "recipe.epochs: expected keys of the attack, or classes"),
-    ({**HALVING, "rungs": [{"keep": 0.5, "set": {"attack.step": 1}}]}, {}, "search.rungs.0: attack.step: expected no such key"),
-    ({**HALVING, "rungs": [{"keep": 0.5, "set": {"attack.steps": 5}}]}, {}, "expected an attack of its own, got the same as the full attack"),
-    ({**HALVING, "rungs": 2 * HALVING["rungs"]}, {}, "search.rungs.1.set: expected an attack of its own, got the same as rung 0"),
-    (HALVING, {"grid": {"attack.steps": [3, 4]}}, "rungs.0.set.attack.steps: expected it here or in grid, got it in both"),
+    (
+        {**HALVING, "rungs": [{"keep": 0.5, "set": {"recipe.epochs": 1}}]},
+        {},
+        "recipe.epochs: expected keys of the attack, or classes",
+    ),
+    (
+        {**HALVING, "rungs": [{"keep": 0.5, "set": {"attack.step": 1}}]},
+        {},
+        "search.rungs.0: attack.step: expected no such key",
+    ),
+    (
+        {**HALVING, "rungs": [{"keep": 0.5, "set": {"attack.steps": 5}}]},
+        {},
+        "expected an attack of its own, got the same as the full attack",
+    ),
+    (
+        {**HALVING, "rungs": 2 * HALVING["rungs"]},
+        {},
+        "search.rungs.1.set: expected an attack of its own, got the same as rung 0",
+    ),
+    (
+        HALVING,
+        {"grid": {"attack.steps": [3, 4]}},
+        "rungs.0.set.attack.steps: expected it here or in grid, got it in both",
+    ),
     ({}, {"grid": {ALPHA: [0.1]}}, f"grid.{ALPHA}: expected it here or in search.space, got it in both"),
     ({}, {"grid": {"recipe.lr": [0.1]}}, "grid.recipe.lr: expected keys of the attacker beside search"),
     ({}, {"cells": [{"recipe.lr": 0.1}]}, "cells: expected none beside search"),
@@ -100,17 +171,41 @@ MISTAKES = [
     ({}, {"budget": {"minutes": -1}}, "budget.minutes: expected greater than 0, got -1"),
     ({"strategy": "random", "sampler": "gp"}, {}, "sampler: expected only with strategy optuna, got strategy random"),
     ({"first_seeds": 1}, {}, "first_seeds: expected only with strategy noise_aware, got strategy optuna"),
-    ({"strategy": "noise_aware", "first_seeds": 3}, {"seeds": [1, 2]}, "search.first_seeds: expected at most 2, the number of seeds, got 3"),
-    ({"strategy": "noise_aware", "first_seeds": 0}, {}, "search.first_seeds: expected greater than or equal to 1, got 0"),
-    ({"strategy": "noise_aware", "sampler": "gp"}, {}, "sampler: expected only with strategy optuna, got strategy noise_aware"),
-    ({"strategy": "noise_aware", "recipes": None}, {}, "recipes: expected how many to propose at most with strategy noise_aware"),
+    (
+        {"strategy": "noise_aware", "first_seeds": 3},
+        {"seeds": [1, 2]},
+        "search.first_seeds: expected at most 2, the number of seeds, got 3",
+    ),
+    (
+        {"strategy": "noise_aware", "first_seeds": 0},
+        {},
+        "search.first_seeds: expected greater than or equal to 1, got 0",
+    ),
+    (
+        {"strategy": "noise_aware", "sampler": "gp"},
+        {},
+        "sampler: expected only with strategy optuna, got strategy noise_aware",
+    ),
+    (
+        {"strategy": "noise_aware", "recipes": None},
+        {},
+        "recipes: expected how many to propose at most with strategy noise_aware",
+    ),
     ({}, {"reaudit": {"seeds": []}}, "reaudit.seeds"),
     ({}, {"reaudit": {"seeds": [3, 3]}}, "reaudit.seeds: expected each once, got 3 twice"),
     ({}, {"reaudit": {"seeds": [2, 3]}}, "reaudit.seeds: expected other seeds than those of the sweep, got 2 in both"),
     ({}, {"reaudit": {"seeds": [3], "share": 1}}, "reaudit.share"),
-    ({}, {"reaudit": {"seeds": [3], "share": 0.5}}, "reaudit.share: expected only beside a search with a budget, got 0.5"),
-    ({"objectives": {"test_acc": "max"}}, {"reaudit": {"seeds": [3]}}, "reaudit: expected an objective that is a leak, got none"),
-]  # fmt: skip
+    (
+        {},
+        {"reaudit": {"seeds": [3], "share": 0.5}},
+        "reaudit.share: expected only beside a search with a budget, got 0.5",
+    ),
+    (
+        {"objectives": {"test_acc": "max"}},
+        {"reaudit": {"seeds": [3]}},
+        "reaudit: expected an objective that is a leak, got none",
+    ),
+]
 
 
 @pytest.mark.parametrize(("search", "changes", "words"), MISTAKES, ids=[words[:40] for _, _, words in MISTAKES])
@@ -165,8 +260,9 @@ def test_structured_defenses_and_their_own_parameters(tmp_path):
         defense = make(values).settings.recipe.defense
         seen.add(defense.kind)
         assert (defense.parameters.get("beta"), defense.final_alpha) == (
-            values.get("recipe.defense.beta"), values.get(ALPHA, 0.0),
-        )  # fmt: skip
+            values.get("recipe.defense.beta"),
+            values.get(ALPHA, 0.0),
+        )
     assert seen == {"label_smoothing", "mid"}
 
 
@@ -179,10 +275,18 @@ def test_a_constraint_says_by_how_much_it_is_missed():
 
 def test_an_unlikely_recipe_is_no_mistake_but_a_space_without_any_is(tmp_path):
     with pytest.raises(InputError, match="lr_min: expected at most lr"):
-        load_sweep(sweep(tmp_path, {"space": {
-            "recipe.lr": {"choices": [0.001]}, "recipe.lr_schedule": {"choices": ["cosine"]},
-            "recipe.lr_min": {"choices": [0.1, 0.0]},
-        }}))  # fmt: skip
+        load_sweep(
+            sweep(
+                tmp_path,
+                {
+                    "space": {
+                        "recipe.lr": {"choices": [0.001]},
+                        "recipe.lr_schedule": {"choices": ["cosine"]},
+                        "recipe.lr_min": {"choices": [0.1, 0.0]},
+                    }
+                },
+            )
+        )
 
 
 def test_a_range_of_one_value_may_have_a_step():

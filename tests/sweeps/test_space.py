@@ -27,8 +27,13 @@ def spaces(draw):
     step = None if step is None or step > width else step
     first = Dimension(key="a", choices=tuple(draw(st.sets(st.integers(0, 9), min_size=2, max_size=5))))
     number = Dimension(key="b", low=low, high=low + width, step=step, when={"a": (first.choices[0],)})
-    higher = Dimension(key="c", low=low - draw(st.floats(0, 2)), high=low + width + draw(st.floats(0.5, 3)), above="b",
-                       step=draw(st.sampled_from([None, 0.125])))  # fmt: skip
+    higher = Dimension(
+        key="c",
+        low=low - draw(st.floats(0, 2)),
+        high=low + width + draw(st.floats(0.5, 3)),
+        above="b",
+        step=draw(st.sampled_from([None, 0.125])),
+    )
     rate = Dimension(key="lr", low=1e-5, high=draw(st.floats(1e-4, 1)), log=True)
     most = draw(st.integers(2, 30))
     whole = Dimension(key="n", low=1, high=most, step=1, integer=True, when={"a": first.choices[:2]})
@@ -130,21 +135,31 @@ def test_true_is_not_one():
         ([], "expected at least one key"),
         ([Dimension(key="a", choices=(1,), when={"b": (1,)})], "a.when: expected keys of other dimensions"),
         ([Dimension(key="a", choices=(1,), when={"a": (1,)})], "a.when: expected keys of other dimensions"),
-        ([KIND, Dimension(key="a", choices=(1,), when={"kind": ("rmap",)})],
-         r"a.when.kind: expected values of that dimension \(constant, ramp, step\), got rmap"),
+        (
+            [KIND, Dimension(key="a", choices=(1,), when={"kind": ("rmap",)})],
+            r"a.when.kind: expected values of that dimension \(constant, ramp, step\), got rmap",
+        ),
         ([KIND, Dimension(key="a", choices=(1,), when={"kind": ()})], "a.when.kind: expected at least one value"),
-        ([Dimension(key="b", low=0, high=1), Dimension(key="a", choices=(1,), when={"b": (1,)})],
-         "a.when.b: expected a dimension of choices or steps"),
-        ([Dimension(key="a", choices=(1,), when={"b": (1,)}), Dimension(key="b", choices=(1,), when={"a": (1,)})],
-         "conditions that do not go in a circle, got a -> b -> a"),
-        ([KIND, START, Dimension(key="a", choices=(1,), when={"start": (0.0,), "kind": ("step",)})],
-         "a.when: expected conditions that can hold together"),
+        (
+            [Dimension(key="b", low=0, high=1), Dimension(key="a", choices=(1,), when={"b": (1,)})],
+            "a.when.b: expected a dimension of choices or steps",
+        ),
+        (
+            [Dimension(key="a", choices=(1,), when={"b": (1,)}), Dimension(key="b", choices=(1,), when={"a": (1,)})],
+            "conditions that do not go in a circle, got a -> b -> a",
+        ),
+        (
+            [KIND, START, Dimension(key="a", choices=(1,), when={"start": (0.0,), "kind": ("step",)})],
+            "a.when: expected conditions that can hold together",
+        ),
         ([Dimension(key="a", low=0, high=1, above="b")], "a.above: expected the key of another dimension"),
         ([KIND, Dimension(key="a", low=0, high=1, above="kind")], "ranges of numbers on both sides"),
-        ([Dimension(key="a", low=0, high=1, above="b"), Dimension(key="b", low=0, high=1)],
-         "a.above: expected room above b, which reaches 1, got at most 1"),
+        (
+            [Dimension(key="a", low=0, high=1, above="b"), Dimension(key="b", low=0, high=1)],
+            "a.above: expected room above b, which reaches 1, got at most 1",
+        ),
     ],
-)  # fmt: skip
+)
 def test_inconsistent_spaces_are_refused_in_one_line(dimensions, message):
     with pytest.raises(ValueError, match=message) as refusal:
         make_space(dimensions)

@@ -53,24 +53,36 @@ def test_the_cells_are_set_as_published_but_for_the_evaluators_start(cells):
         assert departures(cell.settings, "celeba", "8") == (SCRATCH,), cell.values
 
 
-@pytest.mark.parametrize(("attack", "key", "value", "line"), [
-    ("gmi", "attack.gan.epochs", 120, "attack.gan.epochs 120 (paper: 280)"),
-    ("gmi", "attack.steps", 2400, "attack.steps 2400 (paper: 1500)"),
-    ("ked", "attack.start_log_variance", 0.0, "attack.start_log_variance 0 (paper: 1)"),
-    ("lomma_gmi", "attack.form", "L_aug", "attack.form L_aug (paper: ours)"),
-    ("lomma_ked", "attack.students.epochs", 19, "attack.students.epochs 19 (paper: 20)"),
-    ("plg_mi", "attack.top_n", 20, "attack.top_n 20 (paper: 30)"),
-    ("plg_mi", "classes", list(range(1, 301)), 
-     "classes [1, 2, 3, ..., 300 values] (paper: [0, 1, 2, ..., 300 values])"),
-    ("rlb_mi", "attack.agent", "textbook", "attack.agent textbook (paper: official)"),
-    ("rlb_mi", "classes", "all", "classes all (paper: [654, 114, 25, ..., 100 values])"),
-    ("brep_mi", "attack.generator", "prior", "attack.generator prior (paper: general_gan)"),
-    ("brep_mi", "attack.inside", 0.5, "attack.inside 0.5 (paper: 0.75)"),
-    ("gmi", "recipe.weight_decay", 0.0, "recipe.weight_decay 0 (paper: 0.0001)"),
-    ("gmi", "recipe.lr_milestones", [0.5, 0.75], "recipe.lr_milestones [0.5, 0.75] (paper: [])"),
-    ("gmi", "public", {"kind": "synthetic"}, "public.kind synthetic (paper: celeba64)"),
-    ("gmi", "judges.evaluator.architecture", "resnet18", "judges.evaluator.architecture resnet18 (paper: ir50_112)"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("attack", "key", "value", "line"),
+    [
+        ("gmi", "attack.gan.epochs", 120, "attack.gan.epochs 120 (paper: 280)"),
+        ("gmi", "attack.steps", 2400, "attack.steps 2400 (paper: 1500)"),
+        ("ked", "attack.start_log_variance", 0.0, "attack.start_log_variance 0 (paper: 1)"),
+        ("lomma_gmi", "attack.form", "L_aug", "attack.form L_aug (paper: ours)"),
+        ("lomma_ked", "attack.students.epochs", 19, "attack.students.epochs 19 (paper: 20)"),
+        ("plg_mi", "attack.top_n", 20, "attack.top_n 20 (paper: 30)"),
+        (
+            "plg_mi",
+            "classes",
+            list(range(1, 301)),
+            "classes [1, 2, 3, ..., 300 values] (paper: [0, 1, 2, ..., 300 values])",
+        ),
+        ("rlb_mi", "attack.agent", "textbook", "attack.agent textbook (paper: official)"),
+        ("rlb_mi", "classes", "all", "classes all (paper: [654, 114, 25, ..., 100 values])"),
+        ("brep_mi", "attack.generator", "prior", "attack.generator prior (paper: general_gan)"),
+        ("brep_mi", "attack.inside", 0.5, "attack.inside 0.5 (paper: 0.75)"),
+        ("gmi", "recipe.weight_decay", 0.0, "recipe.weight_decay 0 (paper: 0.0001)"),
+        ("gmi", "recipe.lr_milestones", [0.5, 0.75], "recipe.lr_milestones [0.5, 0.75] (paper: [])"),
+        ("gmi", "public", {"kind": "synthetic"}, "public.kind synthetic (paper: celeba64)"),
+        (
+            "gmi",
+            "judges.evaluator.architecture",
+            "resnet18",
+            "judges.evaluator.architecture resnet18 (paper: ir50_112)",
+        ),
+    ],
+)
 def test_every_departure_is_named(cells, attack, key, value, line):
     raw = next(c.settings for c in cells if c.settings.attack.kind == attack).model_dump(mode="json")
     if key == "attack.generator":

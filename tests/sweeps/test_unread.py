@@ -24,33 +24,55 @@ def expanded(tmp_path, attacks, **changes):
     return expand(load_sweep(path))
 
 
-@pytest.mark.parametrize(("attacks", "changes"), [
-    ([GMI], {"prior": None}), ([GMI, OWN], {"prior": None}),
-    ([PPA, GMI], {}), ([OWN, RLB], {}),
-    ([PPA, GMI], {"prior": {"kind": "shipped"}}),  # the public images are GMI's
-    ([PPA], {"prior": {"kind": "shipped"}, "public": None}),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("attacks", "changes"),
+    [
+        ([GMI], {"prior": None}),
+        ([GMI, OWN], {"prior": None}),
+        ([PPA, GMI], {}),
+        ([OWN, RLB], {}),
+        ([PPA, GMI], {"prior": {"kind": "shipped"}}),  # the public images are GMI's
+        ([PPA], {"prior": {"kind": "shipped"}, "public": None}),
+    ],
+    ids=str,
+)
 def test_what_one_attack_of_the_sweep_reads_is_taken(tmp_path, attacks, changes):
     assert len(expanded(tmp_path, attacks, **changes)) == 2 * len(attacks)
 
 
-@pytest.mark.parametrize(("attacks", "changes", "message"), [
-    ([GMI, OWN], {}, "prior: expected none, since no attack of the sweep reads it (gmi, rlb_mi), got eigenfaces"),
-    ([PPA], {"prior": {"kind": "shipped"}},
-     "public: expected none, since a shipped prior is already fitted, got synthetic"),
-    ([PPA], {"prior": None}, "prior: expected what this attack decodes its latents with, got none"),
-    ([RLB], {"prior": None}, "prior: expected what this attack decodes its latents with, got none"),
-    ([GMI], {"prior": None, "public": None}, "public: expected the images that this attack learns from, got none"),
-    ([OWN], {"prior": None, "public": None}, "public: expected the images that this attack learns from, got none"),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    ("attacks", "changes", "message"),
+    [
+        ([GMI, OWN], {}, "prior: expected none, since no attack of the sweep reads it (gmi, rlb_mi), got eigenfaces"),
+        (
+            [PPA],
+            {"prior": {"kind": "shipped"}},
+            "public: expected none, since a shipped prior is already fitted, got synthetic",
+        ),
+        ([PPA], {"prior": None}, "prior: expected what this attack decodes its latents with, got none"),
+        ([RLB], {"prior": None}, "prior: expected what this attack decodes its latents with, got none"),
+        ([GMI], {"prior": None, "public": None}, "public: expected the images that this attack learns from, got none"),
+        ([OWN], {"prior": None, "public": None}, "public: expected the images that this attack learns from, got none"),
+    ],
+    ids=str,
+)
 def test_what_nothing_reads_or_something_lacks_is_one_line(tmp_path, attacks, changes, message):
     with pytest.raises(InputError) as refusal:
         expanded(tmp_path, attacks, **changes)
     assert str(refusal.value).endswith(f": {message}") and "\n" not in str(refusal.value)
 
 
-OF_THE_PRIOR = ("ppa", "if_gmi", "rlb_mi", "brep_mi", "cma_es", "surrogate_labels", "surrogate_scores",
-                "selection_only", "random_latents")  # fmt: skip
+OF_THE_PRIOR = (
+    "ppa",
+    "if_gmi",
+    "rlb_mi",
+    "brep_mi",
+    "cma_es",
+    "surrogate_labels",
+    "surrogate_scores",
+    "selection_only",
+    "random_latents",
+)
 
 
 @pytest.mark.parametrize("kind", ATTACKS)

@@ -19,9 +19,12 @@ BADNETS = {"kind": "badnets"}
 
 def raw(**changes):
     given = {
-        "name": "t", "seeds": [1], "data": {"kind": "synthetic", "identities": 4}, "attack": None,
+        "name": "t",
+        "seeds": [1],
+        "data": {"kind": "synthetic", "identities": 4},
+        "attack": None,
         "recipe": {"architecture": "resnet_small", "pretrained": False, "image_size": 32, "batch_size": 16},
-    }  # fmt: skip
+    }
     return {**given, **changes}
 
 
@@ -84,10 +87,12 @@ def test_a_poisoned_target_is_not_the_one_of_another_table():
         (poisoned(target=-1), "recipe.poison.target: expected greater than or equal to 0, got -1"),
         (poisoned(strength=0.1), "recipe.poison: strength: expected only with kind: blended, got kind: badnets"),
         (poisoned(kind="wanet"), "recipe.poison.kind: expected one of 'badnets' or 'blended', got 'wanet'"),
-        (raw(recipe={**raw()["recipe"], "workers": 2, "poison": BADNETS}),
-         "recipe: workers: expected 1 with poison, got 2"),
+        (
+            raw(recipe={**raw()["recipe"], "workers": 2, "poison": BADNETS}),
+            "recipe: workers: expected 1 with poison, got 2",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_take_effect_is_refused_in_one_line(given, said):
     with pytest.raises(InputError) as error:
         check(given, "s.yaml")

@@ -13,14 +13,40 @@ from smoothsweep.sweeps.yaml_reader import LARGEST, MAX_BYTES, MAX_DEPTH, as_yam
 @pytest.mark.parametrize(
     ("text", "value"),
     [
-        ("1e-3", 0.001), ("1E3", 1000.0), (".5", 0.5), ("5.", 5.0), ("-0.0", 0.0), ("-7", -7), ("0o17", 15),
-        ("0x1F", 31), ("017", 17), ("1:30", "1:30"), ("1_000", "1_000"), ("2024-01-01", "2024-01-01"), ("no", "no"),
-        ("on", "on"), ("y", "y"), ("True", True), ("TRUE", True), ("true", True), ("false", False), ("False", False),
-        ("FALSE", False), ("~", None), ("", None), ("NULL", None),
-        ("'1'", "1"), ('"no"', "no"), ("nan", "nan"), ("-.inf", -math.inf), ("[1, [2]]", [1, [2]]),
-        ("{a: {b: 1}}", {"a": {"b": 1}}), (str(LARGEST), LARGEST), ("'<<'", "<<"),
+        ("1e-3", 0.001),
+        ("1E3", 1000.0),
+        (".5", 0.5),
+        ("5.", 5.0),
+        ("-0.0", 0.0),
+        ("-7", -7),
+        ("0o17", 15),
+        ("0x1F", 31),
+        ("017", 17),
+        ("1:30", "1:30"),
+        ("1_000", "1_000"),
+        ("2024-01-01", "2024-01-01"),
+        ("no", "no"),
+        ("on", "on"),
+        ("y", "y"),
+        ("True", True),
+        ("TRUE", True),
+        ("true", True),
+        ("false", False),
+        ("False", False),
+        ("FALSE", False),
+        ("~", None),
+        ("", None),
+        ("NULL", None),
+        ("'1'", "1"),
+        ('"no"', "no"),
+        ("nan", "nan"),
+        ("-.inf", -math.inf),
+        ("[1, [2]]", [1, [2]]),
+        ("{a: {b: 1}}", {"a": {"b": 1}}),
+        (str(LARGEST), LARGEST),
+        ("'<<'", "<<"),
     ],
-)  # fmt: skip
+)
 def test_scalars_are_what_people_mean(text, value):
     read = read_yaml(text, "here")
     assert read == value and type(read) is type(value)
@@ -68,12 +94,19 @@ def laughs(levels: int) -> str:
 @pytest.mark.parametrize(
     "text",
     [
-        laughs(12), laughs(12).replace("[lol]", "{k: lol}"), "[" * 100_000, "{a: " * 10_000, "- " * 10_000,
-        "&a [" * 500, "[" + "1," * 300_000 + "]", "a: '" + "x" * 100_000 + "'", "x" * (MAX_BYTES + 1),
-        "m0: &m0 {k: 1}\n" + "\n".join(f"m{n}: &m{n} {{<<: [{', '.join([f'*m{n - 1}'] * 50)}], k{n}: 1}}"
-                                       for n in range(1, 400)),
+        laughs(12),
+        laughs(12).replace("[lol]", "{k: lol}"),
+        "[" * 100_000,
+        "{a: " * 10_000,
+        "- " * 10_000,
+        "&a [" * 500,
+        "[" + "1," * 300_000 + "]",
+        "a: '" + "x" * 100_000 + "'",
+        "x" * (MAX_BYTES + 1),
+        "m0: &m0 {k: 1}\n"
+        + "\n".join(f"m{n}: &m{n} {{<<: [{', '.join([f'*m{n - 1}'] * 50)}], k{n}: 1}}" for n in range(1, 400)),
     ],
-)  # fmt: skip
+)
 def test_bombs_are_refused(text):
     with pytest.raises(InputError, match=r"here: .*expected"):
         read_yaml(text, "here")
@@ -88,9 +121,10 @@ def test_an_alias_is_a_copy():
 scalars = st.none() | st.booleans() | st.integers(-LARGEST, LARGEST) | st.text(max_size=20)
 scalars |= st.floats(allow_nan=False, allow_infinity=False).map(lambda number: number + 0.0)
 trees = st.recursive(
-    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=MAX_DEPTH // 2,
-)  # fmt: skip
+)
 
 
 @settings(max_examples=60, deadline=None)

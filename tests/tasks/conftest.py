@@ -40,7 +40,14 @@ def travels(tmp_path_factory):
 def private(tmp_path_factory):
     """A tiny `data` artifact."""
     folder = tmp_path_factory.mktemp("data")
-    config = {"kind": "synthetic", "identities": 3, "train_per_class": 6, "test_per_class": 2, "size": 32,
-              "spread": 0.4, "seed": 0}  # fmt: skip
+    config = {
+        "kind": "synthetic",
+        "identities": 3,
+        "train_per_class": 6,
+        "test_per_class": 2,
+        "size": 32,
+        "spread": 0.4,
+        "seed": 0,
+    }
     made("data", config, {}, folder)
     return folder

@@ -11,31 +11,61 @@ from tests import labelled_files, published_trees
 from tests.pipeline import stages_of_a_trial
 
 IN_A_TRIAL = {  # case -> where the pipeline has it
-    "data": "data", "public": "attack.prior.public", "prior": "attack.prior", "pool": "attack.pool", "target": "target",
-    "target, a judge's": "judge_evaluator.evaluator", "candidates": "attack.candidates", "attack": "attack",
-    "loot": "loot", "embeddings, evaluator's": "judge_evaluator.real", "embeddings, embedder's": "judge_embedder.real",
-    "judge_evaluator": "judge_evaluator", "judge_embedder": "judge_embedder",
-}  # fmt: skip
+    "data": "data",
+    "public": "attack.prior.public",
+    "prior": "attack.prior",
+    "pool": "attack.pool",
+    "target": "target",
+    "target, a judge's": "judge_evaluator.evaluator",
+    "candidates": "attack.candidates",
+    "attack": "attack",
+    "loot": "loot",
+    "embeddings, evaluator's": "judge_evaluator.real",
+    "embeddings, embedder's": "judge_embedder.real",
+    "judge_evaluator": "judge_evaluator",
+    "judge_embedder": "judge_embedder",
+}
 PAIR = {"width": 2, "epochs": 1, "batch_size": 6, "critic_steps": 2, "z_dim": 4}
 STUDENTS = {"architectures": ["resnet_small"], "pretrained": False, "epochs": 2, "batch_size": 8}
 
-STYLEGAN2 = {"kind": "stylegan2", "z_dim": 8, "w_dim": 8, "channel_base": 128, "channel_max": 8, "kimg": 0.032,
-             "batch_size": 8, "lr": 0.002, "r1_gamma": 1.0, "augmentation": "light"}  # fmt: skip
+STYLEGAN2 = {
+    "kind": "stylegan2",
+    "z_dim": 8,
+    "w_dim": 8,
+    "channel_base": 128,
+    "channel_max": 8,
+    "kimg": 0.032,
+    "batch_size": 8,
+    "lr": 0.002,
+    "r1_gamma": 1.0,
+    "augmentation": "light",
+}
 POOL = {"size": 16, "truncation_psi": 1.0, "truncation_cutoff": None}
 SEARCHED = {"gan": PAIR, "steps": 2, "selected": 2}
-SURROGATE = {"pool": POOL, "candidates": 2, "steps": 2, "finalists": 2, "views": 2, "selected": 2,
-             "surrogates": STUDENTS}  # fmt: skip
+SURROGATE = {
+    "pool": POOL,
+    "candidates": 2,
+    "steps": 2,
+    "finalists": 2,
+    "views": 2,
+    "selected": 2,
+    "surrogates": STUDENTS,
+}
 ATTACKED = {  # every attack but the pipeline's own
     "if_gmi": {"pool": POOL, "candidates": 2, "stage_steps": [1, 1], "lr": 0.05, "selected": 2, "selection_repeats": 2},
     "plg_mi": {"top_n": 4, "gan": {"steps": 3, "batch_size": 6, "width": 2, "z_dim": 4}, "steps": 2, "selected": 2},
     "rlb_mi": {"agent": "textbook", "episodes": 6, "minibatch": 4, "hidden": 8, "at_once": 2, "selected": 2},
     "brep_mi": {"selected": 1, "starts": {"batch": 16, "max_batches": 2}, "probes": 8, "patience": 3, "max_passes": 3},
     "cma_es": {"pool": POOL, "components": 4, "population": 4, "max_queries": 12, "selected": 1},
-    "surrogate_scores": SURROGATE, "surrogate_labels": SURROGATE, "gmi": SEARCHED, "ked": SEARCHED,
-    "lomma_gmi": {**SEARCHED, "students": STUDENTS}, "lomma_ked": {**SEARCHED, "students": STUDENTS},
+    "surrogate_scores": SURROGATE,
+    "surrogate_labels": SURROGATE,
+    "gmi": SEARCHED,
+    "ked": SEARCHED,
+    "lomma_gmi": {**SEARCHED, "students": STUDENTS},
+    "lomma_ked": {**SEARCHED, "students": STUDENTS},
     "selection_only": {"pool": POOL, "selected": 2},
     "random_latents": {"selected": 2, "truncation_psi": 1.0, "truncation_cutoff": None},
-}  # fmt: skip
+}
 
 
 def imported(pipeline, protocol, folder):
@@ -51,8 +81,15 @@ def imported(pipeline, protocol, folder):
         model.head.weight.copy_(weight)
         model.head.bias.copy_(-weight @ mean)
     save_tensors(folder / "brought" / "weights.safetensors", model.state_dict())
-    config = {"architecture": "resnet_small", "num_classes": 3, "image_size": 32, "transform_input": False, "seed": 0,
-              "protocol": protocol, "content": "the pipeline's target"}  # fmt: skip
+    config = {
+        "architecture": "resnet_small",
+        "num_classes": 3,
+        "image_size": 32,
+        "transform_input": False,
+        "seed": 0,
+        "protocol": protocol,
+        "content": "the pipeline's target",
+    }
     data = pipeline.stage("data")
     return Stage(name="imported", config=config, hints={"path": str(folder / "brought")}, inputs={"data": data})
 
@@ -71,8 +108,18 @@ def pseudo_labels(pipeline, protocol, folder):
 
 def conditional_gan(pipeline, protocol, folder):
     labels = pseudo_labels(pipeline, protocol, folder)
-    settings = {"steps": 3, "critic_steps": 2, "batch_size": 6, "lr": 2e-4, "betas": [0.0, 0.9], "width": 2, "z_dim": 4,
-                "inversion_weight": 0.2, "loss": "max_margin", "seed": 46}  # fmt: skip
+    settings = {
+        "steps": 3,
+        "critic_steps": 2,
+        "batch_size": 6,
+        "lr": 2e-4,
+        "betas": [0.0, 0.9],
+        "width": 2,
+        "z_dim": 4,
+        "inversion_weight": 0.2,
+        "loss": "max_margin",
+        "seed": 46,
+    }
     config = {"part": "plg_gan", "settings": settings, "image_size": 32, "protocol": protocol}
     return Stage(name="plg_gan", config=config, inputs={**labels.inputs, "plg_labels": labels})
 
@@ -107,19 +154,34 @@ def surrogate_part(name):
 
     def make(pipeline, protocol, folder):
         settings = {"size": 12, "seed": 3, "truncation_psi": 0.7, "truncation_cutoff": None, "crop": 28}
-        pictures = Stage(name="pictures", inputs={"prior": pipeline.stage("attack.prior")},
-                         config={"part": "pictures", "settings": settings, "image_size": 32})  # fmt: skip
+        pictures = Stage(
+            name="pictures",
+            inputs={"prior": pipeline.stage("attack.prior")},
+            config={"part": "pictures", "settings": settings, "image_size": 32},
+        )
         if name == "pictures":
             return pictures
         asked = name if name != "surrogates" else "answered_scores"
-        answers = Stage(name=asked, config={"part": asked, "settings": {}, "image_size": 32},
-                        inputs={"target": pipeline.stage("target"), "pictures": pictures})  # fmt: skip
+        answers = Stage(
+            name=asked,
+            config={"part": asked, "settings": {}, "image_size": 32},
+            inputs={"target": pipeline.stage("target"), "pictures": pictures},
+        )
         if name == asked:
             return answers
-        settings = {"architectures": ["resnet_small"], "pretrained": False, "epochs": 1, "batch_size": 6, "lr": 0.01,
-                    "learns": "scores"}  # fmt: skip
-        return Stage(name=name, config={"part": name, "settings": settings, "image_size": 32},
-                     inputs={"pictures": pictures, asked: answers})  # fmt: skip
+        settings = {
+            "architectures": ["resnet_small"],
+            "pretrained": False,
+            "epochs": 1,
+            "batch_size": 6,
+            "lr": 0.01,
+            "learns": "scores",
+        }
+        return Stage(
+            name=name,
+            config={"part": name, "settings": settings, "image_size": 32},
+            inputs={"pictures": pictures, asked: answers},
+        )
 
     return make
 
@@ -191,26 +253,50 @@ def by_published_fid(name):
 def by_reporting_evaluator(pipeline, protocol, folder):
     """With the report of GMI's own evaluation, of whatever attack's loot; under clean, which has none, with LOMMA's."""
     stage = pipeline.stage("judge_evaluator")
-    inputs = {**stage.inputs, "loot": decoded(pipeline, protocol), "attack": pipeline.stage("attack"),
-              "target": pipeline.stage("target")}  # fmt: skip
+    inputs = {
+        **stage.inputs,
+        "loot": decoded(pipeline, protocol),
+        "attack": pipeline.stage("attack"),
+        "target": pipeline.stage("target"),
+    }
     config = {**stage.config, "report": {"of": "gmi" if protocol == "paper" else "lomma", "classes": 2}}
     return Stage(name="judge_evaluator", config=config, inputs=inputs)
 
 
 def gradients(pipeline, protocol, folder):
-    settings = {"per_class": 3, "seed": 2, "truncation_psi": 0.7, "crop": 28, "steps": 4, "lr": 0.05,
-                "betas": [0.1, 0.1], "crop_scale": [0.9, 1.0]}  # fmt: skip
+    settings = {
+        "per_class": 3,
+        "seed": 2,
+        "truncation_psi": 0.7,
+        "crop": 28,
+        "steps": 4,
+        "lr": 0.05,
+        "betas": [0.1, 0.1],
+        "crop_scale": [0.9, 1.0],
+    }
     config = {"settings": settings, "classes": "all", "image_size": 32, "protocol": protocol}
     inputs = {"target": pipeline.stage("target"), "prior": pipeline.stage("attack.prior")}
     return Stage(name="judge_gradients", config=config, inputs=inputs)
 
 
 def starts(pipeline, protocol, folder):
-    settings = {"batch": 16, "max_batches": 2, "seed": 1, "clamp": 1.5, "per_label": 2, "truncation_psi": 1.0,
-                "truncation_cutoff": None, "image_crop": None, "generator": "prior"}  # fmt: skip
+    settings = {
+        "batch": 16,
+        "max_batches": 2,
+        "seed": 1,
+        "clamp": 1.5,
+        "per_label": 2,
+        "truncation_psi": 1.0,
+        "truncation_cutoff": None,
+        "image_crop": None,
+        "generator": "prior",
+    }
     config = {"part": "starts", "settings": settings, "image_size": 32, "protocol": protocol}
-    return Stage(name="starts", config=config,
-                 inputs={"prior": pipeline.stage("attack.prior"), "target": pipeline.stage("target")})  # fmt: skip
+    return Stage(
+        name="starts",
+        config=config,
+        inputs={"prior": pipeline.stage("attack.prior"), "target": pipeline.stage("target")},
+    )
 
 
 def labelled(folder):
@@ -218,16 +304,30 @@ def labelled(folder):
     table = labelled_files.parquet(
         folder / "faces.parquet", image=[labelled_files.png(i, 10, 12) for i in range(len(labels))], label=labels
     )
-    config = {"kind": "labelled", "size": 8, "crop": "centre", "test_fraction": 0.2, "split_seed": 42,
-              "largest_classes": 3, "samples_per_class": 4, "on_corrupt": "refuse"}  # fmt: skip
+    config = {
+        "kind": "labelled",
+        "size": 8,
+        "crop": "centre",
+        "test_fraction": 0.2,
+        "split_seed": 42,
+        "largest_classes": 3,
+        "samples_per_class": 4,
+        "on_corrupt": "refuse",
+    }
     return Stage(name="data", config=config, hints={"path": str(table)})
 
 
 def published(folder):
     people = (("actors", "Cy_Roe", 7), ("actors", "Aa_Bee", 12), ("actresses", "Zed_Ann", 9))
     tree = published_trees.facescrub(folder / "facescrub", people, size=16)
-    config = {"kind": "facescrub", "size": 12, "classes": 3, "split_seed": 42, "samples_per_class": 4,
-              "on_corrupt": "refuse"}  # fmt: skip
+    config = {
+        "kind": "facescrub",
+        "size": 12,
+        "classes": 3,
+        "split_seed": 42,
+        "samples_per_class": 4,
+        "on_corrupt": "refuse",
+    }
     return Stage(name="data", config=config, hints={"path": str(tree)})
 
 
@@ -256,18 +356,35 @@ def stylegan2(folder):
 
 
 OTHER_STAGES = {
-    "data, labelled": labelled, "data, published": published, "public, unlabelled": unlabelled,
-    "prior, stylegan2": stylegan2, "toy": lambda folder: Stage(name="toy", config={"alpha": -0.05}),
-}  # fmt: skip
+    "data, labelled": labelled,
+    "data, published": published,
+    "public, unlabelled": unlabelled,
+    "prior, stylegan2": stylegan2,
+    "toy": lambda folder: Stage(name="toy", config={"alpha": -0.05}),
+}
 ALONE = {
-    "imported": imported, "starts": starts, "judge_fidelity": by_fidelity, "knowledge": slowly,
-    "judge_features": of_features, "judge_general": by_general_features, "judge_asked": by_asking,
-    "plg_labels": pseudo_labels, "plg_gan": conditional_gan, "general_gan": part("general_gan", PAIR, asks=False),
-    "specific_gan": part("specific_gan", PAIR), "students": part("students", STUDENTS),
-    "public_features": part("public_features", {}), "temperature": temperature, "judge_robustness": by_robustness,
-    "poison": poison, "backdoor": backdoor, "pool_features": pool_features, "judge_gradients": gradients,
-    "judge_fid_lomma": by_published_fid("fid_lomma"), "judge_fid_plg": by_published_fid("fid_plg"),
+    "imported": imported,
+    "starts": starts,
+    "judge_fidelity": by_fidelity,
+    "knowledge": slowly,
+    "judge_features": of_features,
+    "judge_general": by_general_features,
+    "judge_asked": by_asking,
+    "plg_labels": pseudo_labels,
+    "plg_gan": conditional_gan,
+    "general_gan": part("general_gan", PAIR, asks=False),
+    "specific_gan": part("specific_gan", PAIR),
+    "students": part("students", STUDENTS),
+    "public_features": part("public_features", {}),
+    "temperature": temperature,
+    "judge_robustness": by_robustness,
+    "poison": poison,
+    "backdoor": backdoor,
+    "pool_features": pool_features,
+    "judge_gradients": gradients,
+    "judge_fid_lomma": by_published_fid("fid_lomma"),
+    "judge_fid_plg": by_published_fid("fid_plg"),
     "judge_evaluator, reporting": by_reporting_evaluator,
     **{f"attack, {kind}": by_attack(kind) for kind in ATTACKED},
     **{name: surrogate_part(name) for name in ("pictures", "answered_labels", "answered_scores", "surrogates")},
-}  # fmt: skip
+}

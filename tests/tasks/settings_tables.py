@@ -23,9 +23,15 @@ TRAINING = {
 }
 
 AUGMENTATION = {
-    "crop_scale": [0.5, 0.6], "crop_ratio": [0.5, 0.6], "brightness": 0.5, "contrast": 0.5, "saturation": 0.5,
-    "hue": 0.4, "flip": 1.0, "shared": True,
-}  # fmt: skip
+    "crop_scale": [0.5, 0.6],
+    "crop_ratio": [0.5, 0.6],
+    "brightness": 0.5,
+    "contrast": 0.5,
+    "saturation": 0.5,
+    "hue": 0.4,
+    "flip": 1.0,
+    "shared": True,
+}
 
 SMOOTHED = {"kind": "label_smoothing", "alpha": 0.2, "schedule": {"kind": "constant"}}
 MID = {"kind": "mid", "parameters": {"beta": 0.5}, "alpha": 0.0, "schedule": {"kind": "constant"}}
@@ -38,113 +44,231 @@ TARGET = {
 }
 
 POISON = {  # key -> what it needs beside it, another value
-    "kind": ({}, "blended"), "share": ({}, 0.5), "target": ({}, 2), "size": ({}, 5),
-    "strength": ({"kind": "blended"}, 0.3), "seeds": ({}, [0, 2]),
-}  # fmt: skip
+    "kind": ({}, "blended"),
+    "share": ({}, 0.5),
+    "target": ({}, 2),
+    "size": ({}, 5),
+    "strength": ({"kind": "blended"}, 0.3),
+    "seeds": ({}, [0, 2]),
+}
 
 POOL_SETTINGS = {"size": 16, "seed": 11, "truncation_psi": 0.5, "truncation_cutoff": 8, "crop": 28}
 POOL = {
-    **{key: {"settings": {**POOL_SETTINGS, key: value}} for key, value in (
-        ("size", 12), ("seed", 12), ("truncation_psi", 0.9), ("truncation_cutoff", 2), ("crop", 24),
-    )},
-    "image_size": {"image_size": 40}, "precision": {"precision": "bf16"},
-}  # fmt: skip
+    **{
+        key: {"settings": {**POOL_SETTINGS, key: value}}
+        for key, value in (
+            ("size", 12),
+            ("seed", 12),
+            ("truncation_psi", 0.9),
+            ("truncation_cutoff", 2),
+            ("crop", 24),
+        )
+    },
+    "image_size": {"image_size": 40},
+    "precision": {"precision": "bf16"},
+}
 
 CANDIDATES = {"readout": {"readout": "mean"}, "precision": {"precision": "bf16"}}
 
 UNREAD_STAGE_2 = {"steps": 50, "lr": 0.005, "batch_size": 25}  # what nothing reads keeps its default
 UNREAD_STAGE_3 = {"selection_repeats": 100}
 ATTACK = {
-    "loss": {"loss": "cross_entropy"}, "candidates": {"candidates": 4}, "steps": {"steps": 3}, "lr": {"lr": 0.1},
-    "betas": {"betas": [0.1, 0.9]}, "crop_scale": {"crop_scale": [0.5, 0.6]}, "batch_size": {"batch_size": 5},
-    "clip": {"clip": True}, "discriminator_weight": {"discriminator_weight": 0.5}, "selected": {"selected": 2},
-    "selection_repeats": {"selection_repeats": 3}, "selection_crop_scale": {"selection_crop_scale": [0.3, 0.4]},
-    "selection_crop_ratio": {"selection_crop_ratio": [1.5, 1.6]}, "selection_hflip": {"selection_hflip": 0.0},
-    "selection_view_size": {"selection_view_size": 20}, "weight_decay": {"weight_decay": 0.1},
-    "crop_ratio": {"crop_ratio": [0.5, 2.0]}, "lr_milestones": {"lr_milestones": [1]},
-    "lr_gamma": {"lr_milestones": [1], "lr_gamma": 0.5}, "single_w": {"single_w": False},
-    "sample": {"sample": {"kind": "random"}}, "optimise": {"optimise": {"kind": "none"}, **UNREAD_STAGE_2},
-    "select": {"select": {"kind": "top_confidence"}, **UNREAD_STAGE_3}, "classes": {"classes": [0, 1]},
-    "seed": {"seed": [9, 2]}, "readout": {"readout": "mean"}, "precision": {"precision": "bf16"},
-    "pool": {"pool": {**POOL_SETTINGS, "crop": 24}}, "average": {"average": {"views": 2}},
-    "temperature": {"temperature": {}}, "restarts": {"restarts": {}},
-    "image_size": {"image_size": 40}, "protocol": {"protocol": "clean"},
-}  # fmt: skip
+    "loss": {"loss": "cross_entropy"},
+    "candidates": {"candidates": 4},
+    "steps": {"steps": 3},
+    "lr": {"lr": 0.1},
+    "betas": {"betas": [0.1, 0.9]},
+    "crop_scale": {"crop_scale": [0.5, 0.6]},
+    "batch_size": {"batch_size": 5},
+    "clip": {"clip": True},
+    "discriminator_weight": {"discriminator_weight": 0.5},
+    "selected": {"selected": 2},
+    "selection_repeats": {"selection_repeats": 3},
+    "selection_crop_scale": {"selection_crop_scale": [0.3, 0.4]},
+    "selection_crop_ratio": {"selection_crop_ratio": [1.5, 1.6]},
+    "selection_hflip": {"selection_hflip": 0.0},
+    "selection_view_size": {"selection_view_size": 20},
+    "weight_decay": {"weight_decay": 0.1},
+    "crop_ratio": {"crop_ratio": [0.5, 2.0]},
+    "lr_milestones": {"lr_milestones": [1]},
+    "lr_gamma": {"lr_milestones": [1], "lr_gamma": 0.5},
+    "single_w": {"single_w": False},
+    "sample": {"sample": {"kind": "random"}},
+    "optimise": {"optimise": {"kind": "none"}, **UNREAD_STAGE_2},
+    "select": {"select": {"kind": "top_confidence"}, **UNREAD_STAGE_3},
+    "classes": {"classes": [0, 1]},
+    "seed": {"seed": [9, 2]},
+    "readout": {"readout": "mean"},
+    "precision": {"precision": "bf16"},
+    "pool": {"pool": {**POOL_SETTINGS, "crop": 24}},
+    "average": {"average": {"views": 2}},
+    "temperature": {"temperature": {}},
+    "restarts": {"restarts": {}},
+    "image_size": {"image_size": 40},
+    "protocol": {"protocol": "clean"},
+}
 
 IF_GMI = {
-    "candidates": {"candidates": 4}, "stage_steps": {"stage_steps": [2, 2, 1]}, "radii": {"radii": [1000, 0.01]},
+    "candidates": {"candidates": 4},
+    "stage_steps": {"stage_steps": [2, 2, 1]},
+    "radii": {"radii": [1000, 0.01]},
     "rgb_skip": {"rgb_skip": "kept"},
-    **{key: ATTACK[key] for key in (
-        "loss", "lr", "betas", "crop_scale", "batch_size", "selected", "selection_repeats", "selection_crop_scale",
-        "selection_crop_ratio", "selection_hflip", "selection_view_size", "classes", "seed", "readout", "precision",
-        "pool", "image_size", "protocol",
-    )},
-}  # fmt: skip
+    **{
+        key: ATTACK[key]
+        for key in (
+            "loss",
+            "lr",
+            "betas",
+            "crop_scale",
+            "batch_size",
+            "selected",
+            "selection_repeats",
+            "selection_crop_scale",
+            "selection_crop_ratio",
+            "selection_hflip",
+            "selection_view_size",
+            "classes",
+            "seed",
+            "readout",
+            "precision",
+            "pool",
+            "image_size",
+            "protocol",
+        )
+    },
+}
 
 RANDOM_LATENTS = {
-    "selected": {"selected": 2}, "seed": {"seed": [9, 2]}, "truncation_psi": {"truncation_psi": 0.9},
-    "truncation_cutoff": {"truncation_cutoff": 2}, "image_crop": {"image_crop": 24},
-    "precision": {"precision": "bf16"}, "classes": {"classes": [0, 1]},
-}  # fmt: skip
+    "selected": {"selected": 2},
+    "seed": {"seed": [9, 2]},
+    "truncation_psi": {"truncation_psi": 0.9},
+    "truncation_cutoff": {"truncation_cutoff": 2},
+    "image_crop": {"image_crop": 24},
+    "precision": {"precision": "bf16"},
+    "classes": {"classes": [0, 1]},
+}
 
 LATENTS = {
-    "truncation_psi": {"truncation_psi": 0.9}, "truncation_cutoff": {"truncation_cutoff": 2},
-    "image_crop": {"image_crop": 24}, "precision": {"precision": "bf16"}, "readout": {"readout": "mean"},
-    "classes": {"classes": [0, 1, 2]}, "seed": {"seed": [9, 2]}, "image_size": {"image_size": 40},
+    "truncation_psi": {"truncation_psi": 0.9},
+    "truncation_cutoff": {"truncation_cutoff": 2},
+    "image_crop": {"image_crop": 24},
+    "precision": {"precision": "bf16"},
+    "readout": {"readout": "mean"},
+    "classes": {"classes": [0, 1, 2]},
+    "seed": {"seed": [9, 2]},
+    "image_size": {"image_size": 40},
     "protocol": {"protocol": "clean"},
-}  # fmt: skip
+}
 RLB_MI = {
-    **LATENTS, "selected": {"selected": 1}, "episodes": {"episodes": 14}, "steps": {"steps": 3},
-    "diversity": {"diversity": 0.5}, "at_once": {"at_once": 3}, "agent": {"agent": "textbook"},
-    "hidden": {"hidden": 12}, "lr": {"lr": 0.3}, "gamma": {"gamma": 0.1}, "tau": {"tau": 0.9},
+    **LATENTS,
+    "selected": {"selected": 1},
+    "episodes": {"episodes": 14},
+    "steps": {"steps": 3},
+    "diversity": {"diversity": 0.5},
+    "at_once": {"at_once": 3},
+    "agent": {"agent": "textbook"},
+    "hidden": {"hidden": 12},
+    "lr": {"lr": 0.3},
+    "gamma": {"gamma": 0.1},
+    "tau": {"tau": 0.9},
     "minibatch": {"minibatch": 11},
-}  # fmt: skip
+}
 STARTS = {
-    **{key: {"settings": {key: value}} for key, value in (
-        ("batch", 20), ("max_batches", 1), ("seed", 12), ("clamp", 0.5), ("per_label", 3), ("truncation_psi", 0.9),
-        ("truncation_cutoff", 2), ("image_crop", 20),
-    )},
-    "image_size": {"image_size": 40}, "readout": {"readout": "mean"},
-}  # fmt: skip
+    **{
+        key: {"settings": {key: value}}
+        for key, value in (
+            ("batch", 20),
+            ("max_batches", 1),
+            ("seed", 12),
+            ("clamp", 0.5),
+            ("per_label", 3),
+            ("truncation_psi", 0.9),
+            ("truncation_cutoff", 2),
+            ("image_crop", 20),
+        )
+    },
+    "image_size": {"image_size": 40},
+    "readout": {"readout": "mean"},
+}
 BREP_MI = {
-    **LATENTS, "selected": {"selected": 3}, "clamp": {"clamp": 0.3}, "probes": {"probes": 6}, "inside": {"inside": 0.9},
-    "radius": {"radius": 0.7}, "expansion": {"expansion": 1.5}, "patience": {"patience": 2},
-    "max_passes": {"max_passes": 2}, "repulsion_only": {"repulsion_only": False}, "result": {"result": "end"},
+    **LATENTS,
+    "selected": {"selected": 3},
+    "clamp": {"clamp": 0.3},
+    "probes": {"probes": 6},
+    "inside": {"inside": 0.9},
+    "radius": {"radius": 0.7},
+    "expansion": {"expansion": 1.5},
+    "patience": {"patience": 2},
+    "max_passes": {"max_passes": 2},
+    "repulsion_only": {"repulsion_only": False},
+    "result": {"result": "end"},
     "robust_views": {"result": "robust", "robust_views": 2},
-}  # fmt: skip
+}
 
 PRIVATE = {
-    "identities": {"identities": 4}, "train_per_class": {"train_per_class": 3}, "test_per_class": {"test_per_class": 2},
-    "size": {"size": 24}, "spread": {"spread": 0.9}, "seed": {"seed": 1}, "samples_per_class": {"samples_per_class": 1},
-}  # fmt: skip
+    "identities": {"identities": 4},
+    "train_per_class": {"train_per_class": 3},
+    "test_per_class": {"test_per_class": 2},
+    "size": {"size": 24},
+    "spread": {"spread": 0.9},
+    "seed": {"seed": 1},
+    "samples_per_class": {"samples_per_class": 1},
+}
 LABELLED = {
-    "size": {"size": 24}, "crop": {"crop": "stretch"}, "test_fraction": {"test_fraction": 0.5},
-    "split_seed": {"split_seed": 2}, "largest_classes": {"largest_classes": 2},
-    "samples_per_class": {"samples_per_class": 2}, "on_corrupt": {"on_corrupt": "refuse"},
-}  # fmt: skip
+    "size": {"size": 24},
+    "crop": {"crop": "stretch"},
+    "test_fraction": {"test_fraction": 0.5},
+    "split_seed": {"split_seed": 2},
+    "largest_classes": {"largest_classes": 2},
+    "samples_per_class": {"samples_per_class": 2},
+    "on_corrupt": {"on_corrupt": "refuse"},
+}
 PUBLIC = {
-    "identities": {"identities": 4}, "per_identity": {"per_identity": 2}, "size": {"size": 24},
-    "spread": {"spread": 0.9}, "seed": {"seed": 1},
-}  # fmt: skip
+    "identities": {"identities": 4},
+    "per_identity": {"per_identity": 2},
+    "size": {"size": 24},
+    "spread": {"spread": 0.9},
+    "seed": {"seed": 1},
+}
 UNLABELLED = {"size": {"size": 24}, "limit": {"limit": 5}, "seed": {"seed": 2}}
 EIGENFACES = {"components": {"components": 5}, "seed": {"seed": 1}}
 STYLEGAN2 = {
-    "z_dim": 10, "w_dim": 10, "mapping_layers": 3, "channel_base": 128, "channel_max": 4, "kimg": 0.016,
-    "batch_size": 4, "lr": 0.01, "r1_gamma": 10.0, "augmentation": "none", "seed": 1,
-}  # fmt: skip
+    "z_dim": 10,
+    "w_dim": 10,
+    "mapping_layers": 3,
+    "channel_base": 128,
+    "channel_max": 4,
+    "kimg": 0.016,
+    "batch_size": 4,
+    "lr": 0.01,
+    "r1_gamma": 10.0,
+    "augmentation": "none",
+    "seed": 1,
+}
 
 DEFENSES = {
     "label_smoothing": {},
     "mid": {"beta": ({"beta": 0.1}, 1.0), "k": ({"beta": 0.1}, 16), "beta_warmup": ({"beta": 1.0}, 1.0)},
     "bido": {
-        "lambda_input": ({}, 5.0), "lambda_label": ({}, 5.0), "measure": ({}, "coco"),
-        "coco_norm": ({"measure": "coco"}, "spectral"), "layers": ({}, ["stem"]), "label_kernel": ({}, "gaussian"),
-        "batches": ({}, "random"), "images_per_class": ({}, 2),
+        "lambda_input": ({}, 5.0),
+        "lambda_label": ({}, 5.0),
+        "measure": ({}, "coco"),
+        "coco_norm": ({"measure": "coco"}, "spectral"),
+        "layers": ({}, ["stem"]),
+        "label_kernel": ({}, "gaussian"),
+        "batches": ({}, "random"),
+        "images_per_class": ({}, 2),
     },
-    "freeze": {"stages": ({"stages": 1}, 2), "fraction": ({"fraction": 0.01}, 0.3),
-               "layers": ({"layers": ["stem"]}, ["stem", "blocks.0"])},
+    "freeze": {
+        "stages": ({"stages": 1}, 2),
+        "fraction": ({"fraction": 0.01}, 0.3),
+        "layers": ({"layers": ["stem"]}, ["stem", "blocks.0"]),
+    },
     "random_erasing": {
-        "p": ({}, 0.5), "area": ({}, [0.5, 0.6]), "aspect": ({}, [2.0, 2.0]), "fill": ({}, "mean"),
+        "p": ({}, 0.5),
+        "area": ({}, [0.5, 0.6]),
+        "aspect": ({}, [2.0, 2.0]),
+        "fill": ({}, "mean"),
         "colour": ({}, [1.0, -1.0, 0.0]),
     },
     "skip_removal": {"scale": ({}, 0.5), "skip": ({}, [0.0, 1.0])},
@@ -155,11 +279,15 @@ DEFENSES = {
     "mixup": {"alpha": ({"alpha": 0.2}, 2.0)},
     "logit_clipping": {"norm": ({"norm": 1.0}, 0.1)},
     "loft": {"rank": ({"rank": 4}, 3), "norm": ({"rank": 4}, False)},
-    "ssd": {"eps": ({"eps": 0.001}, 0.2), "temperature": ({"eps": 1.0}, 0.01), "share": ({"eps": 1.0}, 0.5),
-            "draws": ({"eps": 1.0}, "fresh")},
+    "ssd": {
+        "eps": ({"eps": 0.001}, 0.2),
+        "temperature": ({"eps": 1.0}, 0.01),
+        "share": ({"eps": 1.0}, 0.5),
+        "draws": ({"eps": 1.0}, "fresh"),
+    },
     "dp_sgd": {"noise": ({"noise": 0.5}, 1.0), "clip": ({"noise": 0.5}, 0.1)},
     "at_at": {"weight": ({}, 1.0), "eps": ({}, 0.1), "step": ({}, 0.01), "steps": ({}, 1)},
     "trap_mid": {"blend": ({}, 0.5), "weight": ({}, 0.5), "step": ({}, 0.5), "smooth_traps": ({}, False)},
-}  # fmt: skip
+}
 ALPHA = {"trap_mid": -0.5}  # the smoothing under which all of its settings are read
 NEEDED = {"bido": {"lambda_input": 0.5, "lambda_label": 0.5}}

@@ -96,9 +96,7 @@ def test_the_pool_is_the_priors_images_of_seeded_latents(pipeline):
     w = 0.7 * torch.from_numpy(np.random.RandomState(11).randn(POOL, 12)).float()[:, None]
     torch.testing.assert_close(pool["w"], w)
     images = shown(synthesised(prior, w).clamp(-1, 1))
-    torch.testing.assert_close(
-        pipeline.tensors("attack.pool", "images")["images"], images, rtol=1e-4, atol=1e-4
-    )
+    torch.testing.assert_close(pipeline.tensors("attack.pool", "images")["images"], images, rtol=1e-4, atol=1e-4)
     assert pipeline.metrics("attack.pool") == {"pool_size": POOL, "rows_halved": 0}
 
 

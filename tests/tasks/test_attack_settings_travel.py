@@ -45,13 +45,25 @@ def hunted(paper: Pipeline, tmp_path_factory):
         "candidates": {"part": "candidates", "settings": {}, "image_size": 32, "protocol": "paper"},
         "temperature": {"part": "temperature", "settings": {"mean_confidence": 0.5}, "image_size": 32},
         "attack": {
-            "kind": "ppa", "loss": "poincare", "candidates": 5, "steps": 2, "lr": 0.05, "betas": [0.1, 0.1],
-            "crop_scale": [0.9, 1.0], "batch_size": 2, "selected": 3, "selection_repeats": 4,
-            "pool": POOL_SETTINGS, "classes": [1],
-            "selection_crop_scale": [0.5, 0.9], "selection_crop_ratio": [0.8, 1.2], "seed": [9, 1], "image_size": 32,
+            "kind": "ppa",
+            "loss": "poincare",
+            "candidates": 5,
+            "steps": 2,
+            "lr": 0.05,
+            "betas": [0.1, 0.1],
+            "crop_scale": [0.9, 1.0],
+            "batch_size": 2,
+            "selected": 3,
+            "selection_repeats": 4,
+            "pool": POOL_SETTINGS,
+            "classes": [1],
+            "selection_crop_scale": [0.5, 0.9],
+            "selection_crop_ratio": [0.8, 1.2],
+            "seed": [9, 1],
+            "image_size": 32,
             "protocol": "paper",
         },
-    }  # fmt: skip
+    }
     inputs = {
         "pool": {"prior": folder / "prior"},
         "candidates": {"target": folder / "target", "pool": folder / "pool"},
@@ -78,9 +90,14 @@ def test_of_an_attack(stage, key, hunted, travels):
 def test_of_a_selection(key, hunted, travels):
     _, inputs = hunted
     base = {
-        "kind": "selection_only", "selected": 3, "seed": [9, 1], "pool": POOL_SETTINGS, "classes": [1],
-        "image_size": 32, "protocol": "paper",
-    }  # fmt: skip
+        "kind": "selection_only",
+        "selected": 3,
+        "seed": [9, 1],
+        "pool": POOL_SETTINGS,
+        "classes": [1],
+        "image_size": 32,
+        "protocol": "paper",
+    }
     travels("attack", base, {**base, **ATTACK[key]}, inputs["attack"])
 
 
@@ -88,11 +105,24 @@ def test_of_a_selection(key, hunted, travels):
 def test_of_if_gmi(key, hunted, travels):
     _, inputs = hunted
     base = {
-        "kind": "if_gmi", "loss": "poincare", "candidates": 5, "stage_steps": [2, 2], "lr": 0.05, "betas": [0.1, 0.1],
-        "crop_scale": [0.9, 1.0], "batch_size": 2, "selected": 3, "selection_repeats": 4, "seed": [9, 1],
-        "selection_crop_scale": [0.5, 0.9], "selection_crop_ratio": [0.8, 1.2], "pool": POOL_SETTINGS, "classes": [1],
-        "image_size": 32, "protocol": "paper",
-    }  # fmt: skip
+        "kind": "if_gmi",
+        "loss": "poincare",
+        "candidates": 5,
+        "stage_steps": [2, 2],
+        "lr": 0.05,
+        "betas": [0.1, 0.1],
+        "crop_scale": [0.9, 1.0],
+        "batch_size": 2,
+        "selected": 3,
+        "selection_repeats": 4,
+        "seed": [9, 1],
+        "selection_crop_scale": [0.5, 0.9],
+        "selection_crop_ratio": [0.8, 1.2],
+        "pool": POOL_SETTINGS,
+        "classes": [1],
+        "image_size": 32,
+        "protocol": "paper",
+    }
     travels("attack", base, {**base, **IF_GMI[key]}, inputs["attack"])
 
 
@@ -100,9 +130,16 @@ def test_of_if_gmi(key, hunted, travels):
 def test_of_random_latents(key, hunted, travels, private):
     _, inputs = hunted
     base = {
-        "kind": "random_latents", "selected": 3, "seed": [9, 1], "truncation_psi": 0.5, "truncation_cutoff": 8,
-        "image_crop": 28, "classes": [1], "image_size": 32, "protocol": "paper",
-    }  # fmt: skip
+        "kind": "random_latents",
+        "selected": 3,
+        "seed": [9, 1],
+        "truncation_psi": 0.5,
+        "truncation_cutoff": 8,
+        "image_crop": 28,
+        "classes": [1],
+        "image_size": 32,
+        "protocol": "paper",
+    }
     given = {"data": private, "prior": inputs["attack"]["prior"]}
     travels("attack", base, {**base, **RANDOM_LATENTS[key]}, given)
 
@@ -111,10 +148,21 @@ def test_of_random_latents(key, hunted, travels, private):
 def test_of_rlb_mi(key, begun, travels):
     _, inputs, _ = begun
     base = {
-        "kind": "rlb_mi", "selected": 2, "seed": [9, 1], "truncation_psi": 0.5, "truncation_cutoff": 8,
-        "image_crop": 28, "classes": [1], "image_size": 32, "protocol": "paper", "episodes": 18, "steps": 2,
-        "minibatch": 10, "hidden": 8, "lr": 0.1,
-    }  # fmt: skip
+        "kind": "rlb_mi",
+        "selected": 2,
+        "seed": [9, 1],
+        "truncation_psi": 0.5,
+        "truncation_cutoff": 8,
+        "image_crop": 28,
+        "classes": [1],
+        "image_size": 32,
+        "protocol": "paper",
+        "episodes": 18,
+        "steps": 2,
+        "minibatch": 10,
+        "hidden": 8,
+        "lr": 0.1,
+    }
     travels("attack", base, {**base, **RLB_MI[key]}, {name: inputs[name] for name in ("prior", "target")})
 
 
@@ -130,12 +178,25 @@ def begun(hunted, tmp_path_factory):
     made("candidates", configs["candidates"], inputs["candidates"], folder / "asked")
     answers = load_tensors(folder / "asked" / "confidences.safetensors")["confidences"].log()
     scale = 20 / answers.std(0).mean()
-    save_tensors(folder / "target" / "weights.safetensors", {
-        **weights, "head.weight": scale * weights["head.weight"],
-        "head.bias": scale * (weights["head.bias"] - answers.mean(0)),
-    })  # fmt: skip
-    settings = {"batch": 32, "max_batches": 2, "seed": 11, "clamp": 1.5, "per_label": 16, "truncation_psi": 0.5,
-                "truncation_cutoff": 8, "image_crop": 28, "generator": "prior"}  # fmt: skip
+    save_tensors(
+        folder / "target" / "weights.safetensors",
+        {
+            **weights,
+            "head.weight": scale * weights["head.weight"],
+            "head.bias": scale * (weights["head.bias"] - answers.mean(0)),
+        },
+    )
+    settings = {
+        "batch": 32,
+        "max_batches": 2,
+        "seed": 11,
+        "clamp": 1.5,
+        "per_label": 16,
+        "truncation_psi": 0.5,
+        "truncation_cutoff": 8,
+        "image_crop": 28,
+        "generator": "prior",
+    }
     config = {"part": "starts", "settings": settings, "image_size": 32, "protocol": "paper"}
     given = {"prior": inputs["attack"]["prior"], "target": folder / "target"}
     made("starts", config, given, folder / "starts")
@@ -156,10 +217,21 @@ def test_of_the_starts(key, begun, travels):
 def test_of_brep_mi(key, begun, travels):
     _, inputs, label = begun
     base = {
-        "kind": "brep_mi", "selected": 4, "seed": [9, 1], "truncation_psi": 0.5, "truncation_cutoff": 8,
-        "image_crop": 28, "classes": [int(label)], "image_size": 32, "protocol": "paper", "probes": 8, "patience": 4,
-        "max_passes": 8, "radius": 0.4, "inside": 0.2,
-    }  # fmt: skip
+        "kind": "brep_mi",
+        "selected": 4,
+        "seed": [9, 1],
+        "truncation_psi": 0.5,
+        "truncation_cutoff": 8,
+        "image_crop": 28,
+        "classes": [int(label)],
+        "image_size": 32,
+        "protocol": "paper",
+        "probes": 8,
+        "patience": 4,
+        "max_passes": 8,
+        "radius": 0.4,
+        "inside": 0.2,
+    }
     base |= {"result": "robust"} if key == "robust_views" else {}
     travels("attack", base, {**base, **BREP_MI[key]}, inputs)
 

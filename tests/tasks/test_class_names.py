@@ -75,9 +75,16 @@ def test_every_input_with_classes_is_compared(tmp_path, monkeypatch):
     for settings in ({"loss": "cross_entropy", "temperature": {}}, {"loss": "logit", "feature_weight": 1.0}):
         stages += every_stage(tmp_path, attack={**tiny_sweep()["attack"], **settings})
     weights = {"weights": str(tmp_path / "fid.safetensors")}
-    judges = {"features": {"perplexity": 5.0}, "gradients": {"steps": 3}, "robustness": {"eps": 0.1},
-              "fid_lomma": weights, "fid_plg": weights, "general": weights, "asked": {"model": "seer"},
-              "evaluator": tiny_sweep()["judges"]["evaluator"]}  # fmt: skip
+    judges = {
+        "features": {"perplexity": 5.0},
+        "gradients": {"steps": 3},
+        "robustness": {"eps": 0.1},
+        "fid_lomma": weights,
+        "fid_plg": weights,
+        "general": weights,
+        "asked": {"model": "seer"},
+        "evaluator": tiny_sweep()["judges"]["evaluator"],
+    }
     stages += every_stage(tmp_path, judges=judges)
     for kind in (kind for kind, attack in ATTACKS.items() if not attack.control):
         attack = {"kind": kind, "selected": 2, **NEEDED.get(kind, {})}

@@ -47,9 +47,15 @@ def test_finished_classes_are_not_done_again(tmp_path):
     assert remaining([2, 3, 4], tmp_path) == [2, 4]
 
 
-@pytest.mark.parametrize(("listed", "expected"), [
-    ("all", [0, 1, 2, 3]), (2, [0, 1]), ([3, 0], [3, 0]), ((1,), [1]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [
+        ("all", [0, 1, 2, 3]),
+        (2, [0, 1]),
+        ([3, 0], [3, 0]),
+        ((1,), [1]),
+    ],
+)
 def test_the_classes_of_a_stage_are_those_that_it_lists(listed, expected):
     assert classes_to_do({"classes": listed}, 4) == expected
 
@@ -59,10 +65,20 @@ def test_a_class_that_the_data_do_not_have_is_refused():
         classes_to_do({"classes": [0, 4]}, 4)
 
 
-@pytest.mark.parametrize(("count", "together", "devices", "per_task", "sizes"), [
-    (16, 1, 2, None, [2] * 8), (17, 1, 2, None, [3] * 5 + [2]), (3, 1, 4, None, [1] * 3), (16, 2, 1, None, [4] * 4),
-    (4, 1, 0, None, [1] * 4), (7, 1, 2, 3, [3, 3, 1]), (8, 4, 9, 1, [4, 4]), (12, 4, 9, 8, [8, 4]), (0, 1, 3, None, []),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("count", "together", "devices", "per_task", "sizes"),
+    [
+        (16, 1, 2, None, [2] * 8),
+        (17, 1, 2, None, [3] * 5 + [2]),
+        (3, 1, 4, None, [1] * 3),
+        (16, 2, 1, None, [4] * 4),
+        (4, 1, 0, None, [1] * 4),
+        (7, 1, 2, 3, [3, 3, 1]),
+        (8, 4, 9, 1, [4, 4]),
+        (12, 4, 9, 8, [8, 4]),
+        (0, 1, 3, None, []),
+    ],
+)
 def test_groups_are_as_large_as_they_are_said_to_be(count, together, devices, per_task, sizes):
     cut = groups(batches(list(range(count)), together), devices=devices, per_task=per_task)
     assert [len(group) for group in cut] == sizes

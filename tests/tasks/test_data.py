@@ -19,8 +19,15 @@ from smoothsweep.tasks.files import load_images, load_tensors
 from tests import published_trees
 from tests.labelled_files import parquet, png
 
-SYNTHETIC = {"kind": "synthetic", "identities": 3, "size": 32, "spread": 0.4, "seed": 5, "train_per_class": 4,
-             "test_per_class": 2}  # fmt: skip
+SYNTHETIC = {
+    "kind": "synthetic",
+    "identities": 3,
+    "size": 32,
+    "spread": 0.4,
+    "seed": 5,
+    "train_per_class": 4,
+    "test_per_class": 2,
+}
 
 
 def prepare(tmp_path, name, **changes):
@@ -84,8 +91,15 @@ def pictures(folder, names=("b", "a"), count=8, side=40):
 def test_a_folder_of_pictures_keeps_every_picture_under_its_own_name(tmp_path):
     grey = pictures(tmp_path / "people")
     (tmp_path / "out").mkdir()
-    config = {"kind": "labelled", "path": str(tmp_path / "people"), "size": 16, "test_fraction": 0.25, "split_seed": 1,
-              "on_corrupt": "refuse", "crop": "centre"}  # fmt: skip
+    config = {
+        "kind": "labelled",
+        "path": str(tmp_path / "people"),
+        "size": 16,
+        "test_fraction": 0.25,
+        "split_seed": 1,
+        "on_corrupt": "refuse",
+        "crop": "centre",
+    }
     metrics = prepare_private(config, {}, tmp_path / "out", TaskContext(work=tmp_path))
     assert metrics == {"num_classes": 2, "num_train": 12, "num_test": 4}
     train, test = (load_images(tmp_path / "out", part) for part in ("train", "test"))
@@ -126,8 +140,16 @@ def test_the_largest_classes_are_the_same_people_to_those_who_see_few_images_of_
     labels = [label for label, size in enumerate(sizes) for _ in range(size)]
     names = [f"person {label}" for label in labels]
     table = parquet(tmp_path / "faces.parquet", image=[png(i) for i in range(len(labels))], identity=names)
-    config = {"kind": "labelled", "path": str(table), "size": 8, "test_fraction": 0.2, "split_seed": 1,
-              "on_corrupt": "refuse", "crop": "centre", "largest_classes": 3}  # fmt: skip
+    config = {
+        "kind": "labelled",
+        "path": str(table),
+        "size": 8,
+        "test_fraction": 0.2,
+        "split_seed": 1,
+        "on_corrupt": "refuse",
+        "crop": "centre",
+        "largest_classes": 3,
+    }
     seen = {}
     for name, more in (("target", {"samples_per_class": 5}), ("judge", {})):
         (tmp_path / name).mkdir()
@@ -146,8 +168,15 @@ def test_every_key_of_a_published_set_reaches_its_reader_under_its_own_name(kind
     asked = create_autospec(write_published)  # of the same parameters: another name is a TypeError
     asked.return_value = SimpleNamespace(notes=["cropped"], num_classes=3, num_train=7, num_test=2)
     monkeypatch.setattr("smoothsweep.tasks.data.write_published", asked)
-    given = {"kind": kind, "path": str(tmp_path), "classes": 3, "split_seed": 5, "samples_per_class": 4,
-             "on_corrupt": "skip", "pictures": "aligned"}  # fmt: skip
+    given = {
+        "kind": kind,
+        "path": str(tmp_path),
+        "classes": 3,
+        "split_seed": 5,
+        "samples_per_class": 4,
+        "on_corrupt": "skip",
+        "pictures": "aligned",
+    }
     assert set(given) == set(PublishedData.model_fields)
     metrics = prepare_private({**given, "size": 12}, {}, tmp_path, TaskContext(work=tmp_path))
     assert metrics == {"num_classes": 3, "num_train": 7, "num_test": 2}
@@ -158,8 +187,15 @@ def test_every_key_of_a_published_set_reaches_its_reader_under_its_own_name(kind
 
 def test_a_published_set_is_made_of_as_many_pictures_as_asked_for(tmp_path):
     people = (("actors", "Cy_Roe", 12), ("actors", "Aa_Bee", 14), ("actresses", "Zed_Ann", 16))
-    config = {"kind": "facescrub", "path": str(published_trees.facescrub(tmp_path / "faces", people)), "size": 12,
-              "split_seed": 42, "on_corrupt": "refuse", "classes": 3, "samples_per_class": 4}  # fmt: skip
+    config = {
+        "kind": "facescrub",
+        "path": str(published_trees.facescrub(tmp_path / "faces", people)),
+        "size": 12,
+        "split_seed": 42,
+        "on_corrupt": "refuse",
+        "classes": 3,
+        "samples_per_class": 4,
+    }
     (tmp_path / "out").mkdir()
     metrics = prepare_private(config, {}, tmp_path / "out", TaskContext(work=tmp_path))
     train = load_images(tmp_path / "out", "train")

@@ -12,8 +12,15 @@ from tests.tasks.settings_tables import EIGENFACES, LABELLED, PRIVATE, PUBLIC, S
 
 @pytest.mark.parametrize("key", PRIVATE)
 def test_of_synthetic_people(key, travels):
-    base = {"kind": "synthetic", "identities": 3, "train_per_class": 2, "test_per_class": 1, "size": 16, "spread": 0.4,
-            "seed": 0}  # fmt: skip
+    base = {
+        "kind": "synthetic",
+        "identities": 3,
+        "train_per_class": 2,
+        "test_per_class": 1,
+        "size": 16,
+        "spread": 0.4,
+        "seed": 0,
+    }
     travels("data", base, {**base, **PRIVATE[key]}, {})
 
 
@@ -38,8 +45,15 @@ def people(tmp_path_factory):
 
 @pytest.mark.parametrize("key", LABELLED)
 def test_of_labelled_pictures(key, people, travels):
-    base = {"kind": "labelled", "path": str(people), "size": 16, "crop": "centre", "test_fraction": 0.25,
-            "split_seed": 1, "on_corrupt": "skip"}  # fmt: skip
+    base = {
+        "kind": "labelled",
+        "path": str(people),
+        "size": 16,
+        "crop": "centre",
+        "test_fraction": 0.25,
+        "split_seed": 1,
+        "on_corrupt": "skip",
+    }
     travels("data", base, {**base, **LABELLED[key]}, {})
 
 
@@ -70,7 +84,18 @@ def test_of_eigenfaces(key, few_faces, monkeypatch, travels):
 @pytest.mark.parametrize("key", STYLEGAN2)
 def test_of_a_trained_generator(key, few_faces, travels):
     base = {
-        "kind": "stylegan2", "z_dim": 8, "w_dim": 8, "mapping_layers": 2, "channel_base": 64, "channel_max": 8,
-        "kimg": 0.008, "batch_size": 8, "lr": 0.002, "r1_gamma": 1.0, "augmentation": "light", "workers": 1, "seed": 0,
-    }  # fmt: skip
+        "kind": "stylegan2",
+        "z_dim": 8,
+        "w_dim": 8,
+        "mapping_layers": 2,
+        "channel_base": 64,
+        "channel_max": 8,
+        "kimg": 0.008,
+        "batch_size": 8,
+        "lr": 0.002,
+        "r1_gamma": 1.0,
+        "augmentation": "light",
+        "workers": 1,
+        "seed": 0,
+    }
     travels("prior", base, {**base, key: STYLEGAN2[key]}, few_faces)

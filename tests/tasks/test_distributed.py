@@ -18,9 +18,15 @@ EPOCHS = 4
 
 def config(**changes):
     recipe = Recipe(
-        architecture="resnet_small", pretrained=False, image_size=32, epochs=EPOCHS, batch_size=9, workers=2,
-        checkpoint_every=1, **changes,
-    )  # fmt: skip
+        architecture="resnet_small",
+        pretrained=False,
+        image_size=32,
+        epochs=EPOCHS,
+        batch_size=9,
+        workers=2,
+        checkpoint_every=1,
+        **changes,
+    )
     settings = recipe.model_dump(mode="json", exclude_none=True)
     return {**settings, "defense": recipe.defense.resolved("clean"), "seed": 3, "protocol": "clean"}
 

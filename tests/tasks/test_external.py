@@ -21,10 +21,12 @@ NETWORK = Shades(torch.tensor([-0.5, 0.0, 0.5])).eval()
 def artifact(folder, *, answers="logits", access="gradients"):
     """The folder of a TorchScript program of three people, kept as `imported` artifacts are; and its configuration."""
     config = {
-        "architecture": "torchscript", "num_classes": 3, "image_size": SIDE,
+        "architecture": "torchscript",
+        "num_classes": 3,
+        "image_size": SIDE,
         "normalisation": {"mean": [0.5] * 3, "std": [0.25] * 3},
         "outside": {"answers": answers, "access": access},
-    }  # fmt: skip
+    }
     (folder / "artifact").mkdir()
     keep_outside(torchscript(NETWORK, folder / "own.pt"), config, ORDER, folder / "artifact")
     (folder / "artifact" / "manifest.json").write_text(json.dumps({"config": config}))

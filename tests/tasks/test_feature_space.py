@@ -60,17 +60,23 @@ def test_every_setting_reaches_the_map(judged, tmp_path, change):
 
 def test_the_stage_refuses_what_the_plan_could_not_count(judged, tmp_path):
     with pytest.raises(InputError, match="perplexity: expected less than the 12 training images to map, got 12"):
-        judge_features({**CONFIG, "perplexity": 12.0}, {"features": judged[3].parent}, tmp_path,
-                       TaskContext(work=tmp_path))  # fmt: skip
+        judge_features(
+            {**CONFIG, "perplexity": 12.0}, {"features": judged[3].parent}, tmp_path, TaskContext(work=tmp_path)
+        )
 
 
 RENDERED = {"kind": "synthetic", "identities": 5, "train_per_class": 4}
 
 
-@pytest.mark.parametrize(("data", "most"), [
-    (RENDERED, 8), ({**RENDERED, "samples_per_class": 3}, 6), ({"kind": "labelled", "test_fraction": 0.1}, 6),
-    ({"kind": "labelled", "test_fraction": 0.1, "samples_per_class": 2}, 4),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("data", "most"),
+    [
+        (RENDERED, 8),
+        ({**RENDERED, "samples_per_class": 3}, 6),
+        ({"kind": "labelled", "test_fraction": 0.1}, 6),
+        ({"kind": "labelled", "test_fraction": 0.1, "samples_per_class": 2}, 4),
+    ],
+)
 def test_images_are_counted_before_anything_is_trained(tmp_path, data, most):
     """Two classes are mapped."""
     inputs = {"data": {"split_seed": 1, "path": str(people(tmp_path / "people.parquet")), **data}}

@@ -14,8 +14,15 @@ from smoothsweep.tasks.context import MachineLeaves, TaskContext, leaving_when
 from smoothsweep.tasks.gradients import collect_gradients, follow_classes
 from smoothsweep.tasks.training import load_classifier
 
-SETTINGS = {"per_class": 2, "seed": 5, "truncation_psi": 1.0, "truncation_cutoff": None, "crop": 28, "steps": 3,
-            "lr": 0.05}  # fmt: skip
+SETTINGS = {
+    "per_class": 2,
+    "seed": 5,
+    "truncation_psi": 1.0,
+    "truncation_cutoff": None,
+    "crop": 28,
+    "steps": 3,
+    "lr": 0.05,
+}
 
 
 @pytest.fixture(scope="module")
@@ -35,9 +42,7 @@ def followed(paper):
     settings = GradientSettings(**SETTINGS)
     ways = {"protocol": "paper", "image_size": 32, "execution": Execution(ExecutionConfig(), "cpu")}
     return {
-        person: {
-            loss: follow_gradients(prior, target, person, settings, loss, **ways) for loss in LOSSES
-        }
+        person: {loss: follow_gradients(prior, target, person, settings, loss, **ways) for loss in LOSSES}
         for person in (0, 2)
     }
 

@@ -31,9 +31,14 @@ def brought(clean, tmp_path):
         model.head.bias.copy_(-model.head.weight @ features.mean(0))
     save_tensors(tmp_path / "brought" / "weights.safetensors", model.state_dict())
     config = {
-        "architecture": "resnet_small", "num_classes": 3, "image_size": 32, "transform_input": False, "seed": 0,
-        "path": str(tmp_path / "brought"), "protocol": "clean",
-    }  # fmt: skip
+        "architecture": "resnet_small",
+        "num_classes": 3,
+        "image_size": 32,
+        "transform_input": False,
+        "seed": 0,
+        "path": str(tmp_path / "brought"),
+        "protocol": "clean",
+    }
     return config, {"data": clean.folder("data")}, TaskContext(work=tmp_path), model
 
 

@@ -39,9 +39,14 @@ def stages_of(kind, folder, protocol="clean", gan=None, **attack):
     settings = {"kind": kind, "gan": {"imported": str(folder), **(gan or {})}, "steps": 2, "selected": 2, **attack}
     raw = tiny_sweep(protocol=protocol, **{**SETTINGS, "attack": settings})
     raw["recipe"] |= {
-        "optimizer": "sgd", "momentum": 0.9, "lr": 0.02, "weight_decay": 0.01, "lr_milestones": [0.5],
-        "defense": {"alpha": 0.3}, "batch_size": 9,
-    }  # fmt: skip
+        "optimizer": "sgd",
+        "momentum": 0.9,
+        "lr": 0.02,
+        "weight_decay": 0.01,
+        "lr_milestones": [0.5],
+        "defense": {"alpha": 0.3},
+        "batch_size": 9,
+    }
     return inversion_stages(check(raw, "imported gan"), 1)
 
 
@@ -65,8 +70,17 @@ def test_its_content_counts_and_not_where_it_lies(folders, tmp_path):
     one, other = (stages_of("gmi", folder).attack for folder in (folders["general_gan"], copied))
     assert one.fingerprint == other.fingerprint
     files = official_files("general_gan", tmp_path, width=3)
-    asked = ["import", "gan", str(files["generator"]), "--part", "general_gan", "--discriminator",
-             str(files["discriminator"]), "--out", str(tmp_path / "wide")]  # fmt: skip
+    asked = [
+        "import",
+        "gan",
+        str(files["generator"]),
+        "--part",
+        "general_gan",
+        "--discriminator",
+        str(files["discriminator"]),
+        "--out",
+        str(tmp_path / "wide"),
+    ]
     assert main(asked) == 0
     assert stages_of("gmi", tmp_path / "wide").attack.fingerprint != one.fingerprint
 
@@ -91,8 +105,17 @@ def test_one_of_another_size_or_number_of_classes_is_refused(tmp_path, capsys):
     for name, changes in (("large", {"resolution": 64}), ("many", {"classes": 7})):
         (tmp_path / name).mkdir()
         files = official_files("specific_gan", tmp_path / name, **changes)
-        asked = ["import", "gan", str(files["generator"]), "--part", "specific_gan", "--discriminator",
-                 str(files["discriminator"]), "--out", str(tmp_path / f"{name} gan")]  # fmt: skip
+        asked = [
+            "import",
+            "gan",
+            str(files["generator"]),
+            "--part",
+            "specific_gan",
+            "--discriminator",
+            str(files["discriminator"]),
+            "--out",
+            str(tmp_path / f"{name} gan"),
+        ]
         assert main(asked) == 0
     with pytest.raises(InputError, match=r"large gan: generator: expected images of 32 pixels, got 64"):
         stages_of("ked", tmp_path / "large gan")

@@ -169,8 +169,13 @@ def test_the_general_judges_verdict_is_a_linear_head_on_its_own_features(pipelin
     assert metrics["general_acc1"] == pytest.approx(hits.mean().item()) and metrics["general_acc5"] == 1.0
     assert metrics["general_real_acc"] == pytest.approx((taken == right).mean())
     assert metrics["general_real_acc_balanced"] == pytest.approx(balanced_accuracy_score(right, taken))
-    assert set(metrics) == {"general_acc1", "general_acc5", "general_acc1_std", "general_real_acc",
-                            "general_real_acc_balanced"}  # fmt: skip
+    assert set(metrics) == {
+        "general_acc1",
+        "general_acc5",
+        "general_acc1_std",
+        "general_real_acc",
+        "general_real_acc_balanced",
+    }
     distance, index = nearest(features, loot["labels"], train, real["train"]["labels"])
     checked_verdicts(made["judged"], "general", logits, loot["labels"], distance, index)
 

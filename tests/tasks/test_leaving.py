@@ -57,9 +57,13 @@ def test_a_group_keeps_every_epoch_from_the_notice_on_and_asks_once_an_epoch(fac
         return len(asked) >= 2
 
     train(
-        training(checkpoint_every=100), faces, None, TaskContext(work=tmp_path), hurry=hurry,
+        training(checkpoint_every=100),
+        faces,
+        None,
+        TaskContext(work=tmp_path),
+        hurry=hurry,
         checkpoint=lambda state: kept.append(len(state["records"])),
-    )  # fmt: skip
+    )
     assert len(asked) == 4 and kept == [2, 3]
 
 

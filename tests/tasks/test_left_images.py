@@ -19,9 +19,17 @@ from tests.tasks.travelling import made
 POOL = {"size": 12, "seed": 11, "truncation_psi": 0.7, "truncation_cutoff": None, "crop": 28}
 COMMON = {"image_size": 32, "protocol": "clean"}
 ATTACK = {
-    **COMMON, "kind": "if_gmi", "pool": POOL, "candidates": 4, "stage_steps": [2, 2], "lr": 0.05, "selected": 3,
-    "selection_repeats": 2, "classes": "all", "seed": [9, 1],
-}  # fmt: skip
+    **COMMON,
+    "kind": "if_gmi",
+    "pool": POOL,
+    "candidates": 4,
+    "stage_steps": [2, 2],
+    "lr": 0.05,
+    "selected": 3,
+    "selection_repeats": 2,
+    "classes": "all",
+    "seed": [9, 1],
+}
 ROWS = 3 * 3  # classes and images of each
 
 

@@ -40,9 +40,14 @@ ATTACKS = {
 def sweep(attack, protocol="clean", **changes):
     raw = tiny_sweep(protocol=protocol, **{**SETTINGS, "attack": attack, **changes})
     raw["recipe"] |= {
-        "optimizer": "sgd", "momentum": 0.9, "lr": 0.02, "weight_decay": 0.01, "lr_milestones": [0.5],
-        "defense": {"alpha": 0.3}, "batch_size": 9,
-    }  # fmt: skip
+        "optimizer": "sgd",
+        "momentum": 0.9,
+        "lr": 0.02,
+        "weight_decay": 0.01,
+        "lr_milestones": [0.5],
+        "defense": {"alpha": 0.3},
+        "batch_size": 9,
+    }
     return check(raw, "lowres")
 
 
@@ -156,10 +161,13 @@ def test_a_part_killed_between_two_steps_ends_as_one_that_was_not(part, paper, t
     [
         ("gmi", {"public": None, "prior": {"kind": "shipped"}}, "public: expected the images that this attack learns"),
         ("gmi", {"attack": {"kind": "gmi"}}, r"public: expected at least attack.gan.batch_size \(64\) images, got 30"),
-        ("lomma_ked", {"attack": {**ATTACKS["lomma_ked"], "students": {"architectures": ["resnet9"]}}},
-         "attack.students.architectures: expected one of .*efficientnet_b0.*, got 'resnet9'"),
+        (
+            "lomma_ked",
+            {"attack": {**ATTACKS["lomma_ked"], "students": {"architectures": ["resnet9"]}}},
+            "attack.students.architectures: expected one of .*efficientnet_b0.*, got 'resnet9'",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_sweep_that_cannot_be_attacked_is_refused_when_it_is_read(name, changes, message):
     with pytest.raises(InputError, match=message) as refusal:
         sweep(**{"attack": ATTACKS[name], **changes})

@@ -12,8 +12,13 @@ from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.tasks.training import load_classifier
 from tests.tasks.test_attack import CANDIDATES, REPEATS, SELECTED, shown, synthesised
 
-UNCROPPED = {"crop_scale": [1.0, 1.0], "selection_crop_scale": [1.0, 1.0], "selection_crop_ratio": [1.0, 1.0],
-             "selection_hflip": 0.0, "selection_repeats": 1}  # fmt: skip
+UNCROPPED = {
+    "crop_scale": [1.0, 1.0],
+    "selection_crop_scale": [1.0, 1.0],
+    "selection_crop_ratio": [1.0, 1.0],
+    "selection_hflip": 0.0,
+    "selection_repeats": 1,
+}
 
 
 def attack(pipeline, inputs=None, **changes):
@@ -38,9 +43,7 @@ def swapped(paper):
 def test_the_other_target_selects_among_the_same_optimised_latents(paper, swapped):
     every, chosen = (load_file(folder / "reconstructions.safetensors") for folder in swapped)
     prior = paper.tensors("attack.prior", "weights")
-    judge = load_classifier(
-        paper.folder("judge_evaluator.evaluator"), paper.config("judge_evaluator.evaluator"), "cpu"
-    )
+    judge = load_classifier(paper.folder("judge_evaluator.evaluator"), paper.config("judge_evaluator.evaluator"), "cpu")
     for label in range(3):
         candidates, found = (one["w"][one["labels"] == label] for one in (every, chosen))
         with torch.no_grad():

@@ -24,10 +24,12 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 STUDENTS = {"architectures": ["resnet_small"], "pretrained": False, "epochs": 2, "batch_size": 10}
 ATTACKS = {
-    "lomma_gmi": {"gan": {"width": 2, "epochs": 2, "batch_size": 6, "critic_steps": 2, "z_dim": 4},
-                  "students": STUDENTS},
+    "lomma_gmi": {
+        "gan": {"width": 2, "epochs": 2, "batch_size": 6, "critic_steps": 2, "z_dim": 4},
+        "students": STUDENTS,
+    },
     "plg_mi": {"gan": {"steps": 4, "critic_steps": 2, "batch_size": 6, "width": 2, "z_dim": 4}, "top_n": 4},
-}  # fmt: skip
+}
 STEPS = {"general_gan": (10, 2), "students": (1, 6), "plg_gan": (4, 3)}  # the shape of a part's losses
 KILLED = {**STUDENTS, "epochs": 20}
 
@@ -44,9 +46,14 @@ def stages_of(kind, workers):
     attack = {"kind": kind, "steps": 2, "selected": 2, **ATTACKS[kind], **shared}
     raw = tiny_sweep(**{**SETTINGS, "attack": attack})
     raw["recipe"] |= {
-        "optimizer": "sgd", "momentum": 0.9, "lr": 0.02, "weight_decay": 0.01, "lr_milestones": [0.5],
-        "defense": {"alpha": 0.3}, "batch_size": 9,
-    }  # fmt: skip
+        "optimizer": "sgd",
+        "momentum": 0.9,
+        "lr": 0.02,
+        "weight_decay": 0.01,
+        "lr_milestones": [0.5],
+        "defense": {"alpha": 0.3},
+        "batch_size": 9,
+    }
     return inversion_stages(check(raw, "two workers"), 1)
 
 

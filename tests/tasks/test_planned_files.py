@@ -30,8 +30,9 @@ def fresh():
 
 def independent(root):
     """A second way of saying what a folder holds."""
-    return tuple(sorted((str(p.relative_to(root)), hashlib.md5(p.read_bytes()).hexdigest())
-                        for p in root.rglob("*.png")))  # fmt: skip
+    return tuple(
+        sorted((str(p.relative_to(root)), hashlib.md5(p.read_bytes()).hexdigest()) for p in root.rglob("*.png"))
+    )
 
 
 STEPS = ("touch", "same", "swap", "other", "add", "remove", "rename", "keeps_time", "replace")
@@ -116,8 +117,11 @@ def test_no_task_reads_a_configured_path_but_through_the_one_function(repository
                 key = node.args[0]
             if isinstance(key, ast.Constant) and key.value == "path":
                 found.append(f"{path.name}:{node.lineno}")
-            if isinstance(node, ast.Attribute) and node.attr in ("weights", "discriminator") \
-                    and ast.unparse(node.value).endswith("files"):  # fmt: skip
+            if (
+                isinstance(node, ast.Attribute)
+                and node.attr in ("weights", "discriminator")
+                and ast.unparse(node.value).endswith("files")
+            ):
                 found.append(f"{path.name}:{node.lineno}")
     assert not found
 
@@ -147,8 +151,14 @@ def test_published_sets_are_digested_as_their_reader_expects(tmp_path, monkeypat
     for cls, names in kinds.items():
         function = registry._load(registry.TASKS["data" if cls is PublishedData else "public"].run)
         for kind in names:
-            config = {"kind": kind, "path": str(tmp_path), "content": "0", "size": 64, "split_seed": 0,
-                      "on_corrupt": "refuse"}  # fmt: skip
+            config = {
+                "kind": kind,
+                "path": str(tmp_path),
+                "content": "0",
+                "size": 64,
+                "split_seed": 0,
+                "on_corrupt": "refuse",
+            }
             with pytest.raises(Seen):
                 function(config, {}, tmp_path, TaskContext(work=tmp_path))
     assert asked and all(asked)

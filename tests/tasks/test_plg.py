@@ -34,9 +34,14 @@ ATTACK = {"kind": "plg_mi", "top_n": 4, "gan": GAN, "steps": 3, "selected": 3, "
 def sweep(protocol="clean", **changes):
     raw = tiny_sweep(protocol=protocol, **{**SETTINGS, "attack": ATTACK, **changes})
     raw["recipe"] |= {
-        "optimizer": "sgd", "momentum": 0.9, "lr": 0.02, "weight_decay": 0.01, "lr_milestones": [0.5],
-        "defense": {"alpha": 0.3}, "batch_size": 9,
-    }  # fmt: skip
+        "optimizer": "sgd",
+        "momentum": 0.9,
+        "lr": 0.02,
+        "weight_decay": 0.01,
+        "lr_milestones": [0.5],
+        "defense": {"alpha": 0.3},
+        "batch_size": 9,
+    }
     return check(raw, "plg")
 
 
@@ -140,9 +145,17 @@ def test_a_damaged_state_is_thrown_away_and_the_gan_made_anew(ready, tmp_path, c
 
 
 GAN_SETTINGS = {
-    "steps": 3, "critic_steps": 1, "batch_size": 3, "lr": 0.01, "betas": [0.5, 0.9], "inversion_weight": 1.0,
-    "loss": "cross_entropy", "z_dim": 5, "width": 3, "seed": 47,
-}  # fmt: skip
+    "steps": 3,
+    "critic_steps": 1,
+    "batch_size": 3,
+    "lr": 0.01,
+    "betas": [0.5, 0.9],
+    "inversion_weight": 1.0,
+    "loss": "cross_entropy",
+    "z_dim": 5,
+    "width": 3,
+    "seed": 47,
+}
 
 
 @pytest.mark.parametrize("key", GAN_SETTINGS)
@@ -158,8 +171,14 @@ def test_every_setting_of_the_gan_is_in_that_table(ready):
 
 
 SEARCH_SETTINGS = {
-    "steps": 3, "lr": 0.2, "loss": "cross_entropy", "selected": 2, "seed": [9, 2], "protocol": "paper", "classes": [0],
-}  # fmt: skip
+    "steps": 3,
+    "lr": 0.2,
+    "loss": "cross_entropy",
+    "selected": 2,
+    "seed": [9, 2],
+    "protocol": "paper",
+    "classes": [0],
+}
 
 
 @pytest.mark.parametrize("key", SEARCH_SETTINGS)
@@ -173,9 +192,18 @@ def test_every_setting_of_the_search_reaches_it(key, searched, tmp_path):
 def searched(ready, short, tmp_path_factory):
     """(configuration, inputs, digest) of a search."""
     base = {
-        "kind": "plg_mi", "top_n": 4, "gan": short[0]["settings"], "steps": 2, "lr": 0.1, "loss": "max_margin",
-        "selected": 3, "seed": [9, 1], "classes": [1], "image_size": 32, "protocol": "clean",
-    }  # fmt: skip
+        "kind": "plg_mi",
+        "top_n": 4,
+        "gan": short[0]["settings"],
+        "steps": 2,
+        "lr": 0.1,
+        "loss": "max_margin",
+        "selected": 3,
+        "seed": [9, 1],
+        "classes": [1],
+        "image_size": 32,
+        "protocol": "clean",
+    }
     given = {"target": ready[1]["target"], "plg_gan": short[1]}
     return base, given, outcome("attack", base, given, tmp_path_factory.mktemp("searched"))
 
@@ -184,8 +212,15 @@ def test_a_gan_of_other_people_is_refused(ready, short, tmp_path):
     shutil.copytree(short[1], tmp_path / "gan")
     names = json.loads((tmp_path / "gan" / "names.json").read_text())
     (tmp_path / "gan" / "names.json").write_text(json.dumps([*names[:-1], "somebody else"]))
-    base = {"kind": "plg_mi", "steps": 1, "selected": 1, "seed": [9, 1], "classes": [1], "image_size": 32,
-            "protocol": "clean"}  # fmt: skip
+    base = {
+        "kind": "plg_mi",
+        "steps": 1,
+        "selected": 1,
+        "seed": [9, 1],
+        "classes": [1],
+        "image_size": 32,
+        "protocol": "clean",
+    }
     given = {"target": ready[1]["target"], "plg_gan": tmp_path / "gan"}
     assert outcome("attack", base, given, tmp_path / "made").startswith("refused: plg_gan: expected the class")
 
@@ -194,5 +229,8 @@ def test_every_key_of_the_attack_is_in_a_table():
     of_parts, of_the_loot = {"top_n", "gan"}, {"loot_size"}
     of_every_attack = {"kind", "readout", "precision"}  # tests/tasks/test_settings_travel.py
     assert set(schema_of("plg_mi").model_fields) == {
-        *of_parts, *of_the_loot, *of_every_attack, *SEARCH_SETTINGS.keys() - {"protocol", "classes"}
-    }  # fmt: skip
+        *of_parts,
+        *of_the_loot,
+        *of_every_attack,
+        *SEARCH_SETTINGS.keys() - {"protocol", "classes"},
+    }

@@ -17,8 +17,15 @@ def stages(clean):
 
     def make(**poison):
         data, own = clean.stage("data"), clean.stage("target").config
-        planted = Stage(name="poison", config={"poison": {"kind": "badnets", "share": 0.4, "target": 2, **poison},
-                                               "image_size": 32, "seeds": [0, 1]}, inputs={"data": data})  # fmt: skip
+        planted = Stage(
+            name="poison",
+            config={
+                "poison": {"kind": "badnets", "share": 0.4, "target": 2, **poison},
+                "image_size": 32,
+                "seeds": [0, 1],
+            },
+            inputs={"data": data},
+        )
         longer = {name: value for name, value in own.items() if name != "momentum"}
         longer |= {"epochs": 40, "batch_size": 8, "optimizer": "adam", "lr": 0.002}
         target = Stage(name="target", config=longer, inputs={"data": data, "poison": planted})

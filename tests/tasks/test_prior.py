@@ -21,9 +21,20 @@ from smoothsweep.tasks.files import load_tensors, save_tensors
 from smoothsweep.tasks.prior import fit_prior
 
 GAN = {
-    "kind": "stylegan2", "z_dim": 8, "w_dim": 8, "mapping_layers": 2, "channel_base": 64, "channel_max": 8,
-    "kimg": 0.064, "batch_size": 8, "lr": 0.002, "r1_gamma": 1.0, "augmentation": "light", "workers": 1, "seed": 0,
-}  # fmt: skip
+    "kind": "stylegan2",
+    "z_dim": 8,
+    "w_dim": 8,
+    "mapping_layers": 2,
+    "channel_base": 64,
+    "channel_max": 8,
+    "kimg": 0.064,
+    "batch_size": 8,
+    "lr": 0.002,
+    "r1_gamma": 1.0,
+    "augmentation": "light",
+    "workers": 1,
+    "seed": 0,
+}
 
 
 @pytest.fixture
@@ -79,10 +90,10 @@ def test_a_generator_is_trained_and_goes_on_from_its_checkpoint(tmp_path, public
 
     begun = []
     monkeypatch.setattr(
-        stylegan, "train_stylegan2", lambda *given, **options: begun.append(options["resume"]) or train_stylegan2(
-            *given, **options
-        )
-    )  # fmt: skip
+        stylegan,
+        "train_stylegan2",
+        lambda *given, **options: begun.append(options["resume"]) or train_stylegan2(*given, **options),
+    )
     again, _ = fit(tmp_path, GAN, public=public)  # nothing is left to do: the last checkpoint is the end
     assert torch.equal(sample(again), sample(prior)) and [state["step"] for state in begun] == [8]
 
@@ -91,9 +102,7 @@ def test_the_generator_kept_is_the_moving_average_of_the_settings(tmp_path, publ
     """Trained step by step here; the average follows each of the eight updates."""
     prior, _ = fit(tmp_path, GAN, public=public)
     images = load_tensors(public / "images.safetensors")["images"]
-    network = StyleGAN2Config(
-        resolution=32, z_dim=8, w_dim=8, mapping_layers=2, channel_base=64, channel_max=8
-    )
+    network = StyleGAN2Config(resolution=32, z_dim=8, w_dim=8, mapping_layers=2, channel_base=64, channel_max=8)
     recipe = GanRecipe(kimg=0.064, batch_size=8, lr=0.002, r1_gamma=1.0, augmentation="light")
     kept = []
     train_stylegan2(

@@ -23,9 +23,16 @@ EXAMPLES = {
     "eigenfaces": {"components": 5},
     "shipped": {},
     "folder": {"path": "mine"},
-    "stylegan2": {"z_dim": 8, "w_dim": 8, "mapping_layers": 1, "channel_base": 64, "channel_max": 8, "kimg": 0.016,
-                  "batch_size": 8},
-}  # fmt: skip
+    "stylegan2": {
+        "z_dim": 8,
+        "w_dim": 8,
+        "mapping_layers": 1,
+        "channel_base": 64,
+        "channel_max": 8,
+        "kimg": 0.016,
+        "batch_size": 8,
+    },
+}
 WRONG = {
     "eigenfaces": [{"components": 0}, {"components": 2.5}, {"seed": -1}, {"path": "mine"}],
     "shipped": [{"name": "another"}, {"seed": 1}],

@@ -16,9 +16,16 @@ pytestmark = pytest.mark.filterwarnings("ignore:Grad strides do not match bucket
 
 STEPS = 5
 SETTINGS = {
-    "z_dim": 8, "w_dim": 8, "mapping_layers": 1, "channel_base": 64, "channel_max": 8, "kimg": STEPS * 4 / 1000,
-    "batch_size": 4, "lr": 0.01, "seed": 3,
-}  # fmt: skip
+    "z_dim": 8,
+    "w_dim": 8,
+    "mapping_layers": 1,
+    "channel_base": 64,
+    "channel_max": 8,
+    "kimg": STEPS * 4 / 1000,
+    "batch_size": 4,
+    "lr": 0.01,
+    "seed": 3,
+}
 
 
 def settings(workers):

@@ -22,8 +22,11 @@ def trained():
     points, labels = torch.from_numpy(points).float(), torch.from_numpy(labels)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(42)
-        hidden = [layer for width in (2, 20)
-                  for layer in (torch.nn.Linear(width, 20), torch.nn.BatchNorm1d(20), torch.nn.ReLU())]  # fmt: skip
+        hidden = [
+            layer
+            for width in (2, 20)
+            for layer in (torch.nn.Linear(width, 20), torch.nn.BatchNorm1d(20), torch.nn.ReLU())
+        ]
         net = torch.nn.Sequential(*hidden, torch.nn.Linear(20, 3, bias=False))
     optimiser = torch.optim.SGD(net.parameters(), lr=0.001, momentum=0.9)
     soft = (1 - ALPHA) * F.one_hot(labels, 3) + ALPHA / 3

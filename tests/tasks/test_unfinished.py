@@ -58,8 +58,10 @@ def test_damaged_checkpoints_of_ray_train_are_thrown_away_before_it_reads_them(t
     (folder / "checkpoint_1").mkdir(parents=True)
     save_checkpoint(folder / "checkpoint_1" / ray_train.STATE_FILE, STATE)
     (folder / "checkpoint_manager_snapshot.json").write_text('{"latest": "checkpoint_1"}')
-    damaged = {"the checkpoint": f"checkpoint_1/{ray_train.STATE_FILE}",
-               "Ray Train's note": "checkpoint_manager_snapshot.json"}.get(harm)  # fmt: skip
+    damaged = {
+        "the checkpoint": f"checkpoint_1/{ray_train.STATE_FILE}",
+        "Ray Train's note": "checkpoint_manager_snapshot.json",
+    }.get(harm)
     if damaged:
         (folder / damaged).write_bytes(harmed((folder / damaged).read_bytes(), "zeroed"))
     ray_train._throw_away_damaged(folder)

@@ -12,8 +12,11 @@ from smoothsweep.tasks import weight_checks
 from smoothsweep.tasks.planned_files import PlannedFile
 from smoothsweep.tasks.weight_checks import check_judge, check_prior
 
-SAID = {"empty": "expected tensors, got none", "nonsense": "expected a safetensors file, got: ",
-        "absent": "expected a safetensors file, got: "}  # fmt: skip
+SAID = {
+    "empty": "expected tensors, got none",
+    "nonsense": "expected a safetensors file, got: ",
+    "absent": "expected a safetensors file, got: ",
+}
 
 
 def write(path, what):
@@ -47,10 +50,14 @@ def test_a_prior_that_is_trained_is_checked_against_its_public_images():
         check_prior(config, {"public": {**few, "size": 48}})
 
 
-@pytest.mark.parametrize(("network", "reader", "given"), [
-    ("fid_inception", "_load_fid", ("a.pth", "ab")), ("fid_lomma", "_load_published_fid", ("fid_lomma", "a.pth", "ab")),
-    ("facenet", "_load_embedder", ("facenet", "a.pth")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("network", "reader", "given"),
+    [
+        ("fid_inception", "_load_fid", ("a.pth", "ab")),
+        ("fid_lomma", "_load_published_fid", ("fid_lomma", "a.pth", "ab")),
+        ("facenet", "_load_embedder", ("facenet", "a.pth")),
+    ],
+)
 def test_a_judges_file_is_read_as_the_judge_will_read_it(monkeypatch, network, reader, given):
     asked = []
     monkeypatch.setattr(weight_checks, reader, lambda *words: asked.append(words))

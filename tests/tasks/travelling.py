@@ -54,7 +54,17 @@ def outcome(stage: str, config: Mapping[str, Any], inputs: Mapping[str, Path], f
 def training(**changes: Any) -> dict[str, Any]:
     """A configuration of a tiny training."""
     return {
-        "architecture": "resnet_small", "pretrained": False, "image_size": 32, "epochs": 2, "batch_size": 9,
-        "optimizer": "adam", "lr": 0.001, "weight_decay": 0.0, "lr_schedule": "multistep",
-        "augmentation": Augmentation().model_dump(mode="json"), "seed": 3, "protocol": "clean", **changes,
-    }  # fmt: skip
+        "architecture": "resnet_small",
+        "pretrained": False,
+        "image_size": 32,
+        "epochs": 2,
+        "batch_size": 9,
+        "optimizer": "adam",
+        "lr": 0.001,
+        "weight_decay": 0.0,
+        "lr_schedule": "multistep",
+        "augmentation": Augmentation().model_dump(mode="json"),
+        "seed": 3,
+        "protocol": "clean",
+        **changes,
+    }

@@ -24,10 +24,10 @@ def second(a):
         a
     ) - 2
 '''
-PACKAGE = '''from pathlib import Path
+PACKAGE = """from pathlib import Path
 __path__ = [str(Path(__file__).parents[1])]
-'''
-TESTS = '''
+"""
+TESTS = """
 import pytest
 from smoothsweep.core.small import first, second
 
@@ -51,14 +51,18 @@ def test_made(made):
 
 def test_beside():
     assert True
-'''
+"""
 
 
 @pytest.fixture
 def tree(tmp_path):
-    for name, text in {"core/small.py": MODULE, "tests/test_small.py": TESTS, "smoothsweep/__init__.py": PACKAGE,
-                       "pyproject.toml": "[tool.pytest.ini_options]\naddopts = '--import-mode=importlib'\n",
-                       "tests/test_other.py": "def test_other():\n    assert True\n"}.items():  # fmt: skip
+    for name, text in {
+        "core/small.py": MODULE,
+        "tests/test_small.py": TESTS,
+        "smoothsweep/__init__.py": PACKAGE,
+        "pyproject.toml": "[tool.pytest.ini_options]\naddopts = '--import-mode=importlib'\n",
+        "tests/test_other.py": "def test_other():\n    assert True\n",
+    }.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
     return tmp_path
@@ -109,14 +113,25 @@ def test_the_span_of_a_statement_is_its_own(tree):
 
 def executed(**lines):
     """Four tests of .1, 2, .2 and .3 seconds, and the lines that they execute."""
-    return Executed(seconds={"a::x": 0.1, "a::slow": 2.0, "a::y": 0.2, "a::w": 0.3}, whole_s=3.0, digests={},
-                    lines={"m.py": {number[1:]: tests for number, tests in lines.items()}})  # fmt: skip
+    return Executed(
+        seconds={"a::x": 0.1, "a::slow": 2.0, "a::y": 0.2, "a::w": 0.3},
+        whole_s=3.0,
+        digests={},
+        lines={"m.py": {number[1:]: tests for number, tests in lines.items()}},
+    )
 
 
-@pytest.mark.parametrize(("lines", "first"), [
-    ([3], {"a::slow"}), ([3, 4], {"a::x", "a::slow"}), ([4], {"a::x"}), ([9], set()), ([77], set()),
-    ([5], {"a::slow", "a::y"}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("lines", "first"),
+    [
+        ([3], {"a::slow"}),
+        ([3, 4], {"a::x", "a::slow"}),
+        ([4], {"a::x"}),
+        ([9], set()),
+        ([77], set()),
+        ([5], {"a::slow", "a::y"}),
+    ],
+)
 def test_who_executes_one_of_the_lines_is_asked_first(lines, first):
     mine = executed(_3=[1], _4=[0], _5=[2, 1], _9=[])
     other = Executed(seconds={"b::z": 1.0}, whole_s=1.0, lines={}, digests={})
@@ -130,20 +145,30 @@ class Item:
 
 
 def test_executing_tests_come_first_and_quick_ones_and_those_of_a_file_stand_together():
-    chosen = Chosen(tests=("a", "b"), first=frozenset(("a::slow", "a::y", "b::z")),
-                    seconds={"a::slow": 2.0, "a::y": 0.2, "a::x": 0.1, "b::z": 0.3, "b::v": 0.05,
-    "b::long": 1.0})  # fmt: skip
+    chosen = Chosen(
+        tests=("a", "b"),
+        first=frozenset(("a::slow", "a::y", "b::z")),
+        seconds={"a::slow": 2.0, "a::y": 0.2, "a::x": 0.1, "b::z": 0.3, "b::v": 0.05, "b::long": 1.0},
+    )
     items = [Item(name) for name in ("a::slow", "a::x", "b::long", "a::y", "b::z", "b::v", "b::made_by_the_fault")]
     Sorter(chosen).pytest_collection_modifyitems(items)
     assert [item.nodeid for item in items] == [
-        "b::z", "a::y", "a::slow", "b::made_by_the_fault", "b::v", "a::x", "b::long",
-    ]  # fmt: skip
+        "b::z",
+        "a::y",
+        "a::slow",
+        "b::made_by_the_fault",
+        "b::v",
+        "a::x",
+        "b::long",
+    ]
 
 
 def test_what_was_measured_is_kept_while_its_files_stay(tmp_path):
     (tmp_path / "m.py").write_text("1")
-    held = {name: Executed(seconds={"t": 1.0}, whole_s=1.0, lines={"m.py": {"1": [0]}}, digests={"m.py": digest})
-            for name, digest in (("fresh", digest_of(tmp_path / "m.py")), ("old", "0"))}  # fmt: skip
+    held = {
+        name: Executed(seconds={"t": 1.0}, whole_s=1.0, lines={"m.py": {"1": [0]}}, digests={"m.py": digest})
+        for name, digest in (("fresh", digest_of(tmp_path / "m.py")), ("old", "0"))
+    }
     held["lost"] = Executed(seconds={}, whole_s=1.0, lines={}, digests={"gone.py": "0"})
     kept = Path(tmp_path / "kept.json")
     assert read_executed(kept, tmp_path) == {}

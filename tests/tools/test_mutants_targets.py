@@ -15,8 +15,9 @@ def test_every_test_that_is_named_is_there(repository, test):
     path, _, function = test.partition("::")
     assert (repository / path).exists()
     if function:
-        assert function in {node.name for node in ast.parse((repository / path).read_text()).body
-                            if isinstance(node, ast.FunctionDef)}  # fmt: skip
+        assert function in {
+            node.name for node in ast.parse((repository / path).read_text()).body if isinstance(node, ast.FunctionDef)
+        }
 
 
 def test_every_module_that_is_named_is_there(repository):

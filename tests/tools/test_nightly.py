@@ -37,8 +37,11 @@ def project(tmp_path, monkeypatch):
     (root / "pytest.ini").write_text("[pytest]\nmarkers = slow: s\naddopts = -m 'not slow'\n")
     (root / "docs").mkdir()
     (root / "docs" / "reliability.md").write_text(PAGE)
-    groups = (Group(name="first", paths=("tests/a/test_*.py",)), Group(name="second", paths=("tests/b",)),
-              Group(name=nightly.REST, paths=()))  # fmt: skip
+    groups = (
+        Group(name="first", paths=("tests/a/test_*.py",)),
+        Group(name="second", paths=("tests/b",)),
+        Group(name=nightly.REST, paths=()),
+    )
     monkeypatch.setattr(nightly, "GROUPS", groups)
     monkeypatch.setattr(nightly, "ROOT", root)
     return root
@@ -51,8 +54,10 @@ def test_a_night_runs_every_group_and_says_what_came_of_each(project, capfd):
     assert before == PAGE.partition(BEGIN)[0] and rest.partition(END)[2] == PAGE.partition(END)[2]
     rows = [[cell.strip() for cell in line.split("|")[1:-1]] for line in rest.splitlines() if line.startswith("| ")][2:]
     assert [(row[0], row[3], row[4], row[5]) for row in rows] == [
-        ("first", "1", "0", "1"), ("second", "1", "2", "0"), (nightly.REST, "2", "0", "0"),
-    ]  # fmt: skip
+        ("first", "1", "0", "1"),
+        ("second", "1", "2", "0"),
+        (nightly.REST, "2", "0", "0"),
+    ]
     assert rows[0][2] == rows[2][2] == "passed"
     assert rows[1][2].startswith("failed: ") and "test_x" in rows[1][2] and "test_y" in rows[1][2]
     assert all(re.fullmatch(r"\d{4}-\d\d-\d\d", row[1]) for row in rows)
@@ -103,11 +108,18 @@ def test_a_report_that_was_never_written_counts_nothing(tmp_path):
 
 def test_every_slow_test_is_in_exactly_one_group(repository):
     """Of this project: the files of a group are there, and what is in none of them is among the rest."""
-    slow = {path.relative_to(repository).as_posix() for path in (repository / "tests").rglob("test_*.py")
-            if "mark.slow" in path.read_text() and "tools" not in path.parts}  # fmt: skip
+    slow = {
+        path.relative_to(repository).as_posix()
+        for path in (repository / "tests").rglob("test_*.py")
+        if "mark.slow" in path.read_text() and "tools" not in path.parts
+    }
     named = {group.name: arguments_of(group, repository) for group in GROUPS}
-    covered = {name: sum(name == one or name.startswith(f"{one}/") for group in GROUPS if group.paths
-                         for one in named[group.name]) for name in slow}  # fmt: skip
+    covered = {
+        name: sum(
+            name == one or name.startswith(f"{one}/") for group in GROUPS if group.paths for one in named[group.name]
+        )
+        for name in slow
+    }
     assert set(covered.values()) == {0, 1}
     rest = named[nightly.REST]
     ignored = [one.removeprefix("--ignore=") for one in rest if one.startswith("--ignore=")]

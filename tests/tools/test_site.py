@@ -29,9 +29,12 @@ def test_every_page_has_one_place_in_the_menu(pages, repository):
 
 
 def test_no_link_of_a_page_leaves_the_site(pages):
-    links = [(page.name, link) for page in pages.glob("*.md")
-             for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL))
-             if "://" not in link and link.partition("#")[0]]  # fmt: skip
+    links = [
+        (page.name, link)
+        for page in pages.glob("*.md")
+        for link in re.findall(r"\]\(([^)\s]+)\)", re.sub(r"```.*?```", "", page.read_text(), flags=re.DOTALL))
+        if "://" not in link and link.partition("#")[0]
+    ]
     assert len(links) > 40
     assert not [(name, link) for name, link in links if not (pages / link.partition("#")[0]).is_file()]
 

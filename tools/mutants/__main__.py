@@ -87,8 +87,7 @@ def sample(root: Path, chosen: list[Target], count: int, seed: int) -> list[tupl
     """As many faults of each room, drawn from all that its modules can have; fewer where there are not as many."""
     rooms, drawn = [room for room in ROOMS if any(target.room == room for target in chosen)], []
     for number, room in enumerate(rooms):
-        pool = [(target, place) for target in chosen if target.room == room
-                for place in places_of(root, target.module)]  # fmt: skip
+        pool = [(target, place) for target in chosen if target.room == room for place in places_of(root, target.module)]
         share = count // len(rooms) + (number < count % len(rooms))
         drawn += random.Random(f"{seed} {room}").sample(pool, min(share, len(pool)))
     random.Random(seed).shuffle(drawn)  # a run that is interrupted says something of every room
@@ -123,9 +122,7 @@ def _survivors(earlier: Path | None) -> list[dict[str, Any]] | None:
     return [one for one in json.loads(earlier.read_text()) if one["said"] == UNNOTICED]
 
 
-def _executed(
-    pool: ProcessPoolExecutor, asked: list[Target], kept: Path, root: Path
-) -> dict[str, Executed] | None:
+def _executed(pool: ProcessPoolExecutor, asked: list[Target], kept: Path, root: Path) -> dict[str, Executed] | None:
     """What each test file executes without a fault; None if one fails so."""
     known = read_executed(kept, root)
     tests = sorted({test for target in asked for test in target.tests} - set(known))
@@ -167,8 +164,12 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", default="", help="only modules whose path begins with one of these")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--out", type=Path, default=ROOT / "mutants.json")
-    parser.add_argument("--executed", type=Path, default=ROOT / "mutants-executed.json",
-                        help="where it is kept which tests execute which lines")  # fmt: skip
+    parser.add_argument(
+        "--executed",
+        type=Path,
+        default=ROOT / "mutants-executed.json",
+        help="where it is kept which tests execute which lines",
+    )
     parser.add_argument("--again", type=Path, help="ask about what this file of results holds as not noticed")
     parser.add_argument("--table", type=Path, help="write the kill rates between the marks of this file")
     return parser.parse_args()

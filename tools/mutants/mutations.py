@@ -42,9 +42,13 @@ class Place:
 
     def mutant(self) -> Mutant:
         return Mutant(
-            module=self.module, line=self.line, statement=self.statement, before=_words(self.tree, self.original),
-            after=_words(self.tree, self.changed), source=deep_replace(self.tree, self.original, self.changed).code,
-        )  # fmt: skip
+            module=self.module,
+            line=self.line,
+            statement=self.statement,
+            before=_words(self.tree, self.original),
+            after=_words(self.tree, self.changed),
+            source=deep_replace(self.tree, self.original, self.changed).code,
+        )
 
 
 def places_of(root: Path, module: str) -> list[Place]:
@@ -53,9 +57,7 @@ def places_of(root: Path, module: str) -> list[Place]:
     finder = _Finder()
     wrapper.visit(finder)
     return [
-        Place(
-            module=module, line=line, statement=statement, tree=wrapper.module, original=original, changed=changed
-        )
+        Place(module=module, line=line, statement=statement, tree=wrapper.module, original=original, changed=changed)
         for line, statement, original, changed in finder.found
     ]
 

@@ -23,8 +23,9 @@ def rates(results: list[dict[str, Any]]) -> list[tuple[str, int, int]]:
 
 def summary_lines(results: list[dict[str, Any]], seed: int, seconds: float) -> list[str]:
     """The rates, and every fault that was not noticed."""
-    lines = [f"{room:14} {noticed} of {total} noticed ({noticed / total:.0%})"
-             for room, total, noticed in rates(results)]  # fmt: skip
+    lines = [
+        f"{room:14} {noticed} of {total} noticed ({noticed / total:.0%})" for room, total, noticed in rates(results)
+    ]
     lines += [f"sample of seed {seed}, {seconds / 60:.0f} minutes", "not noticed:"]
     return lines + [
         f"  {result['module']}:{result['line']}  {result['before']}  ->  {result['after']}"

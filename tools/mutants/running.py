@@ -21,9 +21,22 @@ from pathlib import Path
 from tools.mutants.covering import Chosen, Executed, Sorter, Watcher
 
 LIBRARIES = (
-    "torch", "torchvision", "numpy", "pandas", "scipy.linalg", "sklearn.linear_model", "sklearn.decomposition",
-    "pydantic", "safetensors.torch", "pyarrow.parquet", "yaml", "PIL.Image", "ray", "optuna", "pytest",
-)  # fmt: skip
+    "torch",
+    "torchvision",
+    "numpy",
+    "pandas",
+    "scipy.linalg",
+    "sklearn.linear_model",
+    "sklearn.decomposition",
+    "pydantic",
+    "safetensors.torch",
+    "pyarrow.parquet",
+    "yaml",
+    "PIL.Image",
+    "ray",
+    "optuna",
+    "pytest",
+)
 NO_SOURCES = {".git", ".venv", ".hypothesis", ".pytest_cache", ".ruff_cache", "build", "store", "report", "mlruns"}
 LEAST_S, TIMES = 60.0, 4.0  # a fault that makes the tests four times as slow counts as noticed
 NOTICED, UNNOTICED, TOO_SLOW = "noticed", "unnoticed", "too slow"

@@ -21,9 +21,10 @@ def backdoor_metrics(clean: Tensor, triggered: Tensor, labels: Tensor, target: i
         answers[others].eq(target).double().mean().item() if others.any() else None for answers in (triggered, clean)
     ]
     return {
-        "backdoor_success": shares[0], "backdoor_false": shares[1],
+        "backdoor_success": shares[0],
+        "backdoor_false": shares[1],
         "backdoor_collapsed": float(collapsed(clean, labels)),
-    }  # fmt: skip
+    }
 
 
 def collapsed(answers: Tensor, labels: Tensor) -> bool:

@@ -53,9 +53,15 @@ class RobustnessReport:
 
 
 def measure_robustness(
-    classifier: nn.Module, pictures: Tensor, labels: Tensor, *, classes: int, settings: RobustnessSettings,
-    device: str = "cpu", progress: Callable[[float, str], None] = lambda share, name: None,
-) -> RobustnessReport:  # fmt: skip
+    classifier: nn.Module,
+    pictures: Tensor,
+    labels: Tensor,
+    *,
+    classes: int,
+    settings: RobustnessSettings,
+    device: str = "cpu",
+    progress: Callable[[float, str], None] = lambda share, name: None,
+) -> RobustnessReport:
     """Attack a frozen classifier, [N, 3, S, S] in [-1, 1] -> logits, in evaluation mode on `device`.
 
     pictures: float32 [N, 3, S, S] in [0, 1]; labels: int64 [N], the true classes; both on the CPU. Targets are drawn
@@ -70,14 +76,23 @@ def measure_robustness(
     for number, (name, targeted) in enumerate(plan):
         progress(number / len(plan), name)
         changed = _changed(
-            name, model, pictures, targets if targeted else labels, targeted=targeted, classes=classes,
-            settings=settings, device=device,
-        )  # fmt: skip
+            name,
+            model,
+            pictures,
+            targets if targeted else labels,
+            targeted=targeted,
+            classes=classes,
+            settings=settings,
+            device=device,
+        )
         answers[f"{name}_{'targeted' if targeted else 'untargeted'}"] = predictions(model, changed, device)
     return RobustnessReport(
-        labels=labels, targets=targets, clean=predictions(model, pictures, device), answers=answers,
+        labels=labels,
+        targets=targets,
+        clean=predictions(model, pictures, device),
+        answers=answers,
         zero_gradient=zero_gradients(model, pictures, labels, device),
-    )  # fmt: skip
+    )
 
 
 def other_classes(labels: Tensor, classes: int, seed: int) -> Tensor:
@@ -96,21 +111,42 @@ def chosen_images(count: int, settings: RobustnessSettings) -> Tensor:
 
 
 def _changed(
-    name: str, model: nn.Module, pictures: Tensor, labels: Tensor, *, targeted: bool, classes: int,
-    settings: RobustnessSettings, device: str,
-) -> Tensor:  # fmt: skip
+    name: str,
+    model: nn.Module,
+    pictures: Tensor,
+    labels: Tensor,
+    *,
+    targeted: bool,
+    classes: int,
+    settings: RobustnessSettings,
+    device: str,
+) -> Tensor:
     if name != ONE_PIXEL:
         return perturbed(
-            name, model, pictures, labels, targeted=targeted, settings=settings, classes=classes,
+            name,
+            model,
+            pictures,
+            labels,
+            targeted=targeted,
+            settings=settings,
+            classes=classes,
             seed=settings.seed % 2**32,  # what numpy's global generator takes
-        )  # fmt: skip
-    return torch.stack([
-        one_pixel(
-            model, picture, int(label), targeted=targeted, generations=settings.generations,
-            population=settings.population, seed=settings.seed + number, device=device,
-        )[0]
-        for number, (picture, label) in enumerate(zip(pictures, labels, strict=True))
-    ])  # fmt: skip
+        )
+    return torch.stack(
+        [
+            one_pixel(
+                model,
+                picture,
+                int(label),
+                targeted=targeted,
+                generations=settings.generations,
+                population=settings.population,
+                seed=settings.seed + number,
+                device=device,
+            )[0]
+            for number, (picture, label) in enumerate(zip(pictures, labels, strict=True))
+        ]
+    )
 
 
 def _share(chosen: Tensor) -> float | None:

@@ -51,10 +51,22 @@ def one_pixel(
             raise StopIteration
 
     found: Any = differential_evolution(
-        probability, [(0, height), (0, width), (0, 1), (0, 1), (0, 1)], strategy="best1bin", maxiter=generations,
-        popsize=max(1, population // GENES), tol=0.01, atol=-1, mutation=(0.5, 1), recombination=1, init="random",
-        polish=False, updating="deferred", vectorized=True, callback=enough, rng=np.random.default_rng(seed),
-    )  # fmt: skip
+        probability,
+        [(0, height), (0, width), (0, 1), (0, 1), (0, 1)],
+        strategy="best1bin",
+        maxiter=generations,
+        popsize=max(1, population // GENES),
+        tol=0.01,
+        atol=-1,
+        mutation=(0.5, 1),
+        recombination=1,
+        init="random",
+        polish=False,
+        updating="deferred",
+        vectorized=True,
+        callback=enough,
+        rng=np.random.default_rng(seed),
+    )
     return _painted(picture, found.x[:, None])[0], shown
 
 

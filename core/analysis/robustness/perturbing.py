@@ -23,9 +23,16 @@ Perturb = Callable[[Any, RobustnessSettings, bool], Any]
 
 
 def perturbed(
-    name: str, model: nn.Module, pictures: Tensor, labels: Tensor, *, targeted: bool, settings: RobustnessSettings,
-    classes: int, seed: int,
-) -> Tensor:  # fmt: skip
+    name: str,
+    model: nn.Module,
+    pictures: Tensor,
+    labels: Tensor,
+    *,
+    targeted: bool,
+    settings: RobustnessSettings,
+    classes: int,
+    seed: int,
+) -> Tensor:
     """The pictures [N, 3, S, S] in [0, 1] as the attack of this name (`GRADIENT_ATTACKS`) changes them, on the CPU.
 
     labels: the true classes, or those to reach if `targeted`. The model, in evaluation mode, is run where it lies.
@@ -42,9 +49,13 @@ def _estimator(model: nn.Module, pictures: Tensor, classes: int, loss: nn.Module
 
     device = next(model.parameters()).device
     return PyTorchClassifier(
-        model=model, loss=loss, input_shape=tuple(pictures.shape[1:]), nb_classes=classes, clip_values=(0.0, 1.0),
+        model=model,
+        loss=loss,
+        input_shape=tuple(pictures.shape[1:]),
+        nb_classes=classes,
+        clip_values=(0.0, 1.0),
         device_type="gpu" if device.type == "cuda" else "cpu",
-    )  # fmt: skip
+    )
 
 
 def _fgsm(estimator: Any, settings: RobustnessSettings, targeted: bool) -> Any:
@@ -57,33 +68,55 @@ def _pgd(estimator: Any, settings: RobustnessSettings, targeted: bool) -> Any:
     from art.attacks.evasion import ProjectedGradientDescentPyTorch
 
     return ProjectedGradientDescentPyTorch(
-        estimator, eps=settings.eps, eps_step=min(settings.step, settings.eps), max_iter=settings.steps,
-        targeted=targeted, num_random_init=1, batch_size=BATCH, verbose=False,
-    )  # fmt: skip
+        estimator,
+        eps=settings.eps,
+        eps_step=min(settings.step, settings.eps),
+        max_iter=settings.steps,
+        targeted=targeted,
+        num_random_init=1,
+        batch_size=BATCH,
+        verbose=False,
+    )
 
 
 def _bim(estimator: Any, settings: RobustnessSettings, targeted: bool) -> Any:
     from art.attacks.evasion import ProjectedGradientDescentPyTorch
 
     return ProjectedGradientDescentPyTorch(
-        estimator, eps=settings.eps, eps_step=min(settings.step, settings.eps), max_iter=settings.steps,
-        targeted=targeted, num_random_init=0, batch_size=BATCH, verbose=False,
-    )  # fmt: skip
+        estimator,
+        eps=settings.eps,
+        eps_step=min(settings.step, settings.eps),
+        max_iter=settings.steps,
+        targeted=targeted,
+        num_random_init=0,
+        batch_size=BATCH,
+        verbose=False,
+    )
 
 
 def _auto_pgd(estimator: Any, settings: RobustnessSettings, targeted: bool) -> Any:
     from art.attacks.evasion import AutoProjectedGradientDescent
 
     return AutoProjectedGradientDescent(
-        estimator, eps=settings.eps, eps_step=2 * settings.eps, max_iter=settings.strong_steps, targeted=targeted,
-        nb_random_init=settings.strong_restarts, batch_size=BATCH, loss_type="difference_logits_ratio", verbose=False,
-    )  # fmt: skip
+        estimator,
+        eps=settings.eps,
+        eps_step=2 * settings.eps,
+        max_iter=settings.strong_steps,
+        targeted=targeted,
+        nb_random_init=settings.strong_restarts,
+        batch_size=BATCH,
+        loss_type="difference_logits_ratio",
+        verbose=False,
+    )
 
 
 GRADIENT_ATTACKS: dict[str, tuple[Perturb, type[nn.Module]]] = {
-    "fgsm": (_fgsm, nn.CrossEntropyLoss), "pgd": (_pgd, nn.CrossEntropyLoss), "bim": (_bim, nn.CrossEntropyLoss),
-    "margin_pgd": (_pgd, Margin), "auto_pgd": (_auto_pgd, nn.CrossEntropyLoss),
-}  # fmt: skip
+    "fgsm": (_fgsm, nn.CrossEntropyLoss),
+    "pgd": (_pgd, nn.CrossEntropyLoss),
+    "bim": (_bim, nn.CrossEntropyLoss),
+    "margin_pgd": (_pgd, Margin),
+    "auto_pgd": (_auto_pgd, nn.CrossEntropyLoss),
+}
 """Name -> what makes ART's attack, and the loss it follows (Auto-PGD brings its own)."""
 
 

@@ -96,9 +96,14 @@ def enough_inside(decisions: Tensor, inside: float) -> Tensor:
 
 
 def walk(
-    labels_of: LabelsOf, starts: Tensor, labels: Tensor, settings: WalkSettings,
-    draw: Callable[[int], Tensor], *, watch: Callable[[Pass], None] | None = None,
-) -> Walks:  # fmt: skip
+    labels_of: LabelsOf,
+    starts: Tensor,
+    labels: Tensor,
+    settings: WalkSettings,
+    draw: Callable[[int], Tensor],
+    *,
+    watch: Callable[[Pass], None] | None = None,
+) -> Walks:
     """Walk from the latents `starts` [k, D] until each has ended, all of a pass in one batch.
 
     labels: int64 [k], the class of each walk; draw: walk -> Gaussian [probes, D] for its next pass. Each walk asks for
@@ -107,9 +112,14 @@ def walk(
     count = len(starts)
     none = torch.zeros(count, dtype=torch.int64)
     walks = Walks(
-        z=starts.clone(), radii=torch.full((count,), settings.radius, dtype=torch.float64), iterations=none.clone(),
-        grown_at=none.clone(), passes=none.clone(), growths=[[] for _ in range(count)], capped=none.bool(),
-    )  # fmt: skip
+        z=starts.clone(),
+        radii=torch.full((count,), settings.radius, dtype=torch.float64),
+        iterations=none.clone(),
+        grown_at=none.clone(),
+        passes=none.clone(),
+        growths=[[] for _ in range(count)],
+        capped=none.bool(),
+    )
     while len(rows := _going(walks, settings)):
         seen = _pass(labels_of, walks, rows, labels, settings, torch.stack([draw(row) for row in rows.tolist()]))
         _settle(walks, seen)
@@ -138,9 +148,15 @@ def _pass(
     direction = (weights[:, :, None] * directions).mean(1) / radii.to(z)[:, None]
     candidates = (z + steps.to(z)[:, None] * direction).clamp(-settings.clamp, settings.clamp)
     return Pass(
-        rows=rows, decisions=decisions, steps=steps, radii_after=radii, directions=direction, candidates=candidates,
-        grown=grown, accepted=labels_of(candidates) == own,
-    )  # fmt: skip
+        rows=rows,
+        decisions=decisions,
+        steps=steps,
+        radii_after=radii,
+        directions=direction,
+        candidates=candidates,
+        grown=grown,
+        accepted=labels_of(candidates) == own,
+    )
 
 
 def _settle(walks: Walks, seen: Pass) -> None:

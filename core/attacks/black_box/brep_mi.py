@@ -66,9 +66,14 @@ class BREPMI(GeneratorSettings, Attack):
     title: ClassVar[str] = "BREP-MI"
     access: ClassVar[Access] = "labels"
     facts: ClassVar[Mapping[str, Aggregate]] = {
-        "start_batch": "mean", "never_hit": "sum", "never_expanded": "sum", "capped": "sum", "passes": "mean",
-        "expansions": "mean", "radius": "mean",
-    }  # fmt: skip
+        "start_batch": "mean",
+        "never_hit": "sum",
+        "never_expanded": "sum",
+        "capped": "sum",
+        "passes": "mean",
+        "expansions": "mean",
+        "radius": "mean",
+    }
 
     selected: int = 1
     starts: StartSearch = field(default_factory=StartSearch)
@@ -93,8 +98,12 @@ class BREPMI(GeneratorSettings, Attack):
         require_number("attack.inside", self.inside, -1, 1, below=True)
         require_number("attack.expansion", self.expansion, 1, above=True)
         require_choice("attack.result", self.result, RESULTS)
-        require(self.result == "robust" or self.robust_views == ROBUST_VIEWS, "attack.robust_views",
-                "the default where result is not robust", self.robust_views)  # fmt: skip
+        require(
+            self.result == "robust" or self.robust_views == ROBUST_VIEWS,
+            "attack.robust_views",
+            "the default where result is not robust",
+            self.robust_views,
+        )
 
     @property
     def variant(self) -> str | None:
@@ -110,8 +119,13 @@ class BREPMI(GeneratorSettings, Attack):
     def parts(self) -> tuple[Part, ...]:
         """The generator, where it is not the sweep's prior; the first latents of every label, for all classes."""
         latent = {f.name: getattr(self, f.name) for f in fields(LatentSettings)}
-        settings = {**asdict(self.starts), **latent, "clamp": self.clamp, "per_label": self.selected,
-                    "generator": self.generator}  # fmt: skip
+        settings = {
+            **asdict(self.starts),
+            **latent,
+            "clamp": self.clamp,
+            "per_label": self.selected,
+            "generator": self.generator,
+        }
         return (*self.generator_parts, Part(name="starts", needs=(self.generator, "target"), settings=settings))
 
     @property
@@ -139,9 +153,12 @@ class BREPMI(GeneratorSettings, Attack):
         starts = found[batches > 0]
         sources = [generator(seed, target_class, "walk", slot) for slot in range(len(starts))]
         walks = walk(
-            lambda z: view.labels(images(z)), starts, torch.full((len(starts),), target_class), self,
+            lambda z: view.labels(images(z)),
+            starts,
+            torch.full((len(starts),), target_class),
+            self,
             lambda slot: torch.randn(self.probes, images.z_dim, generator=sources[slot]),
-        )  # fmt: skip
+        )
         nowhere = torch.randn(self.selected, images.z_dim, generator=generator(seed, target_class, "nowhere"))
         z = nowhere.clamp(-self.clamp, self.clamp)
         for slot, point in enumerate(self._results(walks, images, view, given, target_class, seed=seed)):
@@ -149,8 +166,9 @@ class BREPMI(GeneratorSettings, Attack):
         order = walks.radii.argsort(descending=True, stable=True)
         order = torch.cat([order, torch.arange(len(starts), self.selected)])
         radii = torch.cat([walks.radii.float(), torch.full((self.selected - len(starts),), torch.nan)])
-        return Reconstructions(w=images.w_of(z[order]).cpu(), rows={"radius": radii[order]},
-                               facts=_facts(walks, batches))  # fmt: skip
+        return Reconstructions(
+            w=images.w_of(z[order]).cpu(), rows={"radius": radii[order]}, facts=_facts(walks, batches)
+        )
 
     def _results(
         self, walks: Walks, images: LatentImages, view: LabelView, given: Given, target_class: int, *, seed: int
@@ -164,10 +182,11 @@ class BREPMI(GeneratorSettings, Attack):
         from smoothsweep.core.attacks.black_box.brep_robust import most_robust
 
         return [
-            most_robust([*points, end], images, view, target_class, views=self.robust_views, seed=seed,
-                        protocol=given.protocol)
+            most_robust(
+                [*points, end], images, view, target_class, views=self.robust_views, seed=seed, protocol=given.protocol
+            )
             for points, end in zip(walks.growths, walks.z, strict=True)
-        ]  # fmt: skip
+        ]
 
 
 def _facts(walks: Walks, batches: Tensor) -> dict[str, float]:

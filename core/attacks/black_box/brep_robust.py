@@ -19,9 +19,15 @@ VIEWS = CropRule(scale=(0.5, 0.9), ratio=(0.8, 1.2), hflip=0.5)
 
 
 def most_robust(
-    points: Sequence[Tensor], images: LatentImages, view: LabelView, target_class: int, *, views: int, seed: int,
+    points: Sequence[Tensor],
+    images: LatentImages,
+    view: LabelView,
+    target_class: int,
+    *,
+    views: int,
+    seed: int,
     protocol: Protocol,
-) -> Tensor:  # fmt: skip
+) -> Tensor:
     """Of the latents [D] in the order of a walk the one whose image keeps its label in most of `views` random views.
 
     Of equals the last, which lies deepest in the class. Each view of each point is a query. Under "paper" all points

@@ -35,9 +35,16 @@ class Starts:
 
 
 def first_latents(
-    labels_of: LabelsOf, draw: Callable[[int], Tensor], *, num_classes: int, per_label: int, size: int, clamp: float,
-    max_batches: int, on_batch: Callable[[Starts], None] = lambda found: None,
-) -> Starts:  # fmt: skip
+    labels_of: LabelsOf,
+    draw: Callable[[int], Tensor],
+    *,
+    num_classes: int,
+    per_label: int,
+    size: int,
+    clamp: float,
+    max_batches: int,
+    on_batch: Callable[[Starts], None] = lambda found: None,
+) -> Starts:
     """Draw batches until there are `per_label` latents of every label, or `max_batches` were drawn.
 
     draw: batch (from 0) -> Gaussian latents [B, size], clamped here to [-clamp, clamp]. Of a batch the first of each
@@ -78,9 +85,17 @@ def make_starts(settings: Mapping[str, Any], given: Given, view: LabelView, work
         workshop.progress(hit / view.num_classes, f"{hit}/{view.num_classes} labels hit in {found.drawn} batches")
 
     found = first_latents(
-        lambda z: view.labels(images(z)), draw, num_classes=view.num_classes, per_label=settings["per_label"],
-        size=images.z_dim, clamp=settings["clamp"], max_batches=settings["max_batches"], on_batch=tell,
-    )  # fmt: skip
+        lambda z: view.labels(images(z)),
+        draw,
+        num_classes=view.num_classes,
+        per_label=settings["per_label"],
+        size=images.z_dim,
+        clamp=settings["clamp"],
+        max_batches=settings["max_batches"],
+        on_batch=tell,
+    )
     never = int((found.batches[:, 0] == 0).sum())
-    return MadePart(tensors={"z": found.z, "batches": found.batches, "order": found.order},
-                    facts={"batches": float(found.drawn), "labels_never_hit": float(never)})  # fmt: skip
+    return MadePart(
+        tensors={"z": found.z, "batches": found.batches, "order": found.order},
+        facts={"batches": float(found.drawn), "labels_never_hit": float(never)},
+    )

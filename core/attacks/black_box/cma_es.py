@@ -39,8 +39,11 @@ class CMAES(Evolution, FromPool):
     title: ClassVar[str] = "CMA-ES"
     access: ClassVar[Access] = "scores"
     facts: ClassVar[Mapping[str, Aggregate]] = {
-        "log_margin": "mean", "generations": "mean", "converged": "sum", "dimensions": "mean",
-    }  # fmt: skip
+        "log_margin": "mean",
+        "generations": "mean",
+        "converged": "sum",
+        "dimensions": "mean",
+    }
 
     selected: int = 1
 
@@ -48,8 +51,12 @@ class CMAES(Evolution, FromPool):
         FromPool.__post_init__(self)
         require(self.pool.size >= 3, "attack.pool.size", "at least 3, which span two directions", self.pool.size)
         least = self.selected * (self.population + 1)
-        require(self.max_queries >= least, "attack.max_queries",
-                f"at least {least}, a generation for each of {self.selected} selected", self.max_queries)  # fmt: skip
+        require(
+            self.max_queries >= least,
+            "attack.max_queries",
+            f"at least {least}, a generation for each of {self.selected} selected",
+            self.max_queries,
+        )
 
     def check_prior(self, card: Callable[[], NetworkCard]) -> None:
         """Raises InputError for latents of fewer directions than it searches."""
@@ -86,12 +93,16 @@ class CMAES(Evolution, FromPool):
         images = LatentImages(given.prior, crop, view.execution, image_size=view.image_size)
         runs = [
             evolve(
-                lambda moves, start=start: view.scores(images.of(space.around(start, moves)[:, None])), target_class,
-                dimensions=len(space.basis), population=self.population, sigma=self.sigma,
-                generations=self.generations, numpy_seed=derive_seed(seed, target_class, "cma", slot) % 2**32,
+                lambda moves, start=start: view.scores(images.of(space.around(start, moves)[:, None])),
+                target_class,
+                dimensions=len(space.basis),
+                population=self.population,
+                sigma=self.sigma,
+                generations=self.generations,
+                numpy_seed=derive_seed(seed, target_class, "cma", slot) % 2**32,
             )
             for slot, start in enumerate(starts[:, 0])
-        ]  # fmt: skip
+        ]
         order = sorted(range(len(runs)), key=lambda slot: -runs[slot].margin)
         w = torch.cat([space.around(starts[slot, 0], runs[slot].move[None]) for slot in order])
         return Reconstructions(

@@ -47,10 +47,21 @@ def evolve(
     """
     from cma import CMAEvolutionStrategy
 
-    strategy = CMAEvolutionStrategy(np.zeros(dimensions), sigma, {
-        "popsize": population, "CMA_diagonal": True, "seed": np.nan, "randn": np.random.RandomState(numpy_seed).randn,
-        "verbose": -10, "verb_log": 0, "verb_disp": 0, "signals_filename": "", "maxiter": generations,
-    })  # fmt: skip
+    strategy = CMAEvolutionStrategy(
+        np.zeros(dimensions),
+        sigma,
+        {
+            "popsize": population,
+            "CMA_diagonal": True,
+            "seed": np.nan,
+            "randn": np.random.RandomState(numpy_seed).randn,
+            "verbose": -10,
+            "verb_log": 0,
+            "verb_disp": 0,
+            "signals_filename": "",
+            "maxiter": generations,
+        },
+    )
     best, margin, confidence = torch.zeros(dimensions), *_best(ask(torch.zeros(1, dimensions)), label)[1:]
     curve, done = [margin], 0
     while done < generations and not strategy.stop():
@@ -62,8 +73,9 @@ def evolve(
         strategy.tell(moves, (-log_margin(answers.nan_to_num(nan=0.0), label)).tolist())
         done += 1
         curve.append(margin)
-    return Run(move=best, margin=margin, confidence=confidence, generations=done, converged=done < generations,
-               curve=curve)  # fmt: skip
+    return Run(
+        move=best, margin=margin, confidence=confidence, generations=done, converged=done < generations, curve=curve
+    )
 
 
 def _best(answers: Tensor, label: int) -> tuple[int, float, float]:

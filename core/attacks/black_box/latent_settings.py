@@ -50,8 +50,12 @@ class GeneratorSettings(LatentSettings):
     def __post_init__(self) -> None:
         LatentSettings.__post_init__(self)
         require_choice("attack.generator", self.generator, GENERATORS)
-        require(self.own or self.gan == GanTraining(), "attack.gan", "no value with generator prior, which is there",
-                self.gan)  # fmt: skip
+        require(
+            self.own or self.gan == GanTraining(),
+            "attack.gan",
+            "no value with generator prior, which is there",
+            self.gan,
+        )
 
     @property
     def own(self) -> bool:
@@ -71,8 +75,12 @@ class GeneratorSettings(LatentSettings):
     def check_size(self, image_size: int) -> None:
         """Raise InputError for a target whose input the generator of the attack cannot have."""
         sides = " or ".join(map(str, SIDES))
-        require(not self.own or image_size in SIDES, "recipe.image_size", f"{sides} pixels with generator {GENERAL}",
-                image_size)  # fmt: skip
+        require(
+            not self.own or image_size in SIDES,
+            "recipe.image_size",
+            f"{sides} pixels with generator {GENERAL}",
+            image_size,
+        )
 
     def check_public(self, count: int) -> None:
         """Raise InputError for fewer public images than a batch of the generator's training has."""

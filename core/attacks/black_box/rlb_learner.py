@@ -81,7 +81,12 @@ def _learner(
     settings: LearnerSettings, actor: Actor, critics: list[Critic], source: torch.Generator, device: torch.device | str
 ) -> SoftActorCritic:
     return SoftActorCritic(
-        actor.to(device), [critic.to(device) for critic in critics], RULES[settings.agent],
-        noise=lambda *shape: torch.randn(shape, generator=source), lr=settings.lr, gamma=settings.gamma,
-        tau=settings.tau, one_step=settings.steps == 1,
-    )  # fmt: skip
+        actor.to(device),
+        [critic.to(device) for critic in critics],
+        RULES[settings.agent],
+        noise=lambda *shape: torch.randn(shape, generator=source),
+        lr=settings.lr,
+        gamma=settings.gamma,
+        tau=settings.tau,
+        one_step=settings.steps == 1,
+    )

@@ -46,9 +46,13 @@ class RLBMI(GeneratorSettings, Attack):
     title: ClassVar[str] = "RLB-MI"
     access: ClassVar[Access] = "scores"
     facts: ClassVar[Mapping[str, Aggregate]] = {
-        "best_reward": "mean", "log_margin": "mean", "learning_steps": "mean", "underflows": "sum", "died": "sum",
+        "best_reward": "mean",
+        "log_margin": "mean",
+        "learning_steps": "mean",
+        "underflows": "sum",
+        "died": "sum",
         "died_at": "mean",
-    }  # fmt: skip
+    }
 
     selected: int = 1
     episodes: int = 40_000
@@ -81,12 +85,14 @@ class RLBMI(GeneratorSettings, Attack):
     def _check_learning(self) -> None:
         """Something is learnt, and enough was found before for what is kept should the policy die of it."""
         least = self.minibatch // self.steps + 1
-        require(self.episodes >= least, "attack.episodes", f"at least {least}, or nothing is ever learnt",
-                self.episodes)  # fmt: skip
+        require(
+            self.episodes >= least, "attack.episodes", f"at least {least}, or nothing is ever learnt", self.episodes
+        )
         most = self.minibatch // self.steps - self.at_once
         require(most >= 1, "attack.at_once", "fewer episodes than a minibatch has", self.at_once)
-        require(self.selected <= most, "attack.selected", f"at most {most}, found before learning begins",
-                self.selected)  # fmt: skip
+        require(
+            self.selected <= most, "attack.selected", f"at most {most}, found before learning begins", self.selected
+        )
 
     def _refuse_unread(self) -> None:
         """gamma and tau say how what comes after a step counts: in episodes of one step nothing does."""
@@ -141,16 +147,24 @@ class RLBMI(GeneratorSettings, Attack):
         key = (seed,) if paper else (seed, target_class)
         learner, draws = (paper_learner if paper else class_learner)(self, images.z_dim, *key, device=device)
         logarithm = self.logarithm or ("official" if paper else "floored")
-        episodes = Episodes(episodes=self.episodes, steps=self.steps, diversity=self.diversity,
-                            minibatch=self.minibatch, at_once=self.at_once)  # fmt: skip
+        episodes = Episodes(
+            episodes=self.episodes,
+            steps=self.steps,
+            diversity=self.diversity,
+            minibatch=self.minibatch,
+            at_once=self.at_once,
+        )
         manner = Manner(floored=logarithm == "floored", ask_twice=paper, by_margin=not paper)
         replay = Replay(min(CAPACITY, self.episodes * self.steps), images.z_dim, device)
-        found = Search(lambda z: view.scores(images(z)), learner, target_class, episodes, manner, draws, replay,
-                       keep=self.selected).run()  # fmt: skip
+        found = Search(
+            lambda z: view.scores(images(z)), learner, target_class, episodes, manner, draws, replay, keep=self.selected
+        ).run()
         return Reconstructions(
-            w=images.w_of(found.z).cpu(), scores=found.confidences, facts=_facts(found),
+            w=images.w_of(found.z).cpu(),
+            scores=found.confidences,
+            facts=_facts(found),
             curves={name: torch.tensor(values) for name, values in found.curves.items()},
-        )  # fmt: skip
+        )
 
 
 def _facts(found: Found) -> dict[str, float]:

@@ -117,9 +117,17 @@ class Search:
     """One class's search."""
 
     def __init__(
-        self, ask: Ask, learner: SoftActorCritic, label: int, config: Episodes, manner: Manner, draws: Draws,
-        replay: Replay, *, keep: int,
-    ) -> None:  # fmt: skip
+        self,
+        ask: Ask,
+        learner: SoftActorCritic,
+        label: int,
+        config: Episodes,
+        manner: Manner,
+        draws: Draws,
+        replay: Replay,
+        *,
+        keep: int,
+    ) -> None:
         """replay: empty; keep: how many roll-outs are kept, the best."""
         self._ask, self._learner, self._label, self._draws = ask, learner, label, draws
         self._config, self._manner, self._replay, self._keep = config, manner, replay, keep
@@ -155,8 +163,15 @@ class Search:
                 return False
             after = self._moved(state, action)
             done = torch.full((count, 1), float(step == config.steps - 1))
-            self._replay.add(Experience(states=state, actions=action, rewards=self._rewards(after, action)[:, None],
-                                        next_states=after, dones=done))  # fmt: skip
+            self._replay.add(
+                Experience(
+                    states=state,
+                    actions=action,
+                    rewards=self._rewards(after, action)[:, None],
+                    next_states=after,
+                    dones=done,
+                )
+            )
             if len(self._replay) > config.minibatch:
                 positions = self._draws.positions(len(self._replay), config.minibatch)
                 self._learner.learn(self._replay.at(positions))

@@ -129,9 +129,17 @@ class SoftActorCritic:
     """A policy over actions in (-1, 1)^D that learns from experience."""
 
     def __init__(
-        self, actor: Actor, critics: Sequence[Critic], rules: Rules, *, noise: Noise, lr: float, gamma: float,
-        tau: float, one_step: bool,
-    ) -> None:  # fmt: skip
+        self,
+        actor: Actor,
+        critics: Sequence[Critic],
+        rules: Rules,
+        *,
+        noise: Noise,
+        lr: float,
+        gamma: float,
+        tau: float,
+        one_step: bool,
+    ) -> None:
         """gamma: discount; tau: how fast the critics' slow copies follow; one_step: every episode is one step long."""
         self.actor, self.critics, self.rules, self.noise = actor, list(critics), rules, noise
         self.gamma, self.tau, self.one_step = gamma, tau, one_step
@@ -186,10 +194,15 @@ class SoftActorCritic:
         _descend(self._actor_adam, actor_loss, list(self.actor.parameters()))
         self._follow()
         return Update(
-            targets=targets, values=tuple(values), critic_losses=tuple(losses), temperature_loss=temperature_loss,
-            actor_loss=actor_loss.detach(), log_prob=log_prob.detach(), next_log_prob=next_log_prob,
+            targets=targets,
+            values=tuple(values),
+            critic_losses=tuple(losses),
+            temperature_loss=temperature_loss,
+            actor_loss=actor_loss.detach(),
+            log_prob=log_prob.detach(),
+            next_log_prob=next_log_prob,
             temperature=temperature,
-        )  # fmt: skip
+        )
 
     @torch.no_grad()
     def _targets(self, batch: Experience) -> tuple[Tensor, Tensor | None]:

@@ -54,9 +54,12 @@ class IFGMI(SelectConfig, FromPool):
     access: ClassVar[Access] = "gradients"
     leaves_images: ClassVar[bool] = True
     facts: ClassVar[Mapping[str, Aggregate]] = {
-        "chosen_stage": "mean", "loss_first": "mean", "loss_last": "mean", "gradient_cosine": "mean",
+        "chosen_stage": "mean",
+        "loss_first": "mean",
+        "loss_last": "mean",
+        "gradient_cosine": "mean",
         "num_frozen": "sum",
-    }  # fmt: skip
+    }
 
     candidates: Count = 50
     stage_steps: tuple[Count, ...] = (50, 10, 10, 10, 10, 10, 10, 10)
@@ -75,11 +78,19 @@ class IFGMI(SelectConfig, FromPool):
         check_stages(self.pool, CandidateConfig(candidates=self.candidates), self)
         require(len(self.stage_steps) > 0, "attack.stage_steps", "at least one stage", self.stage_steps)
         given, stages = self.radii, len(self.stage_steps)
-        require(self.rgb_skip is None or stages > 1, "attack.rgb_skip",
-                "no value with a single stage, before which there is no block", self.rgb_skip)  # fmt: skip
+        require(
+            self.rgb_skip is None or stages > 1,
+            "attack.rgb_skip",
+            "no value with a single stage, before which there is no block",
+            self.rgb_skip,
+        )
         expected = f"one for each of the {stages} stages of stage_steps, of which {len(RADII)} are published"
-        require(len(RADII if given is None else given) >= stages and (given is None or len(given) == stages),
-                "attack.radii", expected, given)  # fmt: skip
+        require(
+            len(RADII if given is None else given) >= stages and (given is None or len(given) == stages),
+            "attack.radii",
+            expected,
+            given,
+        )
         self._descents()
 
     @property
@@ -98,8 +109,12 @@ class IFGMI(SelectConfig, FromPool):
         network = card()
         require(network.kind == "stylegan2", "prior", "a StyleGAN2, whose feature maps this attack moves", network.kind)
         side, blocks, stages = network.config.resolution, len(network.config.sides), len(self.stage_steps)
-        require(stages <= blocks, "attack.stage_steps",
-                f"at most {blocks} stages, as many as a prior of {side} pixels has blocks", stages)  # fmt: skip
+        require(
+            stages <= blocks,
+            "attack.stage_steps",
+            f"at most {blocks} stages, as many as a prior of {side} pixels has blocks",
+            stages,
+        )
 
     def invert(self, view: GradientView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """Every stage on one class; what the target grades best is left, as images."""
@@ -107,9 +122,11 @@ class IFGMI(SelectConfig, FromPool):
         from smoothsweep.core.attacks.reconstructions import Reconstructions
 
         w0, index, _ = sample_candidates(
-            given.parts["candidates"]["confidences"], given.parts["pool"]["w"], target_class,
+            given.parts["candidates"]["confidences"],
+            given.parts["pool"]["w"],
+            target_class,
             CandidateConfig(candidates=self.candidates),
-        )  # fmt: skip
+        )
         found = self._staged(view, given).invert(w0, target_class, seed=seed)
         curve, best = found.loss.nanmean(1), found.best
         return Reconstructions(
@@ -119,10 +136,13 @@ class IFGMI(SelectConfig, FromPool):
             rows={"pool_index": index[best.order], "margin": best.margins},
             curves={"loss": curve, "stage_margin": found.worth},
             facts={
-                "chosen_stage": float(found.chosen), "loss_first": float(curve[0]), "loss_last": float(curve[-1]),
-                "gradient_cosine": float(found.image_cosine.nanmean()), "num_frozen": float(found.frozen.sum()),
+                "chosen_stage": float(found.chosen),
+                "loss_first": float(curve[0]),
+                "loss_last": float(curve[-1]),
+                "gradient_cosine": float(found.image_cosine.nanmean()),
+                "num_frozen": float(found.frozen.sum()),
             },
-        )  # fmt: skip
+        )
 
     def _staged(self, view: GradientView, given: Given) -> Staged:
         from smoothsweep.core.attacks.if_gmi.search import Staged, StagePlan
@@ -136,9 +156,15 @@ class IFGMI(SelectConfig, FromPool):
             for descent, radius in zip(self._descents(), self.radii or RADII, strict=False)
         ]
         return Staged(
-            prior=given.prior, target=view.logits, plans=plans, select=self, transform=preprocess_of(pool),
-            rgb=self._keeps_rgb(given.protocol), protocol=given.protocol, run=view.execution,
-        )  # fmt: skip
+            prior=given.prior,
+            target=view.logits,
+            plans=plans,
+            select=self,
+            transform=preprocess_of(pool),
+            rgb=self._keeps_rgb(given.protocol),
+            protocol=given.protocol,
+            run=view.execution,
+        )
 
     def _keeps_rgb(self, protocol: str | None) -> bool:
         return (self.rgb_skip or ("dropped" if protocol == "paper" else "kept")) == "kept"

@@ -112,20 +112,27 @@ class Staged:
                 course.append((reached.loss.cpu(), reached.image_cosine.cpu(), reached.frozen.cpu()))
         loss, cosine, stopped = zip(*course, strict=True)
         return Inversion(
-            best=best, chosen=chosen, worth=torch.tensor(worth), loss=torch.cat(loss), image_cosine=torch.cat(cosine),
+            best=best,
+            chosen=chosen,
+            worth=torch.tensor(worth),
+            loss=torch.cat(loss),
+            image_cosine=torch.cat(cosine),
             frozen=torch.stack(stopped).any(0),
-        )  # fmt: skip
+        )
 
     def reach(self, block: int, states: Tensor, target_class: int, *, seed: int) -> Reached:
         """The descent of the stage that begins at `block`, from states [K, ...]; networks must be frozen."""
         plan, batch, (stage, synthesize) = self.plans[block], self._batch(states), self._stage(block)
         descents = descend_batches(
-            states, partial(self._objective, synthesize, batch, target_class, plan.descent.loss), plan.descent,
+            states,
+            partial(self._objective, synthesize, batch, target_class, plan.descent.loss),
+            plan.descent,
             # Feature maps are large, and a descent has half a dozen of each: one batch at a time.
-            together=1 if block else max(1, batch.rows // plan.descent.batch_size), protocol=self.protocol,
+            together=1 if block else max(1, batch.rows // plan.descent.batch_size),
+            protocol=self.protocol,
             key=(seed, target_class, "optimise", *(("stage", block) if block else ())),
             within=partial(l1_balls, spans=stage.moved, radius=plan.radius),
-        )  # fmt: skip
+        )
         after = torch.cat([descent.w for descent in descents])
         return Reached(
             stage=stage,
@@ -147,16 +154,25 @@ class Staged:
         images = images if crop is None else centre_crop(images, crop)
         with torch.no_grad():
             grades = graded_views(
-                self.run, self.target, self.transform(images), target_class, self.select, confidence_and_margin,
-                seed=seed, protocol=self.protocol,
-            )  # fmt: skip
+                self.run,
+                self.target,
+                self.transform(images),
+                target_class,
+                self.select,
+                confidence_and_margin,
+                seed=seed,
+                protocol=self.protocol,
+            )
         scores, margins = grades.unbind(1)
         order = best_first(margins)[: self.select.selected]
         rows = order.to(images.device)
         return Graded(
-            w=reached.shown[rows, None, : self.prior.w_dim].cpu(), images=images[rows].half().cpu(),
-            scores=scores[order], margins=margins[order], order=order,
-        )  # fmt: skip
+            w=reached.shown[rows, None, : self.prior.w_dim].cpu(),
+            images=images[rows].half().cpu(),
+            scores=scores[order],
+            margins=margins[order],
+            order=order,
+        )
 
     def _stage(self, block: int) -> tuple[Stage, Callable[[Tensor], Tensor]]:
         return stage_of(self.run, self.prior, self.transform.crop, block=block, rgb=self.rgb)
@@ -165,15 +181,22 @@ class Staged:
         self, synthesize: Callable[[Tensor], Tensor], batch: DeviceBatch, target_class: int, loss: str, **group: Any
     ) -> LatentObjective:
         return LatentObjective(
-            synthesize=synthesize, target=self.run.target(self.target), transform=self.transform, batch=batch,
-            target_class=target_class, loss=partial(attack_loss(loss), protocol=self.protocol), **group,
-        )  # fmt: skip
+            synthesize=synthesize,
+            target=self.run.target(self.target),
+            transform=self.transform,
+            batch=batch,
+            target_class=target_class,
+            loss=partial(attack_loss(loss), protocol=self.protocol),
+            **group,
+        )
 
     def _batch(self, states: Tensor) -> DeviceBatch:
         """How many rows are computed at once: measured on stage 0, which synthesises more than those behind it."""
         networks = {
-            "synthesize": self._stage(0)[1], "target": self.run.target(self.target), "transform": self.transform,
-        }  # fmt: skip
+            "synthesize": self._stage(0)[1],
+            "target": self.run.target(self.target),
+            "transform": self.transform,
+        }
         return gradient_batch(self.run, networks, states[:, : self.prior.w_dim], self.plans[0].descent)
 
     @torch.no_grad()

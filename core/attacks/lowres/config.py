@@ -67,8 +67,9 @@ class GanTraining(Importable):
 
     def steps(self, public: int) -> int:
         """Steps of the discriminator with so many public images. Raises InputError for less than a batch of them."""
-        require(public >= self.batch_size, "public", f"at least attack.gan.batch_size ({self.batch_size}) images",
-                public)  # fmt: skip
+        require(
+            public >= self.batch_size, "public", f"at least attack.gan.batch_size ({self.batch_size}) images", public
+        )
         return self.epochs * (public // self.batch_size)
 
 
@@ -103,8 +104,12 @@ class Distillation(TaughtBySGD, Shared):
 
     def steps(self, public: int, protocol: str) -> int:
         """Steps of a student's training. Raises InputError for less than a batch of public images."""
-        require(public >= self.batch_size, "public", f"at least attack.students.batch_size ({self.batch_size}) images",
-                public)  # fmt: skip
+        require(
+            public >= self.batch_size,
+            "public",
+            f"at least attack.students.batch_size ({self.batch_size}) images",
+            public,
+        )
         epochs = self.epochs if protocol == "clean" else max(1, self.epochs - 1)
         return epochs * (public // self.batch_size)
 

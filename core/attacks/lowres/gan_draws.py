@@ -39,9 +39,10 @@ class Draws:
         mix = torch.rand(count, 1, 1, 1, generator=numbers)
         return StepDraw(
             images=tuple(self._batch(step, stream, team) for stream in range(self._streams)),
-            z=team.share(z).to(self._device), z_generator=team.share(again).to(self._device),
+            z=team.share(z).to(self._device),
+            z_generator=team.share(again).to(self._device),
             mix=team.share(mix).to(self._device),
-        )  # fmt: skip
+        )
 
     def _batch(self, step: int, stream: int, team: Team) -> Tensor:
         count = self._recipe.batch_size

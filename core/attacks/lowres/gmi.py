@@ -60,14 +60,25 @@ class GMI(LowResolution):
             realness=execution.target(networks["discriminator"]),
             identity=self.identity(view, given),
             labels=torch.full((self.selected,), target_class, device=execution.device),
-            weight=self.identity_weight, scale=1 / self.reference_batch, latent=lambda z, step: z,
-        )  # fmt: skip
+            weight=self.identity_weight,
+            scale=1 / self.reference_batch,
+            latent=lambda z, step: z,
+        )
         with execution.arithmetic():
             descent = momentum(
-                torch.stack(starts).to(execution.device), objective, steps=self.steps, lr=self.lr,
-                momentum=self.momentum, clip=self.bound,
-            )  # fmt: skip
+                torch.stack(starts).to(execution.device),
+                objective,
+                steps=self.steps,
+                lr=self.lr,
+                momentum=self.momentum,
+                clip=self.bound,
+            )
         return found_of(
-            view, networks["generator"], descent.w, target_class, descent, torch.arange(self.selected),
+            view,
+            networks["generator"],
+            descent.w,
+            target_class,
+            descent,
+            torch.arange(self.selected),
             best_first=given.protocol == "clean",
-        )  # fmt: skip
+        )

@@ -101,10 +101,14 @@ class KED(LowResolution):
             return sampled(leaf, noise.to(leaf.device), self.clamp)
 
         return Objective(
-            decoder=execution.synthesizer(networks["generator"]), realness=execution.target(judge),
-            identity=self.identity(view, given), labels=torch.tensor(classes, device=execution.device),
-            weight=self.identity_weight, scale=1 / self.reference_batch, latent=latent,
-        )  # fmt: skip
+            decoder=execution.synthesizer(networks["generator"]),
+            realness=execution.target(judge),
+            identity=self.identity(view, given),
+            labels=torch.tensor(classes, device=execution.device),
+            weight=self.identity_weight,
+            scale=1 / self.reference_batch,
+            latent=latent,
+        )
 
     def _noise(self, z_dim: int, seed: int, target_class: int, what: str, number: int) -> Tensor:
         """[z_dim], which depends on the class, not on its place in a batch."""

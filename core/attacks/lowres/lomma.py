@@ -21,7 +21,6 @@ from smoothsweep.core.checks import require
 from smoothsweep.core.models.image_sizes import check_image_size
 
 if TYPE_CHECKING:
-
     from smoothsweep.core.attacks.attack_inputs import Given
     from smoothsweep.core.attacks.lowres.search import IdentityLoss
     from smoothsweep.core.attacks.view import GradientView
@@ -43,10 +42,18 @@ class Lomma(LowResolution):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.form in RAW_LOGIT or self.feature_weight == 1.0, "attack.feature_weight",
-                f"no value with form {self.form}, which pulls no features", self.feature_weight)  # fmt: skip
-        require(self.form in WITH_STUDENTS or self.students == Distillation(), "attack.students",
-                f"no value with form {self.form}, which has none", self.students)  # fmt: skip
+        require(
+            self.form in RAW_LOGIT or self.feature_weight == 1.0,
+            "attack.feature_weight",
+            f"no value with form {self.form}, which pulls no features",
+            self.feature_weight,
+        )
+        require(
+            self.form in WITH_STUDENTS or self.students == Distillation(),
+            "attack.students",
+            f"no value with form {self.form}, which has none",
+            self.students,
+        )
 
     @property
     def variant(self) -> str:
@@ -101,9 +108,12 @@ class Lomma(LowResolution):
             answers = [view.execution.target(networks[name]) for name in names]
         mean = given.parts[FEATURES]["mean"].to(device) if self.form in RAW_LOGIT else None
         return Augmented(
-            view=view, students=answers, raw_logit=self.form in RAW_LOGIT, mean=mean,
+            view=view,
+            students=answers,
+            raw_logit=self.form in RAW_LOGIT,
+            mean=mean,
             feature_weight=self.feature_weight,
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,13 +51,25 @@ def make_students(settings: Mapping[str, Any], given: Given, view: ScoreView, wo
 
     def teach(state: StudentState, keep: Callable[[StudentState], None]) -> None:
         with view.execution.arithmetic():
-            distil(state, batches.at, teacher, recipe, steps=steps, per_epoch=batches.per_epoch,
-                   team=workshop.team, on_step=keep)  # fmt: skip
+            distil(
+                state,
+                batches.at,
+                teacher,
+                recipe,
+                steps=steps,
+                per_epoch=batches.per_epoch,
+                team=workshop.team,
+                on_step=keep,
+            )
 
     done = taught_in_turn(
-        lambda number: _new_student(recipe, number, view, workshop.team), teach, workshop,
-        count=len(recipe.architectures), steps=steps, called="student",
-    )  # fmt: skip
+        lambda number: _new_student(recipe, number, view, workshop.team),
+        teach,
+        workshop,
+        count=len(recipe.architectures),
+        steps=steps,
+        called="student",
+    )
     losses = torch.tensor([state.losses for state in done])
     return MadePart(
         tensors={"losses": losses},
@@ -76,9 +88,7 @@ def _new_student(recipe: Distillation, number: int, view: ScoreView, team: Team)
     return StudentState.fresh(team.join(student.to(view.execution.device)), recipe)
 
 
-def make_public_features(
-    settings: Mapping[str, Any], given: Given, view: GradientView, workshop: Workshop
-) -> MadePart:
+def make_public_features(settings: Mapping[str, Any], given: Given, view: GradientView, workshop: Workshop) -> MadePart:
     """mean, std [D] over at most 5,050 public images (std unbiased; the published code uses the mean alone)."""
     import torch
 

@@ -41,14 +41,18 @@ def make_general_gan(settings: Mapping[str, Any], given: Given, view: View, work
     from smoothsweep.core.attacks.lowres.networks import Critic
 
     return _trained(
-        settings, given, view, workshop, judge=Critic, classes=0, streams=1,
+        settings,
+        given,
+        view,
+        workshop,
+        judge=Critic,
+        classes=0,
+        streams=1,
         objective=lambda critic: Wasserstein(critic=critic),
-    )  # fmt: skip
+    )
 
 
-def make_specific_gan(
-    settings: Mapping[str, Any], given: Given, view: GradientView, workshop: Workshop
-) -> MadePart:
+def make_specific_gan(settings: Mapping[str, Any], given: Given, view: GradientView, workshop: Workshop) -> MadePart:
     """As `make_general_gan`, with a discriminator of the target's classes.
 
     Protocol `paper` asks the target in training mode, as the official code does, which never puts it into evaluation:
@@ -66,11 +70,17 @@ def make_specific_gan(
         return view.scores(2 * images - 1)
 
     return _trained(
-        settings, given, view, workshop, judge=MinibatchDiscriminator, classes=view.num_classes, streams=3,
+        settings,
+        given,
+        view,
+        workshop,
+        judge=MinibatchDiscriminator,
+        classes=view.num_classes,
+        streams=3,
         objective=lambda judge: InversionSpecific(
             discriminator=judge, soft_labels=soft_labels, protocol=given.protocol
         ),
-    )  # fmt: skip
+    )
 
 
 def _trained(
@@ -100,10 +110,15 @@ def _trained(
         state.restore(kept)
     with view.execution.arithmetic():
         train_pair(
-            state, draws, objective(state.discriminator), steps=steps, team=workshop.team,
-            checkpoint_every=max(1, steps // CHECKPOINTS), on_checkpoint=workshop.keep_state,
+            state,
+            draws,
+            objective(state.discriminator),
+            steps=steps,
+            team=workshop.team,
+            checkpoint_every=max(1, steps // CHECKPOINTS),
+            on_checkpoint=workshop.keep_state,
             on_step=lambda step: workshop.progress(step / steps, f"step {step}/{steps}"),
-        )  # fmt: skip
+        )
     losses = torch.tensor(state.losses, dtype=torch.float32)
     pair = {"generator": state.generator, "discriminator": state.discriminator}
     return MadePart(

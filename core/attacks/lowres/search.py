@@ -54,9 +54,7 @@ class Objective:
         )
 
 
-def momentum(
-    z0: Tensor, objective: Objective, *, steps: int, lr: float, momentum: float, clip: float
-) -> Descent:
+def momentum(z0: Tensor, objective: Objective, *, steps: int, lr: float, momentum: float, clip: float) -> Descent:
     """GMI: Nesterov's momentum, every step clipped to [-clip, clip]; the velocity does not hear of the clipping."""
 
     def nesterov(z: Tensor) -> torch.optim.Optimizer:
@@ -124,7 +122,8 @@ def facts_of(descent: Descent, rows: Tensor) -> Mapping[str, float]:
     """Of some rows of a descent, under the names that Plug & Play reports them by."""
     loss = descent.loss[:, rows].nanmean(1)
     return {
-        "loss_first": float(loss[0]), "loss_last": float(loss[-1]),
+        "loss_first": float(loss[0]),
+        "loss_last": float(loss[-1]),
         "gradient_cosine": float(descent.image_cosine[:, rows].nanmean()),
         "num_frozen": float(descent.frozen[rows].sum()),
-    }  # fmt: skip
+    }

@@ -73,9 +73,7 @@ def draw_shared_crop(rule: CropRule, count: int, height: int, width: int, source
     return _draw(rule, 1, height, width, source, whole_pixels=True)
 
 
-def draw_crop_per_image(
-    rule: CropRule, count: int, height: int, width: int, source: torch.Generator
-) -> Crops:
+def draw_crop_per_image(rule: CropRule, count: int, height: int, width: int, source: torch.Generator) -> Crops:
     """`count` independent boxes (not rounded to whole pixels) and mirrors."""
     return _draw(rule, count, height, width, source, whole_pixels=False)
 
@@ -123,9 +121,7 @@ class RowViews:
         return joined_crops([crops.repeated(count) for crops, count in found])
 
 
-def _draw(
-    rule: CropRule, count: int, height: int, width: int, source: torch.Generator, *, whole_pixels: bool
-) -> Crops:
+def _draw(rule: CropRule, count: int, height: int, width: int, source: torch.Generator, *, whole_pixels: bool) -> Crops:
     uniform = torch.rand(2, count, _ATTEMPTS, generator=source, dtype=torch.float64)
     mirror = torch.rand(count, generator=source, dtype=torch.float64) < rule.hflip
     area = height * width * (rule.scale[0] + (rule.scale[1] - rule.scale[0]) * uniform[0])

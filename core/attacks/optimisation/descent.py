@@ -47,6 +47,7 @@ def descend(
     on_step: Callable[[int, Tensor], None] | None = None,
 ) -> Descent:
     """`steps` Adam steps (a fresh state, eps 1e-8) from w0 [B, ...]; returns the last iterate. Otherwise as `walk`."""
+
     def adam(w: Tensor) -> torch.optim.Optimizer:
         return torch.optim.Adam([w], lr=lr_at(0), betas=betas, weight_decay=weight_decay)
 

@@ -154,6 +154,4 @@ def _check(logits: Tensor, targets: Tensor) -> None:
     if logits.ndim != 2 or not logits.is_floating_point():
         raise InputError(f"logits: expected float [N, C], got {logits.dtype} {tuple(logits.shape)}")
     if targets.dtype != torch.int64 or targets.shape != logits.shape[:1]:
-        raise InputError(
-            f"targets: expected int64 [{len(logits)}], got {targets.dtype} {tuple(targets.shape)}"
-        )
+        raise InputError(f"targets: expected int64 [{len(logits)}], got {targets.dtype} {tuple(targets.shape)}")

@@ -48,8 +48,12 @@ class PLGMI(OwnGan):
         require_number("attack.lr", self.lr, 0, above=True)
         require_choice("attack.loss", self.loss, LOSSES)
         self.gan.check_alone(ConditionalTraining())
-        require(self.gan.imported is None or self.top_n == 30, "attack.top_n",
-                "no value with an imported GAN, which needs no labels", self.top_n)  # fmt: skip
+        require(
+            self.gan.imported is None or self.top_n == 30,
+            "attack.top_n",
+            "no value with an imported GAN, which needs no labels",
+            self.top_n,
+        )
 
     @property
     def variant(self) -> str | None:
@@ -64,9 +68,13 @@ class PLGMI(OwnGan):
             return (Part(name="plg_gan", needs=("target",), imported=self.gan.imported),)
         return (
             Part(name="plg_labels", needs=("public", "target"), settings={"top_n": self.top_n}),
-            Part(name="plg_gan", needs=("public", "target", "plg_labels"), settings=self.gan.settings,
-                 workers=self.gan.workers),
-        )  # fmt: skip
+            Part(
+                name="plg_gan",
+                needs=("public", "target", "plg_labels"),
+                settings=self.gan.settings,
+                workers=self.gan.workers,
+            ),
+        )
 
     @property
     def needs(self) -> tuple[str, ...]:
@@ -111,7 +119,12 @@ class PLGMI(OwnGan):
                 f"plg_gan: expected a generator of the target's {view.num_classes} classes, got {made.config.classes}"
             )
         wanted = Search(
-            target_class=target_class, restarts=self.selected, steps=self.steps, lr=self.lr, loss=self.loss, seed=seed,
+            target_class=target_class,
+            restarts=self.selected,
+            steps=self.steps,
+            lr=self.lr,
+            loss=self.loss,
+            seed=seed,
             protocol=given.protocol,
-        )  # fmt: skip
+        )
         return reconstructions(made, view, search(made, view, wanted), target_class)

@@ -57,6 +57,7 @@ def draw_distortion(
 
     shared_order: draws one order of the colour changes for all images, as kornia does; None: each has its own.
     """
+
     def uniform(low: float = 0.0, high: float = 1.0) -> Tensor:
         return low + (high - low) * torch.rand(count, generator=source, dtype=torch.float64)
 
@@ -69,10 +70,17 @@ def draw_distortion(
     else:
         order = torch.randperm(4, generator=shared_order)[None]
     return Distortion(
-        top=top, left=left, side=box, brightness=brightness, contrast=contrast, order=order,
-        jitter=uniform() < jitter, mirror=uniform() < CHANCE, rotate=uniform() < CHANCE,
+        top=top,
+        left=left,
+        side=box,
+        brightness=brightness,
+        contrast=contrast,
+        order=order,
+        jitter=uniform() < jitter,
+        mirror=uniform() < CHANCE,
+        rotate=uniform() < CHANCE,
         degrees=uniform(-DEGREES, DEGREES).float(),
-    )  # fmt: skip
+    )
 
 
 def _draw_side(count: int, side: int, source: torch.Generator) -> Tensor:

@@ -46,8 +46,7 @@ class ProjectionDiscriminator(nn.Module):
         self.config = config
         channels = (3, *reversed(config.channels))
         self.blocks = nn.ModuleList(
-            DownBlock(before, after, first=place == 0)
-            for place, (before, after) in enumerate(pairwise(channels))
+            DownBlock(before, after, first=place == 0) for place, (before, after) in enumerate(pairwise(channels))
         )
         self.linear = _normed(nn.Linear(channels[-1], 1), gain=1)
         self.embed = _normed(nn.Embedding(config.classes, channels[-1]), gain=1)

@@ -38,19 +38,26 @@ def make_gan(settings: Mapping[str, Any], given: Given, view: GradientView, work
         raise InputError(f"plg_labels: expected images of the target's {view.num_classes} classes, got {len(index)}")
     recipe = ConditionalTraining(**{**settings, "betas": tuple(settings["betas"])})
     config = ConditionalConfig(
-        classes=view.num_classes, resolution=view.image_size, z_dim=recipe.z_dim, width=recipe.width,
+        classes=view.num_classes,
+        resolution=view.image_size,
+        z_dim=recipe.z_dim,
+        width=recipe.width,
         output=OUTPUT[given.protocol],
-    )  # fmt: skip
+    )
     state = new_state(config, recipe, given.protocol, view.execution.device, workshop.team)
     if (kept := workshop.last_state()) is not None:
         state.restore(kept)
     draws = Draws(resize_uint8(given.public, view.image_size), index, config, recipe, given.protocol)
     with view.execution.arithmetic():
         train(
-            state, draws, view.logits, team=workshop.team, checkpoint_every=max(1, recipe.steps // CHECKPOINTS),
+            state,
+            draws,
+            view.logits,
+            team=workshop.team,
+            checkpoint_every=max(1, recipe.steps // CHECKPOINTS),
             on_checkpoint=lambda step, checkpoint: workshop.keep_state(checkpoint),
             on_step=lambda step, losses: workshop.progress(step / recipe.steps, f"step {step}/{recipe.steps}"),
-        )  # fmt: skip
+        )
     return _made(state)
 
 

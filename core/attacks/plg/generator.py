@@ -52,9 +52,7 @@ class ConditionalGenerator(nn.Module):
         super().__init__()
         self.config, channels = config, config.channels
         self.linear = nn.Linear(config.z_dim, 16 * channels[0])
-        self.blocks = nn.ModuleList(
-            UpBlock(before, after, config.classes) for before, after in pairwise(channels)
-        )
+        self.blocks = nn.ModuleList(UpBlock(before, after, config.classes) for before, after in pairwise(channels))
         self.norm = nn.BatchNorm2d(channels[-1])
         self.rgb = nn.Conv2d(channels[-1], 3, 1)
 

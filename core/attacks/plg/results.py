@@ -26,7 +26,9 @@ def reconstructions(
         rows={"restart": order},
         curves={"loss": curve},
         facts={
-            "loss_first": float(curve[0]), "loss_last": float(curve[-1]),
-            "gradient_cosine": float(descent.image_cosine.nanmean()), "num_frozen": float(descent.frozen.sum()),
+            "loss_first": float(curve[0]),
+            "loss_last": float(curve[-1]),
+            "gradient_cosine": float(descent.image_cosine.nanmean()),
+            "num_frozen": float(descent.frozen.sum()),
         },
-    )  # fmt: skip
+    )

@@ -55,15 +55,22 @@ class ConditionalPair(GanPair):
 
 
 def new_state(
-    config: ConditionalConfig, recipe: ConditionalTraining, protocol: AttackProtocol, device: torch.device,
+    config: ConditionalConfig,
+    recipe: ConditionalTraining,
+    protocol: AttackProtocol,
+    device: torch.device,
     team: Team = ALONE,
 ) -> ConditionalPair:
     """Fresh networks, whose weights follow from the recipe's seed, and their optimisers."""
     seed = derive_seed(recipe.seed, "plg weights")
     pair = fresh_pair(
-        lambda: ConditionalGenerator(config), lambda: ProjectionDiscriminator(config), recipe, seed=seed, device=device,
+        lambda: ConditionalGenerator(config),
+        lambda: ProjectionDiscriminator(config),
+        recipe,
+        seed=seed,
+        device=device,
         team=team,
-    )  # fmt: skip
+    )
     return ConditionalPair(config=config, recipe=recipe, protocol=protocol, **pair)
 
 

@@ -44,8 +44,12 @@ class Averaging:
         unread = _OF_NOISE if self.kind == "transforms" else _OF_TRANSFORMS
         for field in fields(self):
             read = field.name not in unread or getattr(self, field.name) == field.default
-            require(read, f"attack.average.{field.name}", f"no value with kind {self.kind}, which does not read it",
-                    getattr(self, field.name))  # fmt: skip
+            require(
+                read,
+                f"attack.average.{field.name}",
+                f"no value with kind {self.kind}, which does not read it",
+                getattr(self, field.name),
+            )
 
     @property
     def crop_rule(self) -> CropRule:

@@ -56,10 +56,22 @@ SAMPLERS: dict[str, StageKind] = {
 OPTIMISERS: dict[str, StageKind] = {
     "adam": StageKind(
         run="smoothsweep.core.attacks.ppa.inversion:optimise",
-        reads=frozenset({
-            "loss", "steps", "lr", "betas", "crop_scale", "batch_size", "clip", "discriminator_weight", "temperature",
-            "average", "restarts", "feature_weight",
-        }),
+        reads=frozenset(
+            {
+                "loss",
+                "steps",
+                "lr",
+                "betas",
+                "crop_scale",
+                "batch_size",
+                "clip",
+                "discriminator_weight",
+                "temperature",
+                "average",
+                "restarts",
+                "feature_weight",
+            }
+        ),
     ),
     "none": StageKind(run="smoothsweep.core.attacks.ppa.variants:leave_as_sampled"),
 }
@@ -108,8 +120,11 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
     title: ClassVar[str] = "Plug & Play"
     access: ClassVar[Access] = "gradients"
     facts: ClassVar[Mapping[str, Aggregate]] = {
-        "loss_first": "mean", "loss_last": "mean", "gradient_cosine": "mean", "num_frozen": "sum",
-    }  # fmt: skip
+        "loss_first": "mean",
+        "loss_last": "mean",
+        "gradient_cosine": "mean",
+        "num_frozen": "sum",
+    }
     other_targets: ClassVar[Mapping[str, str | None]] = {"sampling_target": "candidates", "selection_target": None}
 
     steps: int = 50
@@ -199,13 +214,22 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
         selector = given.targets.get("selection_target")
         stages = {stage: table[getattr(self, stage).kind].function() for stage, table in STAGES.items()}
         found = invert_class(
-            given.prior, view.logits, given.parts["candidates"]["confidences"], given.parts["pool"]["w"],
-            target_class, self.at(view.image_size), seed=seed, protocol=given.protocol, device=view.execution.device,
+            given.prior,
+            view.logits,
+            given.parts["candidates"]["confidences"],
+            given.parts["pool"]["w"],
+            target_class,
+            self.at(view.image_size),
+            seed=seed,
+            protocol=given.protocol,
+            device=view.execution.device,
             selector=selector.logits if selector is not None else None,
-            discriminator=given.discriminator() if self.discriminator_weight else None, pull=self._pull(view, given),
+            discriminator=given.discriminator() if self.discriminator_weight else None,
+            pull=self._pull(view, given),
             temperature=float(given.parts[TEMPERATURE][TEMPERATURE]) if self.temperature else None,
-            stages=Stages(**stages), execution=view.execution,
-        )  # fmt: skip
+            stages=Stages(**stages),
+            execution=view.execution,
+        )
         curve = found.loss_curve
         return Reconstructions(
             w=found.w,
@@ -213,10 +237,12 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
             rows={"pool_index": found.pool_index, **found.rows},
             curves={"loss": curve},
             facts={
-                "loss_first": float(curve[0]), "loss_last": float(curve[-1]),
-                "gradient_cosine": found.gradient_cosine, "num_frozen": float(found.num_frozen),
+                "loss_first": float(curve[0]),
+                "loss_last": float(curve[-1]),
+                "gradient_cosine": found.gradient_cosine,
+                "num_frozen": float(found.num_frozen),
             },
-        )  # fmt: skip
+        )
 
     def _pull(self, view: GradientView, given: Given) -> FeaturePull | None:
         from smoothsweep.core.attacks.optimisation.feature_pull import FeaturePull

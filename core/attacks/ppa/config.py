@@ -113,14 +113,22 @@ class OptimiseConfig:
         require_number("attack.lr_gamma", self.lr_gamma, 0, above=True)
         for beta in self.betas:
             require_number("attack.betas", beta, 0, 1, below=True)
-        require(self.lr_gamma == 0.1 or bool(self.lr_milestones), "attack.lr_gamma",
-                "the default where there are no lr_milestones", self.lr_gamma)  # fmt: skip
+        require(
+            self.lr_gamma == 0.1 or bool(self.lr_milestones),
+            "attack.lr_gamma",
+            "the default where there are no lr_milestones",
+            self.lr_gamma,
+        )
         for milestone in self.lr_milestones:
             inside = isinstance(milestone, int) and 0 < milestone < self.steps
             require(inside, "attack.lr_milestones", f"steps in 1..{self.steps - 1}", milestone)
         require_choice("attack.loss", self.loss, LOSSES)
-        require(self.temperature is None or self.loss == "cross_entropy", "attack.temperature",
-                f"no value with loss {self.loss}, which is not measured by it", self.temperature)  # fmt: skip
+        require(
+            self.temperature is None or self.loss == "cross_entropy",
+            "attack.temperature",
+            f"no value with loss {self.loss}, which is not measured by it",
+            self.temperature,
+        )
         _check_crops("attack.crop_scale", self.crop_scale, "attack.crop_ratio", self.crop_ratio)
 
     @property
@@ -162,8 +170,12 @@ class SelectConfig:
         require_number("attack.selection_hflip", self.selection_hflip, 0, 1)
         if self.selection_view_size is not None:
             require_count("attack.selection_view_size", self.selection_view_size)
-        _check_crops("attack.selection_crop_scale", self.selection_crop_scale,
-                     "attack.selection_crop_ratio", self.selection_crop_ratio)  # fmt: skip
+        _check_crops(
+            "attack.selection_crop_scale",
+            self.selection_crop_scale,
+            "attack.selection_crop_ratio",
+            self.selection_crop_ratio,
+        )
         still = tuple(self.selection_crop_scale) == tuple(self.selection_crop_ratio) == (1, 1)
         if still and not self.selection_hflip and (self.selection_repeats > 1 or self.selection_view_size is not None):
             raise InputError(
@@ -174,9 +186,7 @@ class SelectConfig:
     @property
     def selection_crop_rule(self) -> CropRule:
         """The random views."""
-        return CropRule(
-            scale=self.selection_crop_scale, ratio=self.selection_crop_ratio, hflip=self.selection_hflip
-        )
+        return CropRule(scale=self.selection_crop_scale, ratio=self.selection_crop_ratio, hflip=self.selection_hflip)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,8 +209,6 @@ def check_stages(pool: Pool, candidates: CandidateConfig, select: SelectConfig) 
     require(select.selected <= got, "attack.selected", f"at most candidates ({got})", select.selected)
 
 
-def _check_crops(
-    scale_name: str, scale: tuple[float, float], ratio_name: str, ratio: tuple[float, float]
-) -> None:
+def _check_crops(scale_name: str, scale: tuple[float, float], ratio_name: str, ratio: tuple[float, float]) -> None:
     require_range(scale_name, scale, 0, 1)
     require_range(ratio_name, ratio, 0, float("inf"))

@@ -85,13 +85,25 @@ def optimise(
         if config.feature_weight and pull is not None:
             networks["target"], loss = pull.features, pull.beside(loss, config.feature_weight)
         objective = partial(
-            LatentObjective, **networks, target_class=target_class, batch=batch, clip=config.clip,
-            loss=loss, discriminator=discriminator, discriminator_weight=config.discriminator_weight,
-        )  # fmt: skip
+            LatentObjective,
+            **networks,
+            target_class=target_class,
+            batch=batch,
+            clip=config.clip,
+            loss=loss,
+            discriminator=discriminator,
+            discriminator_weight=config.discriminator_weight,
+        )
         parts = descend_batches(
-            w0.to(device), objective, config, together=1 if batch is None else max(1, batch.rows // config.batch_size),
-            key=(seed, target_class, "optimise"), protocol=protocol, draw_crops=draw_crops, on_step=on_step,
-        )  # fmt: skip
+            w0.to(device),
+            objective,
+            config,
+            together=1 if batch is None else max(1, batch.rows // config.batch_size),
+            key=(seed, target_class, "optimise"),
+            protocol=protocol,
+            draw_crops=draw_crops,
+            on_step=on_step,
+        )
     return joined(parts)
 
 
@@ -117,12 +129,18 @@ def descend_batches(
         views = group_views(group, size, config.crop_rule, count, key, protocol, draw_crops)
         near = group_neighbours(config.average, group, size, count, key, protocol)
         first, scale, w0 = group[0].start, row_scale(group, protocol), start[group[0].start : group[-1].stop]
-        parts.append(descend(
-            w0, objective(views=views, neighbours=near, first=first, scale=scale.to(start.device)),
-            steps=config.steps, lr_at=config.lr_at, betas=config.betas, weight_decay=config.weight_decay,
-            project=None if within is None else within(w0),
-            on_step=None if on_step is None else partial(report_batches, on_step, group, size),
-        ))  # fmt: skip
+        parts.append(
+            descend(
+                w0,
+                objective(views=views, neighbours=near, first=first, scale=scale.to(start.device)),
+                steps=config.steps,
+                lr_at=config.lr_at,
+                betas=config.betas,
+                weight_decay=config.weight_decay,
+                project=None if within is None else within(w0),
+                on_step=None if on_step is None else partial(report_batches, on_step, group, size),
+            )
+        )
     return parts
 
 
@@ -192,9 +210,17 @@ def invert_class(
         starts = around(starts, w_pool, config.candidates.restarts, seed=seed, target_class=target_class)
     w0, index, confidence = starts
     found = stages.optimise(
-        prior, target, w0, target_class, config.optimise, discriminator=discriminator, pull=pull, on_step=on_step,
-        **common, **({} if temperature is None else {"temperature": temperature}),
-    )  # fmt: skip
+        prior,
+        target,
+        w0,
+        target_class,
+        config.optimise,
+        discriminator=discriminator,
+        pull=pull,
+        on_step=on_step,
+        **common,
+        **({} if temperature is None else {"temperature": temperature}),
+    )
     judge, kept = target if selector is None else selector, {} if keep is None else {"keep": keep}
     best = stages.select(prior, judge, found.w, target_class, config.select, **common, **kept)
     return ClassReconstruction(
@@ -211,9 +237,7 @@ def invert_class(
     )
 
 
-def gradient_batch(
-    run: Execution, networks: dict[str, Any], w: Tensor, config: OptimiseConfig
-) -> DeviceBatch:
+def gradient_batch(run: Execution, networks: dict[str, Any], w: Tensor, config: OptimiseConfig) -> DeviceBatch:
     """How many rows of stage 2 are computed at once, measured on these `networks` of its objective by some of w."""
     synthesize, target, transform = networks["synthesize"], networks["target"], networks["transform"]
 
@@ -225,4 +249,3 @@ def gradient_batch(
 
     most = config.batch_size if run.device.type == "cpu" else len(w)
     return run.gradient_batch("optimisation", (synthesize, target), probe, most=min(most, len(w)))
-

@@ -43,9 +43,14 @@ def group_neighbours(
         for view in range(averaging.views)
     ]
     return Transforms(
-        views=averaging.views, crops=crops, degrees=averaging.degrees, count=count, key=key,
-        shared=batch_size if protocol == "paper" else None, paired=protocol == "clean" and rule.hflip == 0.5,
-    )  # fmt: skip
+        views=averaging.views,
+        crops=crops,
+        degrees=averaging.degrees,
+        count=count,
+        key=key,
+        shared=batch_size if protocol == "paper" else None,
+        paired=protocol == "clean" and rule.hflip == 0.5,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,10 +102,12 @@ class Noise:
     def of(self, images: Tensor, view: int, step: int, rows: slice) -> Tensor:
         """As of `Neighbours`."""
         source = view - view % 2 if self.paired else view
-        noise = torch.stack([
-            torch.randn(images.shape[1:], generator=generator(*self.key, "noise", source, step, row))
-            for row in range(rows.start, rows.stop)
-        ]).to(images)  # fmt: skip
+        noise = torch.stack(
+            [
+                torch.randn(images.shape[1:], generator=generator(*self.key, "noise", source, step, row))
+                for row in range(rows.start, rows.stop)
+            ]
+        ).to(images)
         flat = images.detach().flatten(1)
         size = self.scale * (flat.amax(1) - flat.amin(1))[:, None, None, None]
         return images - size * noise if source != view else images + size * noise

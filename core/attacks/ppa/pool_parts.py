@@ -36,8 +36,9 @@ class FromPool(Attack):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require(self.selected <= self.pool.size, "attack.selected", f"at most pool.size ({self.pool.size})",
-                self.selected)  # fmt: skip
+        require(
+            self.selected <= self.pool.size, "attack.selected", f"at most pool.size ({self.pool.size})", self.selected
+        )
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -61,9 +62,12 @@ def make_pool(settings: Mapping[str, Any], given: Given, view: View, workshop: W
     from smoothsweep.core.attacks.ppa.pool import decode_pool
 
     w, images = decode_pool(
-        given.prior, PoolConfig(**settings, image_size=view.image_size), device=view.execution.device,
-        batch_size=DECODE_BATCH, execution=view.execution,
-    )  # fmt: skip
+        given.prior,
+        PoolConfig(**settings, image_size=view.image_size),
+        device=view.execution.device,
+        batch_size=DECODE_BATCH,
+        execution=view.execution,
+    )
     return MadePart(tensors={"w": w, "images": images}, facts={"pool_size": len(w)})
 
 

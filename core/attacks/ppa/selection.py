@@ -60,9 +60,20 @@ def select(
     into the device's memory.
     """
     scores, images = _mean_grades(
-        prior, target, w, target_class, config, _confidence, seed=seed, protocol=protocol, transform=transform,
-        device=device, draw_crops=draw_crops, keep=keep or {}, execution=execution,
-    )  # fmt: skip
+        prior,
+        target,
+        w,
+        target_class,
+        config,
+        _confidence,
+        seed=seed,
+        protocol=protocol,
+        transform=transform,
+        device=device,
+        draw_crops=draw_crops,
+        keep=keep or {},
+        execution=execution,
+    )
     order = best_first(scores)[: config.selected]
     return Selection(w=w.detach().cpu()[order], scores=scores[order], order=order, all_scores=scores, images=images)
 
@@ -74,13 +85,17 @@ def select_by_margin(
 
     The scores are mean softmaxes as there, of the same views; the margins of what is kept are its row "margin".
     """
-    grades, images = _mean_grades(
-        prior, target, w, target_class, config, confidence_and_margin, **{**_USUAL, **others}
-    )  # fmt: skip
+    grades, images = _mean_grades(prior, target, w, target_class, config, confidence_and_margin, **{**_USUAL, **others})
     scores, margins = grades.unbind(1)
     order = best_first(margins)[: config.selected]
-    return Selection(w=w.detach().cpu()[order], scores=scores[order], order=order, all_scores=scores, images=images,
-                     rows={"margin": margins[order]})  # fmt: skip
+    return Selection(
+        w=w.detach().cpu()[order],
+        scores=scores[order],
+        order=order,
+        all_scores=scores,
+        images=images,
+        rows={"margin": margins[order]},
+    )
 
 
 def _mean_grades(

@@ -30,9 +30,7 @@ def temperature_part(tempering: Tempering) -> Part:
     return Part(name=TEMPERATURE, needs=("target", "pool"), settings=asdict(tempering))
 
 
-def make_temperature(
-    settings: Mapping[str, Any], given: Given, view: GradientView, workshop: Workshop
-) -> MadePart:
+def make_temperature(settings: Mapping[str, Any], given: Given, view: GradientView, workshop: Workshop) -> MadePart:
     """temperature float64 [1]; every image of the pool is a query. Facts: it, and the mean confidence without it."""
     import torch
 
@@ -42,6 +40,7 @@ def make_temperature(
 
     images, run = given.parts["pool"]["images"], view.execution
     with torch.no_grad(), run.arithmetic():
+
         def answer(rows: slice) -> Tensor:
             return target_logits(view.logits, images[rows].to(run.device), None).double().cpu()
 
@@ -70,8 +69,12 @@ def fitted_temperature(logits: Tensor, wanted: float) -> float:
     scale = float(centred.abs().amax()) or 1.0
     low, high = math.log(scale) - _BRACKET, math.log(scale) + _BRACKET
     most, least = (mean_confidence(centred, math.exp(end)) for end in (low, high))
-    require(least < wanted < most, "attack.temperature.mean_confidence",
-            f"more than {least:.4g} and less than {most:.4g}, what this target reaches", wanted)  # fmt: skip
+    require(
+        least < wanted < most,
+        "attack.temperature.mean_confidence",
+        f"more than {least:.4g} and less than {most:.4g}, what this target reaches",
+        wanted,
+    )
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (middle, high) if mean_confidence(centred, math.exp(middle)) > wanted else (low, middle)

@@ -42,8 +42,12 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
 
     learns: ClassVar[Literal["labels", "scores"]]
     facts: ClassVar[Mapping[str, Aggregate]] = {
-        "hits": "mean", "never_hit": "sum", "loss_first": "mean", "loss_last": "mean", "num_frozen": "sum",
-    }  # fmt: skip
+        "hits": "mean",
+        "never_hit": "sum",
+        "loss_first": "mean",
+        "loss_last": "mean",
+        "num_frozen": "sum",
+    }
 
     selected: int = 10
     pool: Pool = field(default_factory=lambda: Pool(size=10_000, truncation_psi=0.7))
@@ -57,12 +61,21 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
     def __post_init__(self) -> None:
         for declaring in (Attack, CandidateConfig, OptimiseConfig):
             declaring.__post_init__(self)
-        require(self.candidates <= self.pool.size, "attack.candidates", f"at most pool.size ({self.pool.size})",
-                self.candidates)  # fmt: skip
-        require(self.finalists <= self.candidates, "attack.finalists", f"at most candidates ({self.candidates})",
-                self.finalists)  # fmt: skip
-        require(self.selected <= self.finalists, "attack.selected", f"at most finalists ({self.finalists})",
-                self.selected)  # fmt: skip
+        require(
+            self.candidates <= self.pool.size,
+            "attack.candidates",
+            f"at most pool.size ({self.pool.size})",
+            self.candidates,
+        )
+        require(
+            self.finalists <= self.candidates,
+            "attack.finalists",
+            f"at most candidates ({self.candidates})",
+            self.finalists,
+        )
+        require(
+            self.selected <= self.finalists, "attack.selected", f"at most finalists ({self.finalists})", self.selected
+        )
         for name in ("temperature", "discriminator_weight", "feature_weight"):
             given = getattr(self, name)
             require(not given, f"attack.{name}", "no value with surrogates, which do without", given)
@@ -107,11 +120,18 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
         networks, answered = given.networks[SURROGATES], given.parts[ANSWERS[self.learns]]
         names = [f"surrogate{number}" for number in range(len(self.surrogates.architectures))]
         found = invert_class(
-            given.prior, view.execution.ensemble([networks[name] for name in names]), self._confidences(given),
-            given.parts[PICTURES]["w"], target_class, self._stages_at(view.image_size), seed=seed,
-            protocol=given.protocol, device=view.execution.device, stages=Stages(select=select_by_margin),
+            given.prior,
+            view.execution.ensemble([networks[name] for name in names]),
+            self._confidences(given),
+            given.parts[PICTURES]["w"],
+            target_class,
+            self._stages_at(view.image_size),
+            seed=seed,
+            protocol=given.protocol,
+            device=view.execution.device,
+            stages=Stages(select=select_by_margin),
             execution=view.execution,
-        )  # fmt: skip
+        )
         order, scores = self._chosen(found.w, view, given, target_class, seed=seed)
         hits, curve = float(answered["hits"][target_class]), found.loss_curve
         return Reconstructions(
@@ -120,10 +140,13 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
             rows={"pool_index": found.pool_index[order]},
             curves={"loss": curve},
             facts={
-                "hits": hits, "never_hit": float(hits == 0), "loss_first": float(curve[0]),
-                "loss_last": float(curve[-1]), "num_frozen": float(found.num_frozen),
+                "hits": hits,
+                "never_hit": float(hits == 0),
+                "loss_first": float(curve[0]),
+                "loss_last": float(curve[-1]),
+                "num_frozen": float(found.num_frozen),
             },
-        )  # fmt: skip
+        )
 
     def _confidences(self, given: Given) -> Tensor:
         """By what stage 1 chooses, [Q, C]."""

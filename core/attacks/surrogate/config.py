@@ -38,8 +38,12 @@ class SurrogateTraining(TaughtBySGD):
 
     def steps(self, pictures: int) -> int:
         """Steps of a network's training. Raises InputError for less than a batch of pictures."""
-        require(pictures >= self.batch_size, "attack.pool.size",
-                f"at least attack.surrogates.batch_size ({self.batch_size})", pictures)  # fmt: skip
+        require(
+            pictures >= self.batch_size,
+            "attack.pool.size",
+            f"at least attack.surrogates.batch_size ({self.batch_size})",
+            pictures,
+        )
         return self.epochs * (pictures // self.batch_size)
 
     def lr_at(self, step: int, steps: int) -> float:

@@ -67,17 +67,13 @@ def make_pictures(settings: Mapping[str, Any], given: Given, view: View, worksho
     return MadePart(tensors={"w": w.cpu(), "images": torch.cat(images)})
 
 
-def make_answered_labels(
-    settings: Mapping[str, Any], given: Given, view: LabelView, workshop: Workshop
-) -> MadePart:
+def make_answered_labels(settings: Mapping[str, Any], given: Given, view: LabelView, workshop: Workshop) -> MadePart:
     """answers int64 [Q], a query each; hits int64 [C], how often each class was answered. Raises InputError, see
     `check_budget`."""
     return _answered(given, view, lambda images: view.labels(images))
 
 
-def make_answered_scores(
-    settings: Mapping[str, Any], given: Given, view: ScoreView, workshop: Workshop
-) -> MadePart:
+def make_answered_scores(settings: Mapping[str, Any], given: Given, view: ScoreView, workshop: Workshop) -> MadePart:
     """As `make_answered_labels`, with the probabilities float32 [Q, C]."""
     return _answered(given, view, lambda images: view.scores(images))
 
@@ -106,8 +102,12 @@ def make_surrogates(settings: Mapping[str, Any], given: Given, view: View, works
     from smoothsweep.core.attacks.distillation import last_loss, taught_in_turn
     from smoothsweep.core.attacks.surrogate.training import Lesson, answer_weights, teach
 
-    recipe = build(SurrogateTraining, {key: value for key, value in settings.items() if key != "learns"},
-                   what="surrogates", prefix="attack.surrogates.")  # fmt: skip
+    recipe = build(
+        SurrogateTraining,
+        {key: value for key, value in settings.items() if key != "learns"},
+        what="surrogates",
+        prefix="attack.surrogates.",
+    )
     pictures, answered = given.parts[PICTURES]["images"], given.parts[ANSWERS[settings["learns"]]]
     classes, answers = len(answered["hits"]), answered["answers"]
     answers = F.one_hot(answers, classes).float() if answers.ndim == 1 else answers
@@ -118,9 +118,13 @@ def make_surrogates(settings: Mapping[str, Any], given: Given, view: View, works
             teach(state, lesson, view.execution.device, keep)
 
     done = taught_in_turn(
-        lambda number: _new_surrogate(recipe, number, classes, view), teach_one, workshop,
-        count=len(recipe.architectures), steps=recipe.steps(len(pictures)), called="surrogate",
-    )  # fmt: skip
+        lambda number: _new_surrogate(recipe, number, classes, view),
+        teach_one,
+        workshop,
+        count=len(recipe.architectures),
+        steps=recipe.steps(len(pictures)),
+        called="surrogate",
+    )
     networks = [state.network.eval().requires_grad_(False) for state in done]
     confidences = _confidences(networks, pictures, view)
     agreement = (confidences.argmax(1) == answers.argmax(1)).float().mean().item()

@@ -80,15 +80,23 @@ def check_own(path: Path, public: Path | None = None, *, workers: int | None = N
     faults += [f"unreadable, public: {text}" for text in (others.unreadable if others else ())]
     faults += [f"in training and test: {text}" for text in said(in_both, "=")]
     sizes = [np.bincount(kept.numpy()[part], minlength=len(names)).tolist() for part in (train, test)]
-    near = {"within training": alike(training), "within test": alike(testing), "of test and training":
-            alike(testing, training)}  # fmt: skip
+    near = {
+        "within training": alike(training),
+        "within test": alike(testing),
+        "of test and training": alike(testing, training),
+    }
     return OwnCheck(
-        path=path, public_path=public, counts=dict(zip(names, zip(*sizes, strict=True), strict=True)),
-        shapes=_shapes(seen), public=_shapes(others) if others else None, notes=(*notes, *lines), faults=tuple(faults),
+        path=path,
+        public_path=public,
+        counts=dict(zip(names, zip(*sizes, strict=True), strict=True)),
+        shapes=_shapes(seen),
+        public=_shapes(others) if others else None,
+        notes=(*notes, *lines),
+        faults=tuple(faults),
         doubts=_doubts(seen, dict(zip(seen.where, kept.tolist(), strict=True)), names, near),
         near={**near, **({"of private and public": alike(seen, others)} if others else {})},
         shared=same(seen, others) if others else (),
-    )  # fmt: skip
+    )
 
 
 def _seen(entries: Sequence[Entry], path: Path, workers: int | None) -> Seen:
@@ -104,8 +112,11 @@ def _parts(
     """Rows that train and that test, notes, and what loading would refuse. Where no split can be had, all train."""
     counts = np.bincount(labels, minlength=len(names))
     if entries[0].split is None and counts.min() < 2:
-        short = [f"class {name}: {count} readable images, where a split needs 2"
-                 for name, count in zip(names, counts.tolist(), strict=True) if count < 2]  # fmt: skip
+        short = [
+            f"class {name}: {count} readable images, where a split needs 2"
+            for name, count in zip(names, counts.tolist(), strict=True)
+            if count < 2
+        ]
         return np.arange(len(entries)), np.arange(0), [], short
     train, test, notes = split_entries(
         entries, torch.from_numpy(labels), names, path, TEST_FRACTION, "stratified", SPLIT_SEED
@@ -136,7 +147,10 @@ def _who(pair: tuple[str, str], label_of: dict[str, int], names: Sequence[str]) 
 def _shapes(seen: Seen) -> Shapes:
     width, height = seen.shapes[:, 0], seen.shapes[:, 1]
     return Shapes(
-        images=len(seen), shortest=int(seen.shapes.min()), longest=int(seen.shapes.max()),
-        median=int(np.median(seen.shapes.min(axis=1))), oblong=int((width != height).sum()),
+        images=len(seen),
+        shortest=int(seen.shapes.min()),
+        longest=int(seen.shapes.max()),
+        median=int(np.median(seen.shapes.min(axis=1))),
+        oblong=int((width != height).sum()),
         animated=int((seen.frames > 1).sum()),
-    )  # fmt: skip
+    )

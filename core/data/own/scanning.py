@@ -39,10 +39,14 @@ class Seen:
         """Those of the n in these rows."""
         rows = np.asarray(rows, dtype=np.int64)
         return Seen(
-            index=self.index[rows], where=tuple(self.where[row] for row in rows),
-            digests=tuple(self.digests[row] for row in rows), small=self.small[rows], hashes=self.hashes.of(rows),
-            shapes=self.shapes[rows], frames=self.frames[rows],
-        )  # fmt: skip
+            index=self.index[rows],
+            where=tuple(self.where[row] for row in rows),
+            digests=tuple(self.digests[row] for row in rows),
+            small=self.small[rows],
+            hashes=self.hashes.of(rows),
+            shapes=self.shapes[rows],
+            frames=self.frames[rows],
+        )
 
 
 def look_at(entries: Sequence[Entry], *, workers: int | None = None) -> Seen:
@@ -68,7 +72,12 @@ def look_at(entries: Sequence[Entry], *, workers: int | None = None) -> Seen:
         each_in_threads(look, len(entries), workers)
     readable = np.array(sorted(digests), dtype=np.int64)
     return Seen(
-        index=readable, where=tuple(entries[i].where for i in readable), digests=tuple(digests[i] for i in readable),
-        small=small[readable], hashes=hashes(small[readable]), shapes=facts[readable, :2], frames=facts[readable, 2],
+        index=readable,
+        where=tuple(entries[i].where for i in readable),
+        digests=tuple(digests[i] for i in readable),
+        small=small[readable],
+        hashes=hashes(small[readable]),
+        shapes=facts[readable, :2],
+        frames=facts[readable, 2],
         unreadable=tuple(f"{entries[i].where} ({text})" for i, text in sorted(why.items())),
-    )  # fmt: skip
+    )

@@ -74,9 +74,14 @@ _UNUSED_SIZE = whole(0, optional=True)
 _DICT = Rule(expected="a dict", accepts=lambda value: type(value) is dict, default={})
 
 GENERATOR: dict[str, Rule] = {
-    "z_dim": whole(1), "c_dim": only(0, required=True), "w_dim": whole(1), "img_resolution": whole(8),
-    "img_channels": only(3, required=True), "mapping_kwargs": _DICT, "synthesis_kwargs": _DICT,
-}  # fmt: skip
+    "z_dim": whole(1),
+    "c_dim": only(0, required=True),
+    "w_dim": whole(1),
+    "img_resolution": whole(8),
+    "img_channels": only(3, required=True),
+    "mapping_kwargs": _DICT,
+    "synthesis_kwargs": _DICT,
+}
 MAPPING: dict[str, Rule] = {
     "num_layers": whole(1, _LAYERS, default=8),
     "embed_features": _UNUSED_SIZE,
@@ -97,11 +102,19 @@ SYNTHESIS: dict[str, Rule] = {
     "fp16_channels_last": _FLAG,
 }
 DISCRIMINATOR: dict[str, Rule] = {
-    "c_dim": only(0, required=True), "img_resolution": whole(8), "img_channels": only(3, required=True),
-    "architecture": only("resnet"), "channel_base": whole(1, default=32768), "channel_max": whole(1, default=512),
-    "num_fp16_res": whole(0, _LAYERS, default=0), "conv_clamp": positive(default=None, optional=True),
-    "cmap_dim": _UNUSED_SIZE, "block_kwargs": _DICT, "mapping_kwargs": _DICT, "epilogue_kwargs": _DICT,
-}  # fmt: skip
+    "c_dim": only(0, required=True),
+    "img_resolution": whole(8),
+    "img_channels": only(3, required=True),
+    "architecture": only("resnet"),
+    "channel_base": whole(1, default=32768),
+    "channel_max": whole(1, default=512),
+    "num_fp16_res": whole(0, _LAYERS, default=0),
+    "conv_clamp": positive(default=None, optional=True),
+    "cmap_dim": _UNUSED_SIZE,
+    "block_kwargs": _DICT,
+    "mapping_kwargs": _DICT,
+    "epilogue_kwargs": _DICT,
+}
 D_BLOCK: dict[str, Rule] = {
     "activation": only("lrelu"),
     "resample_filter": _FILTER,
@@ -110,9 +123,12 @@ D_BLOCK: dict[str, Rule] = {
 }
 D_MAPPING: dict[str, Rule] = {
     # Of a network that labels would need: without labels it is never made.
-    "num_layers": whole(0, _LAYERS, default=8), "embed_features": _UNUSED_SIZE, "layer_features": _UNUSED_SIZE,
-    "activation": only("lrelu"), "lr_multiplier": positive(default=0.01),
-}  # fmt: skip
+    "num_layers": whole(0, _LAYERS, default=8),
+    "embed_features": _UNUSED_SIZE,
+    "layer_features": _UNUSED_SIZE,
+    "activation": only("lrelu"),
+    "lr_multiplier": positive(default=0.01),
+}
 EPILOGUE: dict[str, Rule] = {
     "mbstd_group_size": whole(1, default=4, optional=True),
     "mbstd_num_channels": only(1),

@@ -21,10 +21,19 @@ MAX_LAYERS = 1000
 FIR = np.outer([1, 3, 3, 1], [1, 3, 3, 1]) / 64
 
 CLASSES = (
-    "Generator", "MappingNetwork", "SynthesisNetwork", "SynthesisBlock", "SynthesisLayer", "ToRGBLayer",
-    "FullyConnectedLayer", "Discriminator", "DiscriminatorBlock", "DiscriminatorEpilogue", "Conv2dLayer",
+    "Generator",
+    "MappingNetwork",
+    "SynthesisNetwork",
+    "SynthesisBlock",
+    "SynthesisLayer",
+    "ToRGBLayer",
+    "FullyConnectedLayer",
+    "Discriminator",
+    "DiscriminatorBlock",
+    "DiscriminatorEpilogue",
+    "Conv2dLayer",
     "MinibatchStdLayer",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, repr=False)

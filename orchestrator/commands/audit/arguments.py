@@ -18,49 +18,114 @@ def add_audit_command(commands: argparse._SubParsersAction) -> None:
     audit = commands.add_parser(
         "audit", help="how much does one model leak? Attacks it, judges the loot, names the people exposed most"
     )
-    audit.add_argument("model", type=as_source, metavar="MODEL", help="a checkpoint (.pth, .pt, .tar, .safetensors), a "
-                       "program (TorchScript, torch.export, ONNX), or the folder of an imported one")  # fmt: skip
-    audit.add_argument("--data", type=Path, required=True, metavar="PATH", help="the private images it was trained on: "
-                       "a folder with one folder per person, or a Parquet file")  # fmt: skip
-    audit.add_argument("--public", type=Path, metavar="PATH", help="images of other people, as the attacker has them: "
-                       "a folder or a Parquet file; not needed with --judge synthetic, which says that all are "
-                       "rendered")  # fmt: skip
-    audit.add_argument("--access", choices=ACCESS, default="gradients", help="what the attacker sees of the model; "
-                       "whoever has gradients has scores and labels too (default: gradients)")  # fmt: skip
-    audit.add_argument("--minutes", type=float, metavar="N", help="refine until about so many minutes are used up; the "
-                       f"first answer takes what it takes (default: {MINUTES:g}, with --reference "
-                       f"{REFERENCE_MINUTES:g}, with --fix {FIX_MINUTES:g})")  # fmt: skip
-    audit.add_argument("--seeds", type=int, default=1, metavar="N", help="how many runs of every attack, and of every "
-                       "training, before the slow attacks; one is always inconclusive (default: 1, more as there is "
-                       "time)")  # fmt: skip
-    _add_trainings(audit.add_argument_group(
-        "what is trained beside the model",
-        "A model of the same architecture and input on the same images, without any defense, attacked alike: what the "
-        "data would leak anyway. What does not fit into --minutes is told, and not begun.",
-    ))  # fmt: skip
-    audit.add_argument("--out", type=Path, metavar="DIR", help="where everything goes (default: audits/NAME)")
-    audit.add_argument("--people", type=int, default=20, metavar="N", help="how many of the people to attack, evenly "
-                       "from all (default: 20)")  # fmt: skip
-    audit.add_argument("--judge", metavar="NAME=FILE", help="an independent judge: mobilefacenet_a, mobilefacenet_b, "
-                       "ir50, ir152 or facenet with its weights, synthetic for rendered faces, or swag_vit_b_16 for "
-                       "pictures of anything")  # fmt: skip
-    audit.add_argument("--redact", action="store_true", help="no pictures of people and no names, for sharing")
-    audit.add_argument("--architecture", metavar="NAME", help="needed for a checkpoint, e.g. resnet18 or "
-                       "timm:vit_tiny_patch16_224")  # fmt: skip
-    add_reading_options(audit.add_argument_group(
-        "how the model reads an image",
-        "Its weights do not say. What is said here is tried on the data before anything is attacked; a model that does "
-        "not recognise them is refused, with the reading that fits better if there is one.",
-    ))  # fmt: skip
+    audit.add_argument(
+        "model",
+        type=as_source,
+        metavar="MODEL",
+        help="a checkpoint (.pth, .pt, .tar, .safetensors), a "
+        "program (TorchScript, torch.export, ONNX), or the folder of an imported one",
+    )
+    audit.add_argument(
+        "--data",
+        type=Path,
+        required=True,
+        metavar="PATH",
+        help="the private images it was trained on: a folder with one folder per person, or a Parquet file",
+    )
+    audit.add_argument(
+        "--public",
+        type=Path,
+        metavar="PATH",
+        help="images of other people, as the attacker has them: "
+        "a folder or a Parquet file; not needed with --judge synthetic, which says that all are "
+        "rendered",
+    )
+    audit.add_argument(
+        "--access",
+        choices=ACCESS,
+        default="gradients",
+        help="what the attacker sees of the model; "
+        "whoever has gradients has scores and labels too (default: gradients)",
+    )
+    _add_effort(audit)
+    _add_trainings(
+        audit.add_argument_group(
+            "what is trained beside the model",
+            "A model of the same architecture and input on the same images, without any defense, attacked alike: what "
+            "the data would leak anyway. What does not fit into --minutes is told, and not begun.",
+        )
+    )
+    _add_judging(audit)
+    audit.add_argument(
+        "--architecture", metavar="NAME", help="needed for a checkpoint, e.g. resnet18 or timm:vit_tiny_patch16_224"
+    )
+    _add_reading(audit)
     add_endpoint_options(audit)
     audit.set_defaults(command=_audit)
 
 
+def _add_reading(audit: argparse.ArgumentParser) -> None:
+    add_reading_options(
+        audit.add_argument_group(
+            "how the model reads an image",
+            "Its weights do not say. What is said here is tried on the data before anything is attacked; a model that "
+            "does not recognise them is refused, with the reading that fits better if there is one.",
+        )
+    )
+
+
+def _add_effort(audit: argparse.ArgumentParser) -> None:
+    audit.add_argument(
+        "--minutes",
+        type=float,
+        metavar="N",
+        help="refine until about so many minutes are used up; the "
+        f"first answer takes what it takes (default: {MINUTES:g}, with --reference "
+        f"{REFERENCE_MINUTES:g}, with --fix {FIX_MINUTES:g})",
+    )
+    audit.add_argument(
+        "--seeds",
+        type=int,
+        default=1,
+        metavar="N",
+        help="how many runs of every attack, and of every "
+        "training, before the slow attacks; one is always inconclusive (default: 1, more as there is "
+        "time)",
+    )
+
+
+def _add_judging(audit: argparse.ArgumentParser) -> None:
+    audit.add_argument("--out", type=Path, metavar="DIR", help="where everything goes (default: audits/NAME)")
+    audit.add_argument(
+        "--people",
+        type=int,
+        default=20,
+        metavar="N",
+        help="how many of the people to attack, evenly from all (default: 20)",
+    )
+    audit.add_argument(
+        "--judge",
+        metavar="NAME=FILE",
+        help="an independent judge: mobilefacenet_a, mobilefacenet_b, "
+        "ir50, ir152 or facenet with its weights, synthetic for rendered faces, or swag_vit_b_16 for "
+        "pictures of anything",
+    )
+    audit.add_argument("--redact", action="store_true", help="no pictures of people and no names, for sharing")
+
+
 def _add_trainings(beside: argparse._ArgumentGroup) -> None:
-    beside.add_argument("--reference", nargs="?", const="", metavar="ARCHITECTURE", help="train such a reference; the "
-                        "network is to be named where the model is a program, e.g. resnet18")  # fmt: skip
-    beside.add_argument("--fix", action="store_true", help="and three recipes that are said to leak less: what each "
-                        "leaks, at which accuracy")  # fmt: skip
+    beside.add_argument(
+        "--reference",
+        nargs="?",
+        const="",
+        metavar="ARCHITECTURE",
+        help="train such a reference; the network is to be named where the model is a program, e.g. resnet18",
+    )
+    beside.add_argument(
+        "--fix",
+        action="store_true",
+        help="and three recipes that are said to leak less: what each leaks, at which accuracy",
+    )
     beside.add_argument("--epochs", type=int, metavar="N", help=f"of each of these trainings (default: {EPOCHS})")
 
 
@@ -69,9 +134,21 @@ def _audit(options: argparse.Namespace) -> int:
     from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 
     usual = FIX_MINUTES if options.fix else REFERENCE_MINUTES if options.reference is not None else MINUTES
-    return run_audit(AuditRequest(
-        model=options.model, data=options.data, public=options.public, access=options.access,
-        minutes=usual if options.minutes is None else options.minutes, out=options.out, people=options.people,
-        judge=options.judge, redact=options.redact, seeds=options.seeds, reference=options.reference, fix=options.fix,
-        epochs=options.epochs, **reading_of(options),
-    ))  # fmt: skip
+    return run_audit(
+        AuditRequest(
+            model=options.model,
+            data=options.data,
+            public=options.public,
+            access=options.access,
+            minutes=usual if options.minutes is None else options.minutes,
+            out=options.out,
+            people=options.people,
+            judge=options.judge,
+            redact=options.redact,
+            seeds=options.seeds,
+            reference=options.reference,
+            fix=options.fix,
+            epochs=options.epochs,
+            **reading_of(options),
+        )
+    )

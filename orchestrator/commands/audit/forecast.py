@@ -75,9 +75,12 @@ def _of_training(stage: Stage, store: Store, history: History, timed: Callable[.
         return measured[0]
     data = store.metrics(stage.inputs["data"])
     return timed(
-        recipe_from(stage.config), images=int(data["num_train"]), classes=int(data["num_classes"]),
-        side=stage.inputs["data"].config["size"], transform_input=bool(stage.config.get("transform_input")),
-    )  # fmt: skip
+        recipe_from(stage.config),
+        images=int(data["num_train"]),
+        classes=int(data["num_classes"]),
+        side=stage.inputs["data"].config["size"],
+        transform_input=bool(stage.config.get("transform_input")),
+    )
 
 
 def _means(store: Store, stages: Iterable[Stage]) -> dict[str, float]:

@@ -26,9 +26,18 @@ from smoothsweep.sweeps.load import load_sweep
 
 
 def write_audit(
-    sweep: Path, location: str, out: Path, *, name: str, card: TargetCard, anonymous: bool, untried: tuple[str, ...],
-    unfit: tuple[str, ...], own_test: bool, planned: Mapping[str, float],
-) -> None:  # fmt: skip
+    sweep: Path,
+    location: str,
+    out: Path,
+    *,
+    name: str,
+    card: TargetCard,
+    anonymous: bool,
+    untried: tuple[str, ...],
+    unfit: tuple[str, ...],
+    own_test: bool,
+    planned: Mapping[str, float],
+) -> None:
     """Each file replaces its predecessor in one step. untried, unfit, own_test, planned: as of `AuditNotes`.
 
     Raises InputError where no attack has been judged.
@@ -42,12 +51,22 @@ def write_audit(
         [trial for trial in trials if isinstance(trial.settings.recipe, ImportedClassifier) is is_own]
         for is_own in (True, False)
     )
-    audit = read_audit(data, summary, AuditNotes(
-        names=names, classes=card.num_classes, untried=untried, unfit=unfit, own_test=own_test, planned=planned,
-        recipe=recipe_label(data.axes, own[0].cell.axes),
-        architecture=trained[0].settings.recipe.architecture if trained else "",
-        epochs=trained[0].settings.recipe.epochs if trained else 0, is_program=card.outside is not None,
-    ))  # fmt: skip
+    audit = read_audit(
+        data,
+        summary,
+        AuditNotes(
+            names=names,
+            classes=card.num_classes,
+            untried=untried,
+            unfit=unfit,
+            own_test=own_test,
+            planned=planned,
+            recipe=recipe_label(data.axes, own[0].cell.axes),
+            architecture=trained[0].settings.recipe.architecture if trained else "",
+            epochs=trained[0].settings.recipe.epochs if trained else 0,
+            is_program=card.outside is not None,
+        ),
+    )
     if audit is None:
         raise InputError(f"audit {name}: no attack was judged; the lines above say why")
     best = set(summary.frame.loc[audit.strongest.row, "trials"])

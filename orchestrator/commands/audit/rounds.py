@@ -163,10 +163,17 @@ class Work:
         """The pages from what is in the store. further: sentences on what there was no time for."""
         self.unfit.extend(further)
         write_audit(
-            self.sweep, self.store, self.request.folder, name=brief(self.request.model.stem), card=self.card,
-            anonymous=self.request.redact, untried=untried(self.request.access, self.card), own_test=self.own_test,
-            unfit=tuple(self.unfit), planned={label: cost.device_s for label, cost in self.planned.items()},
-        )  # fmt: skip
+            self.sweep,
+            self.store,
+            self.request.folder,
+            name=brief(self.request.model.stem),
+            card=self.card,
+            anonymous=self.request.redact,
+            untried=untried(self.request.access, self.card),
+            own_test=self.own_test,
+            unfit=tuple(self.unfit),
+            planned={label: cost.device_s for label, cost in self.planned.items()},
+        )
 
     def fitting(self, wanted: Sequence[Beside]) -> tuple[Beside, ...]:
         """Those of the trainings that there is time for, the reference first; without it none. Says what each will
@@ -200,11 +207,18 @@ class Work:
 
     def _tree(self, one: Round) -> dict[str, Any]:
         return audit_sweep(
-            model=self.model, card=self.card, data=self.request.data.resolve(),
+            model=self.model,
+            card=self.card,
+            data=self.request.data.resolve(),
             public=self.request.public.resolve() if self.request.public else None,
-            independent=self.request.independent, access=self.access, people=self.request.people, seeds=list(one.seeds),
-            reach=one.reach, beside=one.beside, images=self._images,
-        )  # fmt: skip
+            independent=self.request.independent,
+            access=self.access,
+            people=self.request.people,
+            seeds=list(one.seeds),
+            reach=one.reach,
+            beside=one.beside,
+            images=self._images,
+        )
 
     @cached_property
     def _images(self) -> int | None:

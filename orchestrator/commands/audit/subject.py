@@ -113,8 +113,10 @@ class AuditRequest(Reading):
             raise InputError(f"--reference: expected one of {', '.join(LEAST)}, {got}")
         if (self.fix or self.reference is not None) and not self.reference and is_outside(self._kind):
             command, words = "--reference" if self.reference is not None else "--fix", KINDS[self._kind].words
-            raise InputError(f"{command}: the model is {words}, which cannot be trained here: expected --reference "
-                             "ARCHITECTURE, the network to train in its place, e.g. resnet18, got none")  # fmt: skip
+            raise InputError(
+                f"{command}: the model is {words}, which cannot be trained here: expected --reference "
+                "ARCHITECTURE, the network to train in its place, e.g. resnet18, got none"
+            )
         if self.reference and self.image_size is not None:
             _check_size(self.reference, self.image_size)
 
@@ -125,9 +127,12 @@ class AuditRequest(Reading):
         architecture = self.reference or card.architecture
         _check_size(architecture, card.image_size)
         return trained_beside(
-            architecture, image_size=card.image_size, epochs=self.epochs or EPOCHS, fix=self.fix,
+            architecture,
+            image_size=card.image_size,
+            epochs=self.epochs or EPOCHS,
+            fix=self.fix,
             transform_input=card.transform_input and architecture == card.architecture,
-        )  # fmt: skip
+        )
 
 
 def _check_size(reference: str, image_size: int) -> None:
@@ -167,11 +172,16 @@ def imported_model(request: AuditRequest, people: int) -> tuple[Path, TargetCard
 def _refuse_reading(request: AuditRequest) -> None:
     """A folder has a card: nothing that contradicts it is said beside it."""
     said = {
-        "--architecture": request.architecture, "--image-size": request.image_size, "--mean": request.mean,
-        "--std": request.std, "--input-range": request.input_range, "--class-names": request.class_names,
-        "--transform-input": request.transform_input, "--test-acc": request.stated_acc,
+        "--architecture": request.architecture,
+        "--image-size": request.image_size,
+        "--mean": request.mean,
+        "--std": request.std,
+        "--input-range": request.input_range,
+        "--class-names": request.class_names,
+        "--transform-input": request.transform_input,
+        "--test-acc": request.stated_acc,
         "--answers": request.answers,
-    }  # fmt: skip
+    }
     for name, value in said.items():
         if value is not None:
             raise InputError(f"{name}: expected none beside an imported folder, whose {CARD} says it, got {value}")

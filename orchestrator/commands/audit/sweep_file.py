@@ -87,7 +87,8 @@ def audit_sweep(
         "seeds": seeds,
         "data": {"kind": "labelled", "path": str(data), "size": size},
         "public": {"kind": "unlabelled", "path": str(public), "size": size, "limit": 8000}
-        if public else {"kind": "synthetic", "size": size},
+        if public
+        else {"kind": "synthetic", "size": size},
         "classes": "all" if card.num_classes <= people else spread(card.num_classes, people),
         "recipe": recipes[0],
         "prior": {"kind": "eigenfaces", "components": components_of(images)},

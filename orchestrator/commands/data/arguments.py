@@ -11,20 +11,33 @@ from smoothsweep.core.errors import InputError
 
 def add_data_commands(commands: argparse._SubParsersAction) -> None:
     """Adds `data` and `init` to a parser's commands."""
-    check = commands.add_parser("data", help="look at your own data, or a published data set, on disk").add_subparsers(
-        required=True, metavar="check"
-    ).add_parser("check", help="what was found, what is missing, broken or there twice; of a published set, whether "
-                 "counts equal the paper's")  # fmt: skip
+    check = (
+        commands.add_parser("data", help="look at your own data, or a published data set, on disk")
+        .add_subparsers(required=True, metavar="check")
+        .add_parser(
+            "check",
+            help="what was found, what is missing, broken or there twice; of a published set, whether "
+            "counts equal the paper's",
+        )
+    )
     check.add_argument("path", type=Path, metavar="PATH", help="your own: a folder per person, or a Parquet file")
-    check.add_argument("--public", type=Path, metavar="PATH", help="your public images of other people: none of them "
-                       "may be a private one")  # fmt: skip
+    check.add_argument(
+        "--public",
+        type=Path,
+        metavar="PATH",
+        help="your public images of other people: none of them may be a private one",
+    )
     check.add_argument("--as", choices=PUBLISHED_SETS, dest="kind", help="the published data set it should be")
     check.add_argument("--classes", type=int, help="with --as: how many classes to expect (default: the paper's)")
     check.add_argument("--pictures", help="celeba only: crops, aligned, in_the_wild or in_the_wild_68")
     check.set_defaults(command=_check)
     init = commands.add_parser("init", help="write a first sweep file for your own data")
-    init.add_argument("--data", type=Path, metavar="PATH", help="the private images: a folder per person, or a Parquet "
-                      "file (default: a name to fill in)")  # fmt: skip
+    init.add_argument(
+        "--data",
+        type=Path,
+        metavar="PATH",
+        help="the private images: a folder per person, or a Parquet file (default: a name to fill in)",
+    )
     init.add_argument("--public", type=Path, metavar="PATH", help="images of other people, as the attacker has them")
     init.add_argument("--out", type=Path, metavar="FILE", help="where to write (default: NAME.yaml, after the data)")
     init.set_defaults(command=_init)
@@ -35,8 +48,9 @@ def _check(options: argparse.Namespace) -> int:
 
     if options.kind is not None:
         if options.public is not None:
-            raise InputError(f"--public {options.public}: expected none beside --as {options.kind}, whose people are "
-                             "not yours")  # fmt: skip
+            raise InputError(
+                f"--public {options.public}: expected none beside --as {options.kind}, whose people are not yours"
+            )
         return check_published_data(options.kind, options.path, options.classes, options.pictures)
     for name, value in (("--classes", options.classes), ("--pictures", options.pictures)):
         if value is not None:

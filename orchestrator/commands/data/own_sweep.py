@@ -39,9 +39,11 @@ class Sizes:
     def of(cls, check: OwnCheck) -> Sizes:
         sides = [shapes.median for shapes in (check.shapes, check.public) if shapes is not None]
         return cls(
-            classes=len(check.counts), training=tuple(train for train, _ in check.counts.values()), median=min(sides),
+            classes=len(check.counts),
+            training=tuple(train for train, _ in check.counts.values()),
+            median=min(sides),
             public=None if check.public is None else check.public.images,
-        )  # fmt: skip
+        )
 
     @property
     def side(self) -> int:
@@ -96,10 +98,12 @@ def own_sweep_text(data: Path | None, public: Path | None, sizes: Sizes) -> str:
         ),
         (
             "The question: which smoothing factor gives the accuracy you need and leaks least? Any key can be swept.",
-            {"grid": {"recipe.defense.alpha": [0.1, 0.0, -0.05, -0.3], "attack.loss": ["poincare", "cross_entropy"]},
-             "baseline": {"recipe.defense.alpha": 0.0}},
+            {
+                "grid": {"recipe.defense.alpha": [0.1, 0.0, -0.05, -0.3], "attack.loss": ["poincare", "cross_entropy"]},
+                "baseline": {"recipe.defense.alpha": 0.0},
+            },
         ),
-    ]  # fmt: skip
+    ]
     return "\n".join([_comment(HEAD), *(_section(comment, tree) for comment, tree in sections)])
 
 
@@ -114,8 +118,10 @@ def _comment(text: str) -> str:
 def _about_data(data: Path | None, sizes: Sizes) -> str:
     if data is None or sizes.classes is None:
         most = f"the {MOST_CLASSES} people with most images; remove the line for all"
-        return ("Your images: a Parquet file (columns image, label or identity, maybe split) or a folder with one\n"
-                f"folder per person. largest_classes: {most}.")  # fmt: skip
+        return (
+            "Your images: a Parquet file (columns image, label or identity, maybe split) or a folder with one\n"
+            f"folder per person. largest_classes: {most}."
+        )
     total, least, most = sum(sizes.training), min(sizes.training), max(sizes.training)
     counts = f"{sizes.classes} classes with {total} training images, {least} to {most} of each"
     if sizes.largest:
@@ -144,13 +150,22 @@ def _public(public: Path | None, sizes: Sizes) -> dict[str, Any]:
 
 def _training(architecture: str, sizes: Sizes) -> dict[str, Any]:
     return {
-        "architecture": architecture, "pretrained": False, "image_size": SEEN, "epochs": 60, "batch_size": sizes.batch,
+        "architecture": architecture,
+        "pretrained": False,
+        "image_size": SEEN,
+        "epochs": 60,
+        "batch_size": sizes.batch,
         "augmentation": {"hue": 0.0},
-    }  # fmt: skip
+    }
 
 
 def _attack() -> dict[str, Any]:
     return {
-        "pool": {"size": 500, "truncation_psi": 1.0, "truncation_cutoff": None}, "candidates": 16, "steps": 40,
-        "lr": 0.03, "batch_size": 16, "selected": 8, "selection_repeats": 32,
-    }  # fmt: skip
+        "pool": {"size": 500, "truncation_psi": 1.0, "truncation_cutoff": None},
+        "candidates": 16,
+        "steps": 40,
+        "lr": 0.03,
+        "batch_size": 16,
+        "selected": 8,
+        "selection_repeats": 32,
+    }

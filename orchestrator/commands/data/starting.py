@@ -41,8 +41,10 @@ def write_own_sweep(data: Path | None, public: Path | None, out: Path | None) ->
 def _sizes(data: Path, public: Path | None) -> Sizes:
     found = check_own(data, public)
     if found.faults:
-        raise InputError(f"data {data}: expected images that a sweep takes, got {len(found.faults)} faults "
-                         f"(smoothsweep data check tells them): {few(found.faults, 2)}")  # fmt: skip
+        raise InputError(
+            f"data {data}: expected images that a sweep takes, got {len(found.faults)} faults "
+            f"(smoothsweep data check tells them): {few(found.faults, 2)}"
+        )
     if public is not None:
         refuse_same(data, public, found.shared)
     for where, pairs in found.near.items():

@@ -24,8 +24,16 @@ if TYPE_CHECKING:
     from smoothsweep.orchestrator.cluster.listening import Port
 
 PACKAGES = (
-    "torch", "torchvision", "ray", "mlflow", "pyarrow", "pandas", "facenet-pytorch", "safetensors", "scikit-learn",
-)  # fmt: skip
+    "torch",
+    "torchvision",
+    "ray",
+    "mlflow",
+    "pyarrow",
+    "pandas",
+    "facenet-pytorch",
+    "safetensors",
+    "scikit-learn",
+)
 GIB = 2**30
 
 

@@ -1,4 +1,4 @@
-"""`smoothsweep import prior|target|judge|gan`: what may be said of a file, and what of it cannot be left to a guess."""
+"""`smoothsweep import prior|target|judge|gan`, `weights stage`: what may be said of a file, and what must be."""
 
 from __future__ import annotations
 
@@ -21,54 +21,94 @@ def add_import_commands(commands: argparse._SubParsersAction) -> None:
     prior.set_defaults(command=_import_prior)
     target = things.add_parser("target", help="a classifier: a checkpoint, or a program such as an ONNX file")
     _what_it_is(target)
-    add_reading_options(target.add_argument_group(
-        "how it reads an image",
-        "The weights do not say. Whatever is said here is tried on real images, now if there are any and before every "
-        "attack: a classifier that does not recognise them is refused.",
-    ))  # fmt: skip
+    add_reading_options(
+        target.add_argument_group(
+            "how it reads an image",
+            "The weights do not say. Whatever is said here is tried on real images, now if there are any and before "
+            "every attack: a classifier that does not recognise them is refused.",
+        )
+    )
     add_endpoint_options(target)
     target.set_defaults(command=_import_target)
     gan = things.add_parser("gan", help="the GAN of GMI, KED-MI, LOMMA or PLG-MI, from the official checkpoints")
     gan.add_argument("--part", required=True, choices=tuple(NETWORKS), help="which part of an attack it is")
     gan.add_argument("--discriminator", type=Path, metavar="FILE", help="of its discriminator, unless it is a plg_gan")
     gan.set_defaults(command=_import_gan)
-    judge = things.add_parser("judge", help="a published face embedder (FaceNet, MobileFaceNet, IR-50, IR-152): its "
-                              "checkpoint becomes an independent judge; which it is, the file says")  # fmt: skip
+    judge = things.add_parser(
+        "judge",
+        help="a published face embedder (FaceNet, MobileFaceNet, IR-50, IR-152): its "
+        "checkpoint becomes an independent judge; which it is, the file says",
+    )
     judge.set_defaults(command=_import_judge)
     for thing, folder in ((prior, "priors"), (target, "targets"), (judge, "judges"), (gan, "gans")):
         one_file = thing is judge
         thing.add_argument("file", type=as_source if thing is target else Path, metavar="FILE")
-        thing.add_argument("--out", type=Path, metavar="FILE" if one_file else "DIR", help="default: STORE/imported/"
-                           f"{folder}/NAME{'.safetensors' if one_file else ''}")  # fmt: skip
+        thing.add_argument(
+            "--out",
+            type=Path,
+            metavar="FILE" if one_file else "DIR",
+            help=f"default: STORE/imported/{folder}/NAME{'.safetensors' if one_file else ''}",
+        )
         thing.add_argument("--store", default="store", metavar="DIR", help="the artifact store (default: ./store)")
 
 
 def _what_it_is(target: argparse.ArgumentParser) -> None:
-    target.add_argument("--architecture", help="needed for a checkpoint, e.g. resnet152 or "
-                        "timm:vit_tiny_patch16_224; a program brings its own")  # fmt: skip
+    target.add_argument(
+        "--architecture",
+        help="needed for a checkpoint, e.g. resnet152 or timm:vit_tiny_patch16_224; a program brings its own",
+    )
     target.add_argument("--classes", type=int, required=True, help="how many classes it tells apart")
     target.add_argument("--alpha", type=float, help="the smoothing factor it was trained with, for the tables")
-    target.add_argument("--data", metavar="NAME|PATH", help="what it was trained on, to measure its test accuracy: a "
-                        f"folder of class folders, a Parquet file, or one of {', '.join(PUBLISHED_SETS)}")  # fmt: skip
+    target.add_argument(
+        "--data",
+        metavar="NAME|PATH",
+        help="what it was trained on, to measure its test accuracy: a "
+        f"folder of class folders, a Parquet file, or one of {', '.join(PUBLISHED_SETS)}",
+    )
     target.add_argument("--data-path", type=Path, metavar="DIR", help="where the published data set of that name lies")
 
 
 def add_reading_options(reading: argparse._ArgumentGroup) -> None:
     """Options that say what a checkpoint does not: size, normalisation, class names."""
-    reading.add_argument("--image-size", type=int, metavar="PIXELS", help="side of its images; needed unless the "
-                         "architecture fixes it (vit_b_16: 224, inception_v3: 299)")  # fmt: skip
+    reading.add_argument(
+        "--image-size",
+        type=int,
+        metavar="PIXELS",
+        help="side of its images; needed unless the architecture fixes it (vit_b_16: 224, inception_v3: 299)",
+    )
     for name in ("mean", "std"):
-        reading.add_argument(f"--{name}", type=float, nargs=3, metavar=("R", "G", "B"), help=f"{name} of the channels "
-                             "of pictures in [0, 1], e.g. ImageNet's (default: 0.5 0.5 0.5)")  # fmt: skip
-    reading.add_argument("--input-range", type=float, nargs=2, metavar=("LOW", "HIGH"), help="instead: black and "
-                         "white as it was shown them, e.g. 0 1 or 0 255 (default: -1 1)")  # fmt: skip
-    reading.add_argument("--transform-input", choices=("true", "false"), help="inception_v3 only, and there needed: "
-                         "whether it maps its inputs to other statistics first")  # fmt: skip
-    reading.add_argument("--answers", choices=get_args(Answers), help="what a program says of an image: numbers before "
-                         "the softmax, after it, or the class alone (default: logits)")  # fmt: skip
+        reading.add_argument(
+            f"--{name}",
+            type=float,
+            nargs=3,
+            metavar=("R", "G", "B"),
+            help=f"{name} of the channels of pictures in [0, 1], e.g. ImageNet's (default: 0.5 0.5 0.5)",
+        )
+    reading.add_argument(
+        "--input-range",
+        type=float,
+        nargs=2,
+        metavar=("LOW", "HIGH"),
+        help="instead: black and white as it was shown them, e.g. 0 1 or 0 255 (default: -1 1)",
+    )
+    reading.add_argument(
+        "--transform-input",
+        choices=("true", "false"),
+        help="inception_v3 only, and there needed: whether it maps its inputs to other statistics first",
+    )
+    reading.add_argument(
+        "--answers",
+        choices=get_args(Answers),
+        help="what a program says of an image: numbers before "
+        "the softmax, after it, or the class alone (default: logits)",
+    )
     reading.add_argument("--test-acc", type=float, metavar="FRACTION", help="the test accuracy it is said to have")
-    reading.add_argument("--class-names", type=Path, metavar="FILE", help="a name per line, in the order of its "
-                         "outputs, as the data have them (default: the data's own order)")  # fmt: skip
+    reading.add_argument(
+        "--class-names",
+        type=Path,
+        metavar="FILE",
+        help="a name per line, in the order of its outputs, as the data have them (default: the data's own order)",
+    )
 
 
 def add_endpoint_options(command: argparse.ArgumentParser) -> None:
@@ -76,7 +116,7 @@ def add_endpoint_options(command: argparse.ArgumentParser) -> None:
     asking = command.add_argument_group(
         "how an endpoint is asked",
         "Pictures of people leave this machine: nothing is sent without --yes. What was answered is never asked again.",
-    )  # fmt: skip
+    )
     asking.add_argument("--yes", action="store_true", help="send the pictures of --data, and what attacks draw")
     asking.add_argument("--queries", type=int, metavar="N", help=f"at most so many in all (default: {QUERIES})")
     asking.add_argument("--per-second", type=float, metavar="N", help=f"no faster than that (default: {PER_SECOND:g})")
@@ -136,3 +176,23 @@ def _imported_folder(options: argparse.Namespace, kind: str) -> Path:
     if options.store.startswith("s3://"):
         raise InputError(f"--store {options.store}: expected a folder, or --out beside it: sweeps read it by its path")
     return open_store(options.store).root / "imported" / kind / options.file.stem
+
+
+def add_weights_commands(commands: argparse._SubParsersAction) -> None:
+    """`smoothsweep weights stage`."""
+    stage = (
+        commands.add_parser("weights", help="published weight files")
+        .add_subparsers(required=True, metavar="stage")
+        .add_parser("stage", help="fetch and verify what sweeps need, before they run; say what could not be had")
+    )
+    stage.add_argument("sweeps", type=Path, nargs="*", metavar="SWEEP.yaml", help="default: every file we know of")
+    stage.add_argument(
+        "--dir", type=Path, metavar="DIR", help="where to put them (default: SMOOTHSWEEP_WEIGHTS or torch hub's cache)"
+    )
+    stage.set_defaults(command=_stage_weights)
+
+
+def _stage_weights(options: argparse.Namespace) -> int:
+    from smoothsweep.orchestrator.commands.importing.stage_weights import stage_weights_of
+
+    return stage_weights_of(options.sweeps, options.dir)

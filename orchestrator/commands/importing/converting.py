@@ -60,9 +60,12 @@ def import_target_file(request: TargetRequest) -> int:
     card = described(request, architecture=request.architecture)
     refuse_existing(request.out)
     model, facts = import_target(
-        request.file, architecture=card.architecture, num_classes=card.num_classes,
-        transform_input=request.transform_input, protocol="paper",
-    )  # fmt: skip
+        request.file,
+        architecture=card.architecture,
+        num_classes=card.num_classes,
+        transform_input=request.transform_input,
+        protocol="paper",
+    )
     weights = {name: value.contiguous() for name, value in model.state_dict().items()}
     found = tried(request, card, partial(_adopt, weights))
     source = {"file": request.file.name, **asdict(facts)}

@@ -61,9 +61,12 @@ def refuse_existing(out: Path, what: str = "folder") -> None:
 
 
 def described(
-    request: TargetRequest, *, architecture: str, image_size: int | None = None,
+    request: TargetRequest,
+    *,
+    architecture: str,
+    image_size: int | None = None,
     outside: Mapping[str, Any] | None = None,
-) -> TargetCard:  # fmt: skip
+) -> TargetCard:
     """The card as far as the request tells it. Raises InputError for what contradicts itself.
 
     image_size: what a file says, where nothing else was said; outside: how a model answers that is no network of ours.
@@ -124,8 +127,10 @@ def _check_data(request: TargetRequest) -> None:
     if published is None and request.data_path is not None:
         raise InputError("--data-path: expected only with --data and the name of a published set")
     if request.data is not None and published is None and not Path(request.data).expanduser().exists():
-        raise InputError(f"--data {request.data}: expected a folder, a Parquet file or one of "
-                         f"{', '.join(PUBLISHED_SETS)}, got neither")  # fmt: skip
+        raise InputError(
+            f"--data {request.data}: expected a folder, a Parquet file or one of "
+            f"{', '.join(PUBLISHED_SETS)}, got neither"
+        )
 
 
 def _names_in(path: Path) -> list[str]:

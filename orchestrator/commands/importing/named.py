@@ -27,8 +27,12 @@ class Terms:
     def check(self, source: Source, kind: str | None) -> None:
         """Raise InputError for terms of what is never asked, for terms that cannot be, and without consent to send."""
         if kind != "endpoint":
-            said = {"--yes": self.yes or None, "--queries": self.queries, "--per-second": self.per_second,
-                    "--token-env": self.token_env}  # fmt: skip
+            said = {
+                "--yes": self.yes or None,
+                "--queries": self.queries,
+                "--per-second": self.per_second,
+                "--token-env": self.token_env,
+            }
             if given := [name for name, value in said.items() if value is not None]:
                 raise InputError(f"{given[0]}: expected it with an endpoint alone, got {source}")
             return
@@ -39,8 +43,10 @@ class Terms:
             raise InputError(f"--per-second: expected more than 0, got {self.per_second:g}")
         if not self.yes:
             many = self.queries or QUERIES
-            raise InputError(f"{source}: expected --yes, since up to {many} pictures would be sent to it, those of "
-                             "--data among them; nothing was sent")  # fmt: skip
+            raise InputError(
+                f"{source}: expected --yes, since up to {many} pictures would be sent to it, those of "
+                "--data among them; nothing was sent"
+            )
 
     def agree(self, kept: Path) -> None:
         """Note them where the answers are kept, for whoever asks."""

@@ -23,7 +23,7 @@ from smoothsweep.orchestrator.commands.importing.describing import (
     tried,
 )
 from smoothsweep.orchestrator.commands.importing.named import kept_beside, source_file
-from smoothsweep.sweeps.imported import CARD, checked_card
+from smoothsweep.sweeps.imported import CARD, TargetCard, checked_card
 
 if TYPE_CHECKING:
     from smoothsweep.core.models.official_targets import ImportFacts
@@ -89,27 +89,46 @@ def _import(
     opened = open_outside(kind, file, {"answers": answers}, torch.device("cpu"))
     card = described(request, architecture=kind, image_size=opened.side, outside=stated)
     found = try_outside(
-        opened, answers=answers, num_classes=card.num_classes, image_size=card.image_size,
-        normalisation=Normalisation(mean=card.mean, std=card.std), where=str(request.file),
-    )  # fmt: skip
+        opened,
+        answers=answers,
+        num_classes=card.num_classes,
+        image_size=card.image_size,
+        normalisation=Normalisation(mean=card.mean, std=card.std),
+        where=str(request.file),
+    )
     outside = {**stated, "access": found.access, "rows": found.rows}
     card = checked_card(card.model_dump() | {"outside": outside}, "import target")
     measured = tried(request, card, partial(_adopt, file))
-    source = {"file": request.file.name} | (asdict(facts) if facts else {
-        "architecture": kind, "num_classes": card.num_classes, "protocol": "paper", "sha256": file_sha256(file),
-        "wrapping": "program", "prefix": "",
-    })  # fmt: skip
+    source = {"file": request.file.name} | (
+        asdict(facts) if facts else _unseen(kind, card.num_classes, file_sha256(file))
+    )
     card = checked_card(card.model_dump() | {"source": source, **measured}, "import target")
     with making_folder(request.out) as draft:
         shutil.copyfile(file, draft / KINDS[kind].file)
         write_file(draft / CARD, json.dumps(card.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")
-    screen.out(f"{request.file.name}: {KINDS[kind].words} of {card.num_classes} classes; {GIVES[found.access]}")
+    _tell(request, kind, card, found.access)
+    return 0
+
+
+def _unseen(kind: str, num_classes: int, sha256: str) -> dict[str, Any]:
+    """The source of a program of whose training nothing is known."""
+    return {
+        "architecture": kind,
+        "num_classes": num_classes,
+        "protocol": "paper",
+        "sha256": sha256,
+        "wrapping": "program",
+        "prefix": "",
+    }
+
+
+def _tell(request: TargetRequest, kind: str, card: TargetCard, access: str) -> None:
+    screen.out(f"{request.file.name}: {KINDS[kind].words} of {card.num_classes} classes; {GIVES[access]}")
     if kind == "function":
         screen.out(f"every use of it runs the code of {request.file.name}, here and in every worker")
     for line in said_of(card):
         screen.out(line)
     screen.out(f"in a sweep file:  recipe: {{imported: {request.out}}}")
-    return 0
 
 
 def _adopt(file: Path, *given: Any, where: str) -> dict[str, Any]:

@@ -19,8 +19,11 @@ def add_record_commands(
     diff.add_argument("--other-store", metavar="STORE", help="where B lies, if not in the same store")
     diff.set_defaults(command=_diff)
     lineage = commands.add_parser("lineage", help="every manifest that a trial or a file of the store rests on")
-    lineage.add_argument("name", metavar="TRIAL|FILE", help="a trial's id (results.parquet has it), SWEEP:axis=value,"
-                         "seed=value, or a file of an artifact")  # fmt: skip
+    lineage.add_argument(
+        "name",
+        metavar="TRIAL|FILE",
+        help="a trial's id (results.parquet has it), SWEEP:axis=value,seed=value, or a file of an artifact",
+    )
     lineage.add_argument("--number", metavar="COLUMN", help="of a trial: only what this number stands on")
     lineage.add_argument("--store", default="store", metavar="STORE", help=store_help)
     lineage.set_defaults(command=_lineage)
@@ -30,10 +33,17 @@ def add_record_commands(
 
 
 def _add_rejudge(commands: argparse._SubParsersAction, sweep_options: argparse.ArgumentParser) -> None:
-    rejudge = commands.add_parser("rejudge", parents=[sweep_options], help="other judges for the images in the "
-                               "store; nothing is attacked anew")  # fmt: skip
-    rejudge.add_argument("--judges", nargs="+", action="extend", required=True, metavar="KEY=VALUE", help="set a key "
-                         "below judges, e.g. embedder.name=facenet, or fidelity={} for a judge more")  # fmt: skip
+    rejudge = commands.add_parser(
+        "rejudge", parents=[sweep_options], help="other judges for the images in the store; nothing is attacked anew"
+    )
+    rejudge.add_argument(
+        "--judges",
+        nargs="+",
+        action="extend",
+        required=True,
+        metavar="KEY=VALUE",
+        help="set a key below judges, e.g. embedder.name=facenet, or fidelity={} for a judge more",
+    )
     rejudge.add_argument("--name", metavar="NAME", help="of the new table, beside the old one (default: NAME-rejudged)")
     rejudge.add_argument("--out", type=Path, metavar="DIR", help="where the report goes (default: STORE/sweeps/NAME)")
     rejudge.add_argument("--yes", action="store_true", help="the answer where it would ask, as `run` does")
@@ -57,7 +67,14 @@ def _rejudge(options: argparse.Namespace) -> int:
     from smoothsweep.orchestrator.commands.records.rejudge import RejudgeRequest, rejudge
 
     interrupts.listen()
-    return rejudge(RejudgeRequest(
-        sweep_file=options.sweep, overrides=options.overrides, judges=options.judges, store=options.store,
-        name=options.name, out=options.out, yes=options.yes,
-    ))  # fmt: skip
+    return rejudge(
+        RejudgeRequest(
+            sweep_file=options.sweep,
+            overrides=options.overrides,
+            judges=options.judges,
+            store=options.store,
+            name=options.name,
+            out=options.out,
+            yes=options.yes,
+        )
+    )

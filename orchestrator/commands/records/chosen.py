@@ -53,8 +53,10 @@ def chosen(store: Store, name: str) -> Chosen:
 def _noted(store: Store, sweep: str) -> list[TrialNote]:
     if trials := read_trial_notes(store, sweep):
         return trials
-    raise InputError(f"sweep {brief(sweep)}: expected {TRIALS_FILE} in {store.location}, got none: smoothsweep report "
-                     "with its sweep file writes it")  # fmt: skip
+    raise InputError(
+        f"sweep {brief(sweep)}: expected {TRIALS_FILE} in {store.location}, got none: smoothsweep report "
+        "with its sweep file writes it"
+    )
 
 
 def _trial(store: Store, name: str, known: list[str]) -> Chosen:
@@ -84,8 +86,10 @@ def _with_axes(name: str, trials: list[TrialNote], wanted: str | None) -> tuple[
     found = tuple(t for t in trials if all(_is(_value(t, axis), value) for axis, value in asked))
     if not found:
         values = sorted({str(_value(trial, asked[0][0])) for trial in trials})
-        raise InputError(f"{brief(name)}: expected trials with these values, got none; {asked[0][0]} is one of "
-                         f"{', '.join(values[:20])}")  # fmt: skip
+        raise InputError(
+            f"{brief(name)}: expected trials with these values, got none; {asked[0][0]} is one of "
+            f"{', '.join(values[:20])}"
+        )
     return found
 
 

@@ -13,8 +13,13 @@ from smoothsweep.orchestrator.commands.records.chosen import Chosen, chosen
 from smoothsweep.orchestrator.commands.records.differences import Change, Differences, Number, differences
 from smoothsweep.orchestrator.store.opening import open_existing_store
 
-_TITLES = {"setting": "settings", "input": "inputs", "version": "versions of stages (what their numbers mean)",
-           "made by": "made by", "missing": "not compared"}  # fmt: skip
+_TITLES = {
+    "setting": "settings",
+    "input": "inputs",
+    "version": "versions of stages (what their numbers mean)",
+    "made by": "made by",
+    "missing": "not compared",
+}
 _MOST = 20
 _VALUE = 60  # characters
 

@@ -69,8 +69,10 @@ def differences(a: Chosen, b: Chosen, makers: tuple[Maker, Maker]) -> Difference
     numbers: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for one, other in pairs:
         found = _Walk()
-        ends = [{kind: maker(kind, fingerprint) for kind, fingerprint in trial.stages.items()}
-                for trial, maker in zip((one, other), makers, strict=True)]  # fmt: skip
+        ends = [
+            {kind: maker(kind, fingerprint) for kind, fingerprint in trial.stages.items()}
+            for trial, maker in zip((one, other), makers, strict=True)
+        ]
         found.ends(*ends)
         for change in found.changes:
             changes.setdefault(repr(change), change)
@@ -79,15 +81,16 @@ def differences(a: Chosen, b: Chosen, makers: tuple[Maker, Maker]) -> Difference
         for kind, key, values in _numbers(*ends):
             numbers.setdefault((kind, key), []).append(values)
     return Differences(
-        pairs=len(pairs), only_a=only_a, only_b=only_b,
-        changes=tuple((change, seen[text]) for text, change in changes.items()), same=dict(same),
+        pairs=len(pairs),
+        only_a=only_a,
+        only_b=only_b,
+        changes=tuple((change, seen[text]) for text, change in changes.items()),
+        same=dict(same),
         numbers=tuple(_number(kind, key, values) for (kind, key), values in numbers.items()),
-    )  # fmt: skip
+    )
 
 
-def _paired(
-    a: Chosen, b: Chosen
-) -> tuple[list[tuple[TrialNote, TrialNote]], tuple[str, ...], tuple[str, ...]]:
+def _paired(a: Chosen, b: Chosen) -> tuple[list[tuple[TrialNote, TrialNote]], tuple[str, ...], tuple[str, ...]]:
     if a.is_one and b.is_one:
         return [(a.trials[0], b.trials[0])], (), ()
     shared = _varied(a) & _varied(b)

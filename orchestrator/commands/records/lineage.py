@@ -56,8 +56,13 @@ def _block(store: Store, made: Made) -> list[str]:
     if made.manifest is None:
         return [f"{made.label}: {made.why}"]
     said = made.manifest
-    facts = [_version(made), duration(said["seconds"]), f"{said.get('device')} on {said.get('host')}",
-             f"code {said['code_version']}", _when(said["finished_at"])]  # fmt: skip
+    facts = [
+        _version(made),
+        duration(said["seconds"]),
+        f"{said.get('device')} on {said.get('host')}",
+        f"code {said['code_version']}",
+        _when(said["finished_at"]),
+    ]
     lines = [f"{made.label}: {', '.join(facts)}"]
     if made.inputs:
         lines.append(f"  from {', '.join(_input(role, source) for role, source in made.inputs.items())}")
@@ -87,9 +92,13 @@ def _when(seconds: float) -> str:
 
 
 def _row(store: Store, made: Made) -> dict[str, Any]:
-    row = {"stage": made.kind, "fingerprint": made.fingerprint, "missing": made.why,
-           "manifest": str(store.root / made.kind / made.fingerprint / MANIFEST),
-           "inputs": {role: source.fingerprint for role, source in made.inputs.items()}}  # fmt: skip
+    row = {
+        "stage": made.kind,
+        "fingerprint": made.fingerprint,
+        "missing": made.why,
+        "manifest": str(store.root / made.kind / made.fingerprint / MANIFEST),
+        "inputs": {role: source.fingerprint for role, source in made.inputs.items()},
+    }
     keys = ("version", "seconds", "device", "host", "code_version", "finished_at", "libraries", "config", "metrics")
     return row | {key: made.says(key) for key in keys}
 

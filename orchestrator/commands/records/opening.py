@@ -45,9 +45,11 @@ def leading_page(address: str) -> Path:
     script = json.dumps(address).replace("<", "\\u003c")
     descriptor = os.open(page, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     with os.fdopen(descriptor, "w") as file:
-        file.write(f'<!doctype html><meta charset="utf-8"><title>smoothsweep ui</title>'
-                   f"<script>location.replace({script})</script>"
-                   f'<a href="{html.escape(address)}">MLflow</a>\n')  # fmt: skip
+        file.write(
+            f'<!doctype html><meta charset="utf-8"><title>smoothsweep ui</title>'
+            f"<script>location.replace({script})</script>"
+            f'<a href="{html.escape(address)}">MLflow</a>\n'
+        )
     return page
 
 

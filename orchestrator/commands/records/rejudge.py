@@ -52,9 +52,15 @@ def rejudge(request: RejudgeRequest) -> int:
         overrides.append("reaudit=null")
         screen.err("smoothsweep: the second audit is left out: its recipes were chosen by the judges there were")
     return run_and_report(
-        request.sweep_file, overrides, request.store, None, None, request.out, Confirmation(yes=request.yes),
+        request.sweep_file,
+        overrides,
+        request.store,
+        None,
+        None,
+        request.out,
+        Confirmation(yes=request.yes),
         guard=_guard(request),
-    )  # fmt: skip
+    )
 
 
 def _override(text: str) -> str:

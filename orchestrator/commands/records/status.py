@@ -56,9 +56,10 @@ def status_summary(name: str, trials: list[Trial], store: Store, axes: Sequence[
         "running": running,
         "begun": [
             {"stage": stage.name, "fingerprint": stage.fingerprint, **vars(far[stage.fingerprint])}
-            for stage in plan.missing if stage.fingerprint in far
+            for stage in plan.missing
+            if stage.fingerprint in far
         ],
-    }  # fmt: skip
+    }
 
 
 def status_text(summary: dict[str, Any]) -> str:

@@ -40,8 +40,10 @@ def serve_pages(location: str, port: int, *, browser: bool) -> None:
             screen.err(line)
         lines = [f"MLflow on {with_token(root, token)} (Ctrl-C ends it; the token is for you alone)"]
         for one in found:
-            lines += [f"{printable(one.sweep)}: {what:<7} {with_token(root + route, token)}"
-                      for what, route in (("trials", one.table), ("charts", one.charts))]  # fmt: skip
+            lines += [
+                f"{printable(one.sweep)}: {what:<7} {with_token(root + route, token)}"
+                for what, route in (("trials", one.table), ("charts", one.charts))
+            ]
         screen.out_with_token("\n".join(lines))
         first = with_token(root + found[0].table, token) if found else ""
         beside = open_beside(port, first) if browser and first else None  # noqa: F841 - ours until then

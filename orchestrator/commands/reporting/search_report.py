@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from smoothsweep.core.defenses.labels import value_text
+from smoothsweep.core.defenses.strengths import value_text
 from smoothsweep.core.metrics.table import BY_KEY
 from smoothsweep.core.text import NBSP, minus
 from smoothsweep.orchestrator.reading.numbers.format import count, duration, is_null, listing
@@ -34,14 +34,17 @@ def view_of(record: SearchRecord, search: Any, label: Callable[[Mapping[str, Any
     """The record in a reader's words. search: the sweep file's `search`."""
     names = dimension_names(search.space)
     return SearchView(
-        strategy=record.strategy, asked=search.recipes, stopped_by=record.stopped_by,
+        strategy=record.strategy,
+        asked=search.recipes,
+        stopped_by=record.stopped_by,
         objectives=tuple(Objective(column=column, way=way) for column, way in record.objectives.items()),
         proposals=tuple(_proposed(proposal, names, label) for proposal in record.proposals),
         space=tuple(dimension_words(names[key], _given(one), names) for key, one in search.space.items()),
         constraints=tuple(constraint_words(column, ends) for column, ends in record.constraints.items()),
-        budget=budget_words(record.budget or {}), spent_device_hours=record.spent_device_hours,
+        budget=budget_words(record.budget or {}),
+        spent_device_hours=record.spent_device_hours,
         rungs=tuple(rung_words(rung.set) for rung in search.rungs),
-    )  # fmt: skip
+    )
 
 
 def dimension_names(space: Mapping[str, Any]) -> dict[str, str]:
@@ -96,11 +99,19 @@ def rung_words(settings: Mapping[str, Any]) -> str:
 def _proposed(record: ProposalRecord, names: Mapping[str, str], label: Callable[[Mapping[str, Any]], str]) -> Proposed:
     values = {names.get(key, key): value_text(value) for key, value in record.values.items() if not is_null(value)}
     return Proposed(
-        number=record.number, values=values, key=same_recipe(record.values), rung=record.rung, status=record.status,
-        objectives=record.objectives, device_hours=record.device_hours, kept=record.kept, audited=record.audited,
+        number=record.number,
+        values=values,
+        key=same_recipe(record.values),
+        rung=record.rung,
+        status=record.status,
+        objectives=record.objectives,
+        device_hours=record.device_hours,
+        kept=record.kept,
+        audited=record.audited,
         recipe=label(record.axes) if record.rung is None and record.seeds is None else None,
-        feasible=record.feasible is not False, seeds=record.seeds,
-    )  # fmt: skip
+        feasible=record.feasible is not False,
+        seeds=record.seeds,
+    )
 
 
 def _amount(column: str, value: float) -> str:

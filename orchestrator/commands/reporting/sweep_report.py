@@ -89,9 +89,7 @@ def write_sweep_report(
     return "\n\n".join(texts), files, verdicts_of(summary, found)
 
 
-def report_data(
-    loaded: LoadedSweep, trials: list[Trial], store: Store, table: pd.DataFrame, out: Path
-) -> ReportData:
+def report_data(loaded: LoadedSweep, trials: list[Trial], store: Store, table: pd.DataFrame, out: Path) -> ReportData:
     """Everything the page shows but the contact sheets, read from the artifacts."""
     axes = sweep_axes(loaded, trials)
     per_class = per_class_rows(trials, store)
@@ -100,25 +98,33 @@ def report_data(
     targets = known("target").items()
     histories = {r: pd.read_parquet(store.needed_file(stage, "history.parquet")) for r, stage in targets}
     return ReportData(
-        title=loaded.sweep.name, axes=axes, protocol=loaded.sweep.protocol, facts=_facts(loaded, trials, store),
+        title=loaded.sweep.name,
+        axes=axes,
+        protocol=loaded.sweep.protocol,
+        facts=_facts(loaded, trials, store),
         intro=tuple(paragraph for paragraph in loaded.intro.split("\n\n") if paragraph),
         results=table[phase == "sweep"].reset_index(drop=True),
         fresh=_rows(table, phase == "reaudit"),
         others=_rows(table, ~phase.isin(("sweep", "reaudit"))),
         per_class=per_class if len(per_class) else None,
         defenses={trial.id: defense for trial in trials if (defense := trial.stated_defense)},
-        baseline=baseline_axes(loaded), primary=_primary(loaded, table), min_test_acc=loaded.sweep.accuracy_needed,
+        baseline=baseline_axes(loaded),
+        primary=_primary(loaded, table),
+        min_test_acc=loaded.sweep.accuracy_needed,
         accuracy_margin=loaded.sweep.accuracy_margin,
-        reasons=_reasons(table), paper=_paper(loaded, compared),
+        reasons=_reasons(table),
+        paper=_paper(loaded, compared),
         search=search_view(loaded, store, partial(recipe_label, axes)),
         alpha_curves={recipe: history["alpha"].tolist() for recipe, history in histories.items()},
         training_curves={recipe: _by_epoch(history) for recipe, history in histories.items()},
         features={recipe: _features(store, stage) for recipe, stage in known("judge_features").items()},
         gradient_curves={r: pd.read_parquet(store.needed_file(s, CURVES)) for r, s in known("judge_gradients").items()},
         links={t.id: relative_links(t, store, out, workers=float(t.settings.recipe.workers)) for t in trials},
-        spent=_spent(loaded, store), real_images=least_of_data(trials, store, "num_test"), looks=loaded.sweep.looks,
+        spent=_spent(loaded, store),
+        real_images=least_of_data(trials, store, "num_test"),
+        looks=loaded.sweep.looks,
         people=least_of_data(trials, store, "num_classes"),
-    )  # fmt: skip
+    )
 
 
 def _of_sweep(trials: list[Trial]) -> list[Trial]:
@@ -172,8 +178,7 @@ def _seeds(loaded: LoadedSweep) -> str:
 
 
 def _facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[str, str]:
-    facts = {"Sweep file": loaded.source, "Store": store.location, "Seeds": _seeds(loaded),
-             "Code": code_version()}  # fmt: skip
+    facts = {"Sweep file": loaded.source, "Store": store.location, "Seeds": _seeds(loaded), "Code": code_version()}
     stages = with_ancestors([stage for trial in trials for stage in trial.stages])
     manifests = [store.manifest(stage) for stage in stages if store.has(stage)]
     for manifest in manifests:
@@ -198,9 +203,7 @@ def _features(store: Store, stage: Stage) -> FeatureView:
     return FeatureView(points=points, distances=distances)
 
 
-def _sheets(
-    trials: list[Trial], axes: tuple[Axis, ...], store: Store, recipes: Collection[str]
-) -> list[ContactSheet]:
+def _sheets(trials: list[Trial], axes: tuple[Axis, ...], store: Store, recipes: Collection[str]) -> list[ContactSheet]:
     """One sheet per attack, of the first seed: these recipes in columns."""
     of_first_seed = [trial for trial in trials if trial.seed == trials[0].seed]
     sheets = []

@@ -46,8 +46,12 @@ def _toy_data(
     stopping = tuple(_panel(t, store, arrays[t.id], paper, stops=True) for t in trials)
     endless = tuple(_panel(t, store, arrays[t.id], paper, stops=False) for t in trials)
     return ToyData(
-        title=loaded.sweep.name, points=first["points"], labels=first["labels"], class_names=CLASS_NAMES,
-        target_class=TARGET_CLASS, results=table,
+        title=loaded.sweep.name,
+        points=first["points"],
+        labels=first["labels"],
+        class_names=CLASS_NAMES,
+        target_class=TARGET_CLASS,
+        results=table,
         figures=(
             ToyFigure(title="The attack stops at 95 % confidence", panels=stopping, caption="The paper's Figure 1."),
             ToyFigure(title=f"The attack goes on for {NO_STOP_STEPS:,} steps", panels=endless, caption="Figure 8."),
@@ -55,7 +59,7 @@ def _toy_data(
         intro=tuple(paragraph for paragraph in loaded.intro.split("\n\n") if paragraph),
         facts={"Sweep file": loaded.source, "Store": store.location, "Code": code_version()},
         links={t.id: relative_links(t, store, out) for t in trials},
-    )  # fmt: skip
+    )
 
 
 def _panel(
@@ -65,11 +69,15 @@ def _panel(
     published = paper.get(alpha, {}) if stops else {}
     path = arrays["path" if stops else "endless_path"]
     return ToyPanel(
-        alpha=alpha, confidence=arrays["confidence"], predicted=arrays["prediction"], path=path,
+        alpha=alpha,
+        confidence=arrays["confidence"],
+        predicted=arrays["prediction"],
+        path=path,
         steps=len(path) - 2 if stops else NO_STOP_STEPS,
         distance=metrics["distance" if stops else "distance_no_stop"],
-        paper_steps=published.get("steps"), paper_distance=published.get("distance"),
-    )  # fmt: skip
+        paper_steps=published.get("steps"),
+        paper_distance=published.get("distance"),
+    )
 
 
 def _text(table: pd.DataFrame, paper: Mapping[float, Any]) -> str:

@@ -71,10 +71,15 @@ def build_study(request: StudyRequest) -> int:
     questions = _questions(request, chosen, rows, class_names(store, chosen.data), seed)
     pictures = drawn([_shown(question, chosen, store) for question in questions])
     key = StudyKey(
-        sweep=sweep.name, attack=chosen.attack, recipes=chosen.recipes, seed=seed,
-        real_people=not isinstance(sweep.data, SyntheticData), pictures=pictures_digest(pictures),
-        published=chosen.published, questions=questions,
-    )  # fmt: skip
+        sweep=sweep.name,
+        attack=chosen.attack,
+        recipes=chosen.recipes,
+        seed=seed,
+        real_people=not isinstance(sweep.data, SyntheticData),
+        pictures=pictures_digest(pictures),
+        published=chosen.published,
+        questions=questions,
+    )
     _refuse_another_study(out, key)
     page = study_page(pictures, digest=key.digest, real_people=key.real_people)
     write_file(out / PAGE_FILE, page, parents=True)  # first: a page without a key was given to nobody
@@ -94,9 +99,11 @@ def _seed(request: StudyRequest, out: Path) -> int:
 
 def _check_numbers(request: StudyRequest) -> None:
     for option, value, least, most in (
-        ("--seed", request.seed, 0, LARGEST), ("--people", request.people, 1, None),
-        ("--examples", request.examples, 1, MOST_EXAMPLES), ("--checks", request.checks, 1, None),
-    ):  # fmt: skip
+        ("--seed", request.seed, 0, LARGEST),
+        ("--people", request.people, 1, None),
+        ("--examples", request.examples, 1, MOST_EXAMPLES),
+        ("--checks", request.checks, 1, None),
+    ):
         if value is not None and (value < least or (most is not None and value > most)):
             expected = f"at least {least}" if value < least else f"at most {most}"
             raise InputError(f"{option}: expected {expected}, got {value}")
@@ -104,9 +111,9 @@ def _check_numbers(request: StudyRequest) -> None:
 
 def _people(chosen: Studied, store: Store) -> Rows:
     """Who can be asked about: label -> rows of training images, of those whom every recipe's attack reconstructed."""
-    attacked = set.intersection(*(
-        set(loot_labels(store, stages).tolist()) for of_seed in chosen.stages.values() for stages in of_seed
-    ))  # fmt: skip
+    attacked = set.intersection(
+        *(set(loot_labels(store, stages).tolist()) for of_seed in chosen.stages.values() for stages in of_seed)
+    )
     labels = training_labels(store, chosen.data)
     return {label: np.flatnonzero(labels == label).tolist() for label in sorted(attacked)}
 
@@ -127,9 +134,15 @@ def _questions(
     loot = [stages.loot.fingerprint for of_seed in chosen.stages.values() for stages in of_seed]
     entropy = [seed, *(int(fingerprint[:8], 16) for fingerprint in loot)]
     return draw_questions(
-        rows, names, tuple(chosen.stages), options=options, people=request.people or min(PAPERS_PEOPLE, len(rows)),
-        checks=request.checks or least, examples=request.examples, generator=np.random.default_rng(entropy),
-    )  # fmt: skip
+        rows,
+        names,
+        tuple(chosen.stages),
+        options=options,
+        people=request.people or min(PAPERS_PEOPLE, len(rows)),
+        checks=request.checks or least,
+        examples=request.examples,
+        generator=np.random.default_rng(entropy),
+    )
 
 
 def _shown(question: Question, chosen: Studied, store: Store) -> Shown:

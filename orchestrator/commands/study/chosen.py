@@ -49,9 +49,12 @@ def studied(
         raise InputError(f"{loaded.source}: expected recipes trained on the same people, got others")
     attacks = {trials[0].settings.attack.label for trials in chosen.values()}
     return Studied(
-        attack=name or attacks.pop(), recipes=tuple(chosen), stages=stages, data=first[0],
+        attack=name or attacks.pop(),
+        recipes=tuple(chosen),
+        stages=stages,
+        data=first[0],
         published=published_preferences(loaded, [trials[0] for trials in chosen.values()]),
-    )  # fmt: skip
+    )
 
 
 def _attack(
@@ -71,9 +74,7 @@ def _attack(
     return next(iter(real.items()))
 
 
-def _recipes(
-    loaded: LoadedSweep, cells: Mapping[str, list[Trial]], wanted: Sequence[str]
-) -> dict[str, list[Trial]]:
+def _recipes(loaded: LoadedSweep, cells: Mapping[str, list[Trial]], wanted: Sequence[str]) -> dict[str, list[Trial]]:
     """The recipes asked for in that order, else all."""
     known = {ascii_text(name): name for name in cells}
     for name in wanted:

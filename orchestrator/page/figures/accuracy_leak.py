@@ -26,8 +26,7 @@ from smoothsweep.orchestrator.page.figures.labels import Labels, text_width
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SHAPES = ("o", "s", "D", "^", "v", "*", "P", "X", "p", ">", "h", "<", "d", "8", "H",
-          (4, 1, 0), (6, 1, 0))  # fmt: skip
+SHAPES = ("o", "s", "D", "^", "v", "*", "P", "X", "p", ">", "h", "<", "d", "8", "H", (4, 1, 0), (6, 1, 0))
 """Marks that tell families apart without their colours, in the order of the families."""
 
 LONGEST = 34
@@ -86,8 +85,9 @@ class Panel:
     shape: int | None = None
 
 
-def plot(panels: Sequence[Panel | None], width: float, height: float, title: str = "", *, across: int = 1
-         ) -> Canvas | None:  # fmt: skip
+def plot(
+    panels: Sequence[Panel | None], width: float, height: float, title: str = "", *, across: int = 1
+) -> Canvas | None:
     """Panels in rows of `across`, each `width` by `height`; None where there are none."""
     known = [panel for panel in panels if panel is not None]
     if not known:
@@ -110,11 +110,26 @@ def draw(canvas: Canvas, panel: Panel, left: float, top: float, width: float, he
     axes.set_xlabel("test accuracy, %", fontsize=12, color=SOFT)
     corner = {"xycoords": "axes fraction", "textcoords": "offset pixels"}
     lines, size = _title_lines(panel.title, width)
-    axes.annotate("\n".join(lines), (0, 1), (0 if panel.shape is None else 18, 12 if len(lines) == 1 else 3),
-                  fontsize=size, color=panel.colour, weight="bold", **corner)  # fmt: skip
+    axes.annotate(
+        "\n".join(lines),
+        (0, 1),
+        (0 if panel.shape is None else 18, 12 if len(lines) == 1 else 3),
+        fontsize=size,
+        color=panel.colour,
+        weight="bold",
+        **corner,
+    )
     if panel.shape is not None:
-        axes.plot([0.012], [1 + 17 / (height - 74)], marker=SHAPES[panel.shape % len(SHAPES)], ls="",
-                  color=panel.colour, ms=8, transform=axes.transAxes, clip_on=False)  # fmt: skip
+        axes.plot(
+            [0.012],
+            [1 + 17 / (height - 74)],
+            marker=SHAPES[panel.shape % len(SHAPES)],
+            ls="",
+            color=panel.colour,
+            ms=8,
+            transform=axes.transAxes,
+            clip_on=False,
+        )
     better = "better \u2198" if panel.spec.better == "low" else "better \u2197"
     axes.annotate(better, (1, 1), (0, 12), ha="right", fontsize=11, color=SOFT, **corner)
     drawing = _Drawing(canvas=canvas, axes=axes, panel=panel)
@@ -194,16 +209,25 @@ class _Drawing:
             if point.y_ends:
                 self._bar(point, point.y_ends, self.panel.y, x, upright=True)
             if point.seeds:
-                (seeds,) = self.axes.plot(*zip(*point.seeds, strict=True), "o", ms=5, color=point.colour, alpha=0.4,
-                                          mew=0)  # fmt: skip
+                (seeds,) = self.axes.plot(
+                    *zip(*point.seeds, strict=True), "o", ms=5, color=point.colour, alpha=0.4, mew=0
+                )
                 self.canvas.tell(seeds, recipe=point.recipe)
             if not inside:
                 self.axes.plot([x], [y], "<", ms=5, color=point.colour, clip_on=False)
         if point.chosen:
             self.axes.plot([x], [y], "o", ms=21, mfc="none", mec=ACCENT, mew=2, clip_on=False)
         look = {"ms": 6.5, "mew": 0, "alpha": 0.55, "zorder": 2} if point.small else {"ms": 11, "mew": 2, "zorder": 4}
-        (mark,) = self.axes.plot([x], [y], marker=SHAPES[point.shape % len(SHAPES)], ls="", mec=point.colour,
-                                 clip_on=False, mfc=PAPER if point.hollow else point.colour, **look)  # fmt: skip
+        (mark,) = self.axes.plot(
+            [x],
+            [y],
+            marker=SHAPES[point.shape % len(SHAPES)],
+            ls="",
+            mec=point.colour,
+            clip_on=False,
+            mfc=PAPER if point.hollow else point.colour,
+            **look,
+        )
         self.canvas.tell(mark, point.words, recipe=point.recipe, link=point.link)
 
     def name(self, point: Point) -> None:
@@ -217,8 +241,15 @@ class _Drawing:
         at = self.axes.transData.inverted().transform((spot.x, -spot.y))
         if spot.leader:
             self.axes.plot(*zip(start, at, strict=True), color=point.colour, lw=1, alpha=0.6)
-        text = self.axes.text(*at, shown, fontsize=12, color=point.colour, weight="bold", zorder=5,
-                              ha="left" if spot.left_aligned else "right")  # fmt: skip
+        text = self.axes.text(
+            *at,
+            shown,
+            fontsize=12,
+            color=point.colour,
+            weight="bold",
+            zorder=5,
+            ha="left" if spot.left_aligned else "right",
+        )
         self.canvas.tell(text, recipe=point.recipe)
 
     def _held(self, point: Point) -> tuple[float, float]:

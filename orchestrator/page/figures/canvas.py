@@ -28,9 +28,14 @@ DARK = {INK: "#ecebe7", SOFT: "#a5a299", LINE: "#3c3b38", PAPER: "#181817", ACCE
 """Colour on paper -> on a dark screen."""
 
 LOOK = {
-    "svg.fonttype": "none", "svg.hashsalt": "smoothsweep", "text.parse_math": False, "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"], "axes.unicode_minus": True, "path.simplify": False,
-}  # fmt: skip
+    "svg.fonttype": "none",
+    "svg.hashsalt": "smoothsweep",
+    "text.parse_math": False,
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "axes.unicode_minus": True,
+    "path.simplify": False,
+}
 SVG = "http://www.w3.org/2000/svg"
 XLINK = "{http://www.w3.org/1999/xlink}href"
 PX = 72  # matplotlib's SVG counts 72 units to the inch: with as many dots, its pixels are ours
@@ -108,8 +113,12 @@ class Canvas:
         _tidy(tree, f"f{crc32((self.title + repr(sorted(self._told.items()))).encode('utf-8', 'replace')):x}")
         for name in ("width", "height", "version"):
             tree.attrib.pop(name, None)
-        tree.attrib |= {"class": "fig", "role": "img", "aria-label": _harmless(self.title),
-                        "style": f"max-width:{self.width:g}px"}  # fmt: skip
+        tree.attrib |= {
+            "class": "fig",
+            "role": "img",
+            "aria-label": _harmless(self.title),
+            "style": f"max-width:{self.width:g}px",
+        }
         return tree
 
     def _text(self, tree: ElementTree.Element) -> str:

@@ -19,8 +19,12 @@ ACROSS = 4
 PALETTE = ("#0072b2", "#c4500a", "#00805f", "#9a4f84", "#8a6d00", "#5a4fb0", "#7a3b2e", "#3d7a2a", "#b0206a", "#1f6f78")
 """Colours of classes, used again and again: that is why neighbours of one colour may be strangers."""
 
-KINDS = (("intra", "same\nclass"), ("inter", "other\nclasses"), ("intra_nearest", "nearest,\nsame"),
-         ("inter_nearest", "nearest,\nother"))  # fmt: skip
+KINDS = (
+    ("intra", "same\nclass"),
+    ("inter", "other\nclasses"),
+    ("intra_nearest", "nearest,\nsame"),
+    ("inter_nearest", "nearest,\nother"),
+)
 
 
 def feature_maps(views: Mapping[str, FeatureView], colours: Colours) -> Canvas | None:
@@ -47,8 +51,10 @@ def _grid(
     canvas = Canvas(LEFT + min(ACROSS, len(views)) * (SIDE + GAP), bands * block, title)
     for place, (recipe, view) in enumerate(views.items()):
         left, top = LEFT + (place % ACROSS) * (SIDE + GAP), (place // ACROSS) * block + TOP
-        panels = [canvas.axes(left, top + row * (height + GAP), left + SIDE, top + row * (height + GAP) + height,
-                              grid=None) for row in range(rows)]  # fmt: skip
+        panels = [
+            canvas.axes(left, top + row * (height + GAP), left + SIDE, top + row * (height + GAP) + height, grid=None)
+            for row in range(rows)
+        ]
         panels[0].set_title(words_for(recipe), fontsize=12, color=INK, loc="left", pad=8)
         draw(panels, view, colours.of(recipe), place % ACROSS == 0)
     return canvas
@@ -78,8 +84,9 @@ def _violins(panels: list[Axes], view: FeatureView, colour: str, first: bool) ->
                 body.set(facecolor=colour, alpha=0.45, edgecolor="none")
         median = float(np.median(values))
         axes.plot([place - 0.3, place + 0.3], [median] * 2, color=INK, lw=2)
-        axes.annotate(f"{median:.2f}", (place, median), (0, 4), textcoords="offset points", ha="center", fontsize=11,
-                      color=INK)  # fmt: skip
+        axes.annotate(
+            f"{median:.2f}", (place, median), (0, 4), textcoords="offset points", ha="center", fontsize=11, color=INK
+        )
     axes.axvline(1.5, color=SOFT, lw=1, ls=(0, (2, 4)))
     axes.set(xlim=(-0.6, 3.6), ylim=(0, 1.02), xticks=range(4))
     axes.set_xticklabels([words for _, words in KINDS], fontsize=9.5)

@@ -54,14 +54,15 @@ class Panels:
         top = [*frame[spec.key], *frame[f"{spec.key}_high"].dropna()]
         rate = spec.unit == "percent"
         return Panel(
-            title=f"Leak: {spec.label}" + (", worst attack" if len(summary.attacks) > 1 else ""), spec=spec,
+            title=f"Leak: {spec.label}" + (", worst attack" if len(summary.attacks) > 1 else ""),
+            spec=spec,
             points=_small_first(self._of_frontier(recipe, row, recipe in named) for recipe, row in rows.items()),
             x=(max(0.0, lo), min(hi, 1 + 0.25 * (hi - lo))),
             y=(0.0, min(1.0, max(0.05, 1.04 * max(top)))) if rate else limits(frame[spec.key], least=1e-6),
             asked=None if asked is None else (asked, f"{number(metric_of('test_acc'), asked)} asked for"),
             stairs=tuple(self._spot(rows[recipe], spec.key) for recipe in front if recipe in rows),
             control=self._control(spec.key),
-        )  # fmt: skip
+        )
 
     def attacks(self, but: str | None = None) -> list[Panel]:
         """One per attack and judge. but: a judge to leave out where there is a single attack."""
@@ -72,8 +73,9 @@ class Panels:
         x = limits(self._seen("test_acc"), share=0.16, least=0.008)
         return [self._of_attack(judge, attack, x, self._span(judge)) for attack in attacks for judge in judges]
 
-    def families(self, group: DefenseGroup, metric: str, attack: str | None = None
-                 ) -> list[tuple[DefenseFamily, Panel]]:  # fmt: skip
+    def families(
+        self, group: DefenseGroup, metric: str, attack: str | None = None
+    ) -> list[tuple[DefenseFamily, Panel]]:
         """One per family with a measured point: its curve, all other recipes small behind it. One scale for all.
 
         attack: one attack; None sets every recipe under the one that works best against it.
@@ -101,14 +103,20 @@ class Panels:
         near += [rows[group.reference]] if group.reference in rows else []
         seen = [*summary.frame.loc[near or list(rows.values()), "test_acc"], *([] if floor is None else [floor])]
         x = limits(seen, share=0.16, least=0.008)
-        marked = {point.recipe: (point.words.label, family_index(summary, key), point.words.combined)
-                  for key, (point, _) in best.items()}  # fmt: skip
+        marked = {
+            point.recipe: (point.words.label, family_index(summary, key), point.words.combined)
+            for key, (point, _) in best.items()
+        }
         return Panel(
-            title=f"Leak: {summary.spec.label}, the best of each defense", spec=summary.spec, x=x,
-            y=self._leak_span(metric, rows), points=self._group_points(group, metric, rows, marked, x),
-            guide=self._reference(group, rows, metric), control=self._control(metric),
+            title=f"Leak: {summary.spec.label}, the best of each defense",
+            spec=summary.spec,
+            x=x,
+            y=self._leak_span(metric, rows),
+            points=self._group_points(group, metric, rows, marked, x),
+            guide=self._reference(group, rows, metric),
+            control=self._control(metric),
             asked=None if floor is None else (floor, f"{number(metric_of('test_acc'), floor)} accuracy"),
-        )  # fmt: skip
+        )
 
     def _of_frontier(self, recipe: str, row: int, named: bool) -> Point:
         summary = self.summary
@@ -118,28 +126,45 @@ class Panels:
             words = f"{words}\nbest with probability {share(choice[recipe])}"
         shape = family_index(summary, defended.words.family) if defended and not defended.words.plain else 0
         return self._point(
-            row, summary.primary, words=words, shape=shape, name=recipe if named else "", small=not named,
-            hollow=bool(summary.frame.loc[row, "is_baseline"]), link=f"#row-{row}",
+            row,
+            summary.primary,
+            words=words,
+            shape=shape,
+            name=recipe if named else "",
+            small=not named,
+            hollow=bool(summary.frame.loc[row, "is_baseline"]),
+            link=f"#row-{row}",
             chosen=named and recipe == summary.evidence.recommended,
-        )  # fmt: skip
+        )
 
     def _of_attack(self, judge: str, attack: str, x: Ends, y: Ends) -> Panel:
         frame, spec, named = self.summary.frame, metric_of(judge), shown_rows(self.summary)
         at = frame[(frame["attack"] == attack) & frame[judge].notna() & frame["test_acc"].notna()]
         points = [
-            self._point(row, judge, name=values["recipe"] if row in named else "", small=row not in named,
-                        hollow=bool(values["is_baseline"]), seeds=self._seeds(row, judge) if row in named else ())
+            self._point(
+                row,
+                judge,
+                name=values["recipe"] if row in named else "",
+                small=row not in named,
+                hollow=bool(values["is_baseline"]),
+                seeds=self._seeds(row, judge) if row in named else (),
+            )
             for row, values in at.iterrows()
-        ]  # fmt: skip
+        ]
         base = at.index[at["is_baseline"]]
         return Panel(
-            title=f"Leak: {spec.label}" + (f" \u00b7 {attack}" if attack else ""), spec=spec, x=x, y=y,
-            points=_small_first(points), guide=self._spot(base[0], judge) if len(base) == 1 else None,
+            title=f"Leak: {spec.label}" + (f" \u00b7 {attack}" if attack else ""),
+            spec=spec,
+            x=x,
+            y=y,
+            points=_small_first(points),
+            guide=self._spot(base[0], judge) if len(base) == 1 else None,
             control=self._control(judge),
-        )  # fmt: skip
+        )
 
-    def _of_family(self, group: DefenseGroup, family: DefenseFamily, metric: str, rows: Mapping[str, int], x: Ends,
-                   y: Ends) -> Panel:  # fmt: skip
+    def _of_family(
+        self, group: DefenseGroup, family: DefenseFamily, metric: str, rows: Mapping[str, int], x: Ends, y: Ends
+    ) -> Panel:
         index, colour = family_index(self.summary, family.key), self.colours.of(family.points[0].recipe)
         curves = []
         for arm in family.arms:
@@ -149,12 +174,20 @@ class Panels:
                 curves.append(Curve(spots=held, colour=colour, dashed=bool(arm.name)))
         marked = {point.recipe: (point.words.mark, index, point.words.combined) for point in family.points}
         return Panel(
-            title=family.name, spec=metric_of(metric), x=x, y=y, curves=tuple(curves), colour=colour, shape=index,
-            points=self._group_points(group, metric, rows, marked, x), guide=self._reference(group, rows, metric),
-        )  # fmt: skip
+            title=family.name,
+            spec=metric_of(metric),
+            x=x,
+            y=y,
+            curves=tuple(curves),
+            colour=colour,
+            shape=index,
+            points=self._group_points(group, metric, rows, marked, x),
+            guide=self._reference(group, rows, metric),
+        )
 
-    def _group_points(self, group: DefenseGroup, metric: str, rows: Mapping[str, int], marked: Marked, x: Ends
-                      ) -> tuple[Point, ...]:  # fmt: skip
+    def _group_points(
+        self, group: DefenseGroup, metric: str, rows: Mapping[str, int], marked: Marked, x: Ends
+    ) -> tuple[Point, ...]:
         """The marked recipes, rings for plain training and the reference, the rest small."""
         plain = group.plain.recipe if group.plain else None
         points = []

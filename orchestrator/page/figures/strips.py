@@ -32,18 +32,10 @@ def judges(summary: Summary, colours: Colours) -> Canvas | None:
     if len(keys) < 2:
         return None
     title = "Leak of each recipe as seen by each judge"
-    canvas, axes, places = _rows(summary, colours, shown_rows(summary), title,
-                                 "reconstructions taken for the attacked class, %", ROW)  # fmt: skip
-    other = f"{metric_of(keys[1]).label} (trained on the same private images)"
-    key = [axes.plot([], [], "o", ms=11, color=SOFT, mfc=face, mew=2, label=label)[0]
-           for face, label in ((SOFT, metric_of(keys[0]).label), (PAPER, other))]  # fmt: skip
-    axes.legend(handles=key, loc="lower left", bbox_to_anchor=(0, 1), ncols=2, frameon=False, fontsize=12,
-                labelcolor=SOFT, borderaxespad=0, handletextpad=0)  # fmt: skip
-    if summary.judged_classes:
-        chance = 1 / summary.judged_classes
-        axes.axvline(chance, color=SOFT, lw=1, ls=(0, (2, 4)))
-        axes.annotate(f"chance {number(metric_of(keys[1]), chance)}", (chance, 1), (4, -8), fontsize=11, color=SOFT,
-                      xycoords=("data", "axes fraction"), textcoords="offset pixels")  # fmt: skip
+    canvas, axes, places = _rows(
+        summary, colours, shown_rows(summary), title, "reconstructions taken for the attacked class, %", ROW
+    )
+    _judges_key(axes, keys, summary.judged_classes)
     for row, y in places.items():
         values, colour = summary.frame.loc[row], colours.of(summary.frame.loc[row, "recipe"])
         seen = [key for key in keys if not pd.isna(values[key])]
@@ -62,6 +54,38 @@ def judges(summary: Summary, colours: Colours) -> Canvas | None:
     return canvas
 
 
+def _judges_key(axes: Axes, keys: Sequence[str], classes: int | None) -> None:
+    """Which dot is whose, and what chance would give."""
+    other = f"{metric_of(keys[1]).label} (trained on the same private images)"
+    key = [
+        axes.plot([], [], "o", ms=11, color=SOFT, mfc=face, mew=2, label=label)[0]
+        for face, label in ((SOFT, metric_of(keys[0]).label), (PAPER, other))
+    ]
+    axes.legend(
+        handles=key,
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        ncols=2,
+        frameon=False,
+        fontsize=12,
+        labelcolor=SOFT,
+        borderaxespad=0,
+        handletextpad=0,
+    )
+    if classes:
+        chance = 1 / classes
+        axes.axvline(chance, color=SOFT, lw=1, ls=(0, (2, 4)))
+        axes.annotate(
+            f"chance {number(metric_of(keys[1]), chance)}",
+            (chance, 1),
+            (4, -8),
+            fontsize=11,
+            color=SOFT,
+            xycoords=("data", "axes fraction"),
+            textcoords="offset pixels",
+        )
+
+
 def exposure(summary: Summary, colours: Colours) -> Canvas | None:
     """One dot per class at its own shrunk leak: an average of 20 % may hide a person recognised every time."""
     key = next((key for key in CLASS_METRICS if key in summary.measured), None)
@@ -72,8 +96,15 @@ def exposure(summary: Summary, colours: Colours) -> Canvas | None:
     what = f"a class's reconstructions recognised by the {metric_of(key).label}, %"
     title = "Leak of every single class under each recipe"
     canvas, axes, places = _rows(summary, colours, list(strips), title, what, 58, 150)
-    axes.annotate("recognised more\noften than not", (1, 1), (14, -12), xycoords="axes fraction", fontsize=11,
-                  textcoords="offset pixels", color=SOFT)  # fmt: skip
+    axes.annotate(
+        "recognised more\noften than not",
+        (1, 1),
+        (14, -12),
+        xycoords="axes fraction",
+        fontsize=11,
+        textcoords="offset pixels",
+        color=SOFT,
+    )
     tallest = max(int(np.bincount(_bins(people)).max()) for people in strips.values())
     for row, y in places.items():
         recipe, people = summary.frame.loc[row, "recipe"], sorted(strips[row], key=lambda one: one.rate)
@@ -81,13 +112,28 @@ def exposure(summary: Summary, colours: Colours) -> Canvas | None:
         for one, cell in zip(people, _bins(people), strict=True):
             level[cell] = level.get(cell, 0) + 1  # dots of equal value are stacked: a pile reads as a count
             height = y + 0.35 - 0.8 * (level[cell] - 0.5) / max(tallest, 6)
-            (dot,) = axes.plot([cell / 50], [height], "o", ms=min(8, max(3, 46 / tallest)), mew=0, clip_on=False,
-                               color=colours.of(recipe))  # fmt: skip
+            (dot,) = axes.plot(
+                [cell / 50],
+                [height],
+                "o",
+                ms=min(8, max(3, 46 / tallest)),
+                mew=0,
+                clip_on=False,
+                color=colours.of(recipe),
+            )
             told = f"{one.key}: {rate_words(metric_of(key), one)}, among the {AMONG} most exposed: {among_words(one)}"
             canvas.tell(dot, told, recipe=recipe)
         often = f"{sum(one.rate > 0.5 for one in people)} of {len(people)}"
-        axes.annotate(often, (1, y), (14, -4), xycoords=("axes fraction", "data"), textcoords="offset pixels",
-                      fontsize=12.5, weight="bold", color=INK)  # fmt: skip
+        axes.annotate(
+            often,
+            (1, y),
+            (14, -4),
+            xycoords=("axes fraction", "data"),
+            textcoords="offset pixels",
+            fontsize=12.5,
+            weight="bold",
+            color=INK,
+        )
     return canvas
 
 
@@ -116,8 +162,9 @@ def triangle(summary: Summary) -> Canvas:
     return canvas
 
 
-def _rows(summary: Summary, colours: Colours, rows: Sequence[int], title: str, what: str, height: float,
-          right: float = 30) -> tuple[Canvas, Axes, dict[int, float]]:  # fmt: skip
+def _rows(
+    summary: Summary, colours: Colours, rows: Sequence[int], title: str, what: str, height: float, right: float = 30
+) -> tuple[Canvas, Axes, dict[int, float]]:
     """A panel with a line per row of the frame, grouped by attack, from 0 to 100 %; where each row lies."""
     frame, lines, places = summary.frame, [], {}
     for attack in dict.fromkeys(frame.loc[rows, "attack"]):

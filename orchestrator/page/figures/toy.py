@@ -16,8 +16,14 @@ if TYPE_CHECKING:
 
 SIZE = 340.0
 YELLOW = "#ffd60a"
-HUES = {"blue": "#3b6fb6", "green": "#3f8f4f", "orange": "#e07b1a", "purple": "#8a4fa3", "red": "#b33f62",
-        "grey": "#5c6b73"}  # fmt: skip
+HUES = {
+    "blue": "#3b6fb6",
+    "green": "#3f8f4f",
+    "orange": "#e07b1a",
+    "purple": "#8a4fa3",
+    "red": "#b33f62",
+    "grey": "#5c6b73",
+}
 MARKS = {"square": "s", "circle": "o", "pentagon": "p"}
 """Shape -> matplotlib's mark."""
 
@@ -51,8 +57,7 @@ def draw_panel(axes: Axes, data: ToyData, panel: ToyPanel) -> None:
     axes.imshow(background(data, panel), extent=(lo, hi, lo, hi), interpolation="bilinear", aspect="auto")
     for index, name in enumerate(data.class_names):
         mine = data.points[data.labels == index]
-        axes.plot(mine[:, 0], mine[:, 1], mark_of(index, name), ms=5.5, color=hue(index, name), mec=INK,
-                  mew=0.6)  # fmt: skip
+        axes.plot(mine[:, 0], mine[:, 1], mark_of(index, name), ms=5.5, color=hue(index, name), mec=INK, mew=0.6)
     path = _drawable(data, panel.path)
     for colour, width in ((INK, 5), (YELLOW, 2.8)):
         axes.plot(path[:, 0], path[:, 1], color=colour, lw=width, gid="path")

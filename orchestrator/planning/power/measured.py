@@ -64,8 +64,11 @@ def measured(store: Store, leak: Metric, data: str | None) -> Measured | None:
 
 def _pooled(met: Met, images: int) -> tuple[int, int, Components] | None:
     """(degrees of freedom of the seeds, trials, components) over the attacks of one set of people."""
-    known = [(cells, components_of(cells, images=images)) for of_recipe in met.values()
-             if (cells := block(of_recipe)) is not None]  # fmt: skip
+    known = [
+        (cells, components_of(cells, images=images))
+        for of_recipe in met.values()
+        if (cells := block(of_recipe)) is not None
+    ]
     if not known:
         return None
     freedoms = [(len(cells) - 1) * (cells.shape[2] - 1) for cells, _ in known]

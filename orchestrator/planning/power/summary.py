@@ -74,16 +74,24 @@ def power_summary(size: Size, found: Measured, costs: Costs | None, tell: float 
     wanted = tell is not None or told.tells > asked
     reached = advisor.cheapest(asked) if wanted else None
     return {
-        "tells": told.tells, "half_width": told.half, "standard_error": told.error, "power": POWER,
-        **asdict(now), "classes_available": size.available, "leak": size.leak.key,
+        "tells": told.tells,
+        "half_width": told.half,
+        "standard_error": told.error,
+        "power": POWER,
+        **asdict(now),
+        "classes_available": size.available,
+        "leak": size.leak.key,
         "components": {**asdict(found.components), "trials": found.trials, "same_data": found.same_data},
         "to_tell": {
-            "difference": asked, "sweep": None if reached is None else _as_json(reached, costs),
+            "difference": asked,
+            "sweep": None if reached is None else _as_json(reached, costs),
             "seeds_with_these_classes": advisor.seeds_alone(asked),
-        } if wanted else None,
+        }
+        if wanted
+        else None,
         "moves": [_as_json(option, costs) for option in advisor.moves()],
         "costs_from_another_machine": costs is not None and costs.guessed,
-    }  # fmt: skip
+    }
 
 
 def power_lines(power: dict[str, Any]) -> list[str]:
@@ -141,8 +149,15 @@ def _people(plan: Plan) -> str | None:
 
 def _as_json(option: Option, costs: Costs | None) -> dict[str, Any]:
     design, hours = option.design, None if costs is None else costs.seconds(option.design) / 3600
-    return {"name": option.name, "seeds": design.seeds, "classes": design.classes, "images": design.images,
-            "tells": option.tells, "times": option.times, "device_hours": hours}  # fmt: skip
+    return {
+        "name": option.name,
+        "seeds": design.seeds,
+        "classes": design.classes,
+        "images": design.images,
+        "tells": option.tells,
+        "times": option.times,
+        "device_hours": hours,
+    }
 
 
 def _to_tell(power: dict[str, Any]) -> str:

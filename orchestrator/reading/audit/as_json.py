@@ -29,31 +29,54 @@ def audit_json(audit: Audit, card: Mapping[str, Any], *, anonymous: bool = False
         "beyond_control": _gap_json(audit.beyond),
         "beside": [_trained_json(audit, one) for one in audit.beside],
         "by_access": {level: one.attack for level, one in audit.by_access().items()},
-        "people": [{"person": person_name(p, anonymous=anonymous), "label": p.label, "share": p.share, "rate": p.rate,
-                    "low": p.low, "high": p.high, "among_five": p.among_top} for p in audit.people],
+        "people": [
+            {
+                "person": person_name(p, anonymous=anonymous),
+                "label": p.label,
+                "share": p.share,
+                "rate": p.rate,
+                "low": p.low,
+                "high": p.high,
+                "among_five": p.among_top,
+            }
+            for p in audit.people
+        ],
         "said": {name: list(lines) for name, lines in audit_sentences(audit, anonymous=anonymous).items()},
-    }  # fmt: skip
+    }
 
 
 def _attack_json(one: Reached) -> dict[str, Any]:
     return {
-        "attack": one.attack, "access": one.access, "control": one.control, "leak": one.leak, "low": _known(one.low),
-        "high": _known(one.high), "seeds": one.seeds, "queries_per_person": one.queries,
+        "attack": one.attack,
+        "access": one.access,
+        "control": one.control,
+        "leak": one.leak,
+        "low": _known(one.low),
+        "high": _known(one.high),
+        "seeds": one.seeds,
+        "queries_per_person": one.queries,
         "device_seconds_per_person": one.seconds,
-    }  # fmt: skip
+    }
 
 
 def _trained_json(audit: Audit, one: Trained) -> dict[str, Any]:
     trained = one.role != "model"
     return {
-        "role": one.role, "recipe": one.recipe if trained else None,
-        "architecture": audit.architecture if trained else None, "epochs": audit.epochs if trained else None,
-        "test_acc": one.test_acc, "attack": one.reached.attack, "leak": one.reached.leak,
-        "low": _known(one.reached.low), "high": _known(one.reached.high), "seeds": one.reached.seeds,
-        "reduction": _reduction_json(one.leak), "test_acc_beside_reference": _gap_json(one.accuracy),
+        "role": one.role,
+        "recipe": one.recipe if trained else None,
+        "architecture": audit.architecture if trained else None,
+        "epochs": audit.epochs if trained else None,
+        "test_acc": one.test_acc,
+        "attack": one.reached.attack,
+        "leak": one.reached.leak,
+        "low": _known(one.reached.low),
+        "high": _known(one.reached.high),
+        "seeds": one.reached.seeds,
+        "reduction": _reduction_json(one.leak),
+        "test_acc_beside_reference": _gap_json(one.accuracy),
         **_earlier_keys(one.leak),
         "device_seconds": {"planned": one.planned_s, "training": one.training_s, "attacking": one.attacking_s},
-    }  # fmt: skip
+    }
 
 
 def _reduction_json(one: LeakComparison | None) -> dict[str, Any] | None:
@@ -62,12 +85,20 @@ def _reduction_json(one: LeakComparison | None) -> dict[str, Any] | None:
         return None
     part = one.hidden.part if one.hidden else None
     return {
-        "verdict": one.word, "reduction": one.reduction + 0.0, "low": one.low, "high": one.high,
-        "comparisons": one.comparisons, "seeds": one.seeds, "seeds_needed": one.needed and one.needed.seeds,
-        "classes_needed": one.needed and one.needed.classes, "attack": one.attack,
-        "attack_reference": one.attack_reference, "hidden": part.value if part else None,
-        "hidden_low": part.low if part else None, "hidden_high": part.high if part else None,
-    }  # fmt: skip
+        "verdict": one.word,
+        "reduction": one.reduction + 0.0,
+        "low": one.low,
+        "high": one.high,
+        "comparisons": one.comparisons,
+        "seeds": one.seeds,
+        "seeds_needed": one.needed and one.needed.seeds,
+        "classes_needed": one.needed and one.needed.classes,
+        "attack": one.attack,
+        "attack_reference": one.attack_reference,
+        "hidden": part.value if part else None,
+        "hidden_low": part.low if part else None,
+        "hidden_high": part.high if part else None,
+    }
 
 
 def _earlier_keys(one: LeakComparison | None) -> dict[str, Any]:
@@ -87,8 +118,9 @@ def _earlier_keys(one: LeakComparison | None) -> dict[str, Any]:
 
 def _gap_json(gap: Comparison) -> dict[str, Any]:
     return {
-        **{name: _known(getattr(gap, name)) for name in ("difference", "low", "high")}, "verdict": gap.verdict or None,
-    }  # fmt: skip
+        **{name: _known(getattr(gap, name)) for name in ("difference", "low", "high")},
+        "verdict": gap.verdict or None,
+    }
 
 
 def _known(value: float) -> float | None:

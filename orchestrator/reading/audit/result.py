@@ -163,12 +163,22 @@ def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit |
     strongest, controls = ordered[0], [one for one in ordered if one.control]
     ceiling = frame[summary.spec.ceiling].mean() if summary.spec.ceiling in summary.measured else float("nan")
     return Audit(
-        judge=summary.primary, ceiling=None if pd.isna(ceiling) else float(ceiling), reached=tuple(ordered),
-        beyond=_beyond(summary, strongest, controls), people=_people(summary, strongest, notes.names),
-        test_acc=float(frame["test_acc"].mean()), chance=1 / notes.classes, classes=notes.classes,
-        beside=_beside(data, summary, own, notes), untried=notes.untried, unfit=notes.unfit, own_test=notes.own_test,
-        architecture=notes.architecture, epochs=notes.epochs, is_program=notes.is_program,
-    )  # fmt: skip
+        judge=summary.primary,
+        ceiling=None if pd.isna(ceiling) else float(ceiling),
+        reached=tuple(ordered),
+        beyond=_beyond(summary, strongest, controls),
+        people=_people(summary, strongest, notes.names),
+        test_acc=float(frame["test_acc"].mean()),
+        chance=1 / notes.classes,
+        classes=notes.classes,
+        beside=_beside(data, summary, own, notes),
+        untried=notes.untried,
+        unfit=notes.unfit,
+        own_test=notes.own_test,
+        architecture=notes.architecture,
+        epochs=notes.epochs,
+        is_program=notes.is_program,
+    )
 
 
 def _beside(data: ReportData, summary: Summary, own: str, notes: AuditNotes) -> tuple[Trained, ...]:
@@ -182,12 +192,16 @@ def _beside(data: ReportData, summary: Summary, own: str, notes: AuditNotes) -> 
         row, is_reference = rows[recipe], recipe == reference
         training, attacking = (None, None) if recipe == own else seconds[recipe]
         return Trained(
-            recipe=recipe, role="model" if recipe == own else "reference" if is_reference else "fix",
-            test_acc=float(summary.frame.loc[row, "test_acc"]), reached=_reached(data, summary, row),
+            recipe=recipe,
+            role="model" if recipe == own else "reference" if is_reference else "fix",
+            test_acc=float(summary.frame.loc[row, "test_acc"]),
+            reached=_reached(data, summary, row),
             leak=None if is_reference else summary.verdict(recipe),
             accuracy=NOTHING if is_reference else summary.compare("test_acc", row, rows[reference]),
-            training_s=training, attacking_s=attacking, planned_s=notes.planned.get(recipe),
-        )  # fmt: skip
+            training_s=training,
+            attacking_s=attacking,
+            planned_s=notes.planned.get(recipe),
+        )
 
     return tuple(trained(recipe) for recipe in summary.recipes if recipe in rows)
 
@@ -196,14 +210,20 @@ def _seconds(data: ReportData, summary: Summary, own: str) -> dict[str, tuple[fl
     """Recipe -> device-seconds of its trainings, and of its attacks and their judging; what it shares with the model
     (data, prior, judges' networks) is left out."""
     frame = summary.frame
-    shared = {link.path for trials in frame.loc[frame["recipe"] == own, "trials"] for trial in trials
-              for link in data.links.get(trial, ())}  # fmt: skip
+    shared = {
+        link.path
+        for trials in frame.loc[frame["recipe"] == own, "trials"]
+        for trial in trials
+        for link in data.links.get(trial, ())
+    }
     found = {}
     for recipe, trials in frame.groupby("recipe", sort=False)["trials"]:
         links = {link.path: link for cell in trials for trial in cell for link in data.links.get(trial, ())}
         mine = [link for path, link in links.items() if path not in shared]
-        by_kind = [sum(link.seconds * link.devices for link in mine if (link.stage == "target") == trains)
-                   for trains in (True, False)]  # fmt: skip
+        by_kind = [
+            sum(link.seconds * link.devices for link in mine if (link.stage == "target") == trains)
+            for trains in (True, False)
+        ]
         found[str(recipe)] = (by_kind[0], by_kind[1])
     return found
 
@@ -216,11 +236,17 @@ def _reached(data: ReportData, summary: Summary, row: int) -> Reached:
     ]
     people = data.judged_classes or 1
     return Reached(
-        attack=cell["attack"] or "attack", access=cell["access"], control=bool(cell["control"]),
-        leak=float(cell[metric]), low=float(cell[f"{metric}_low"]), high=float(cell[f"{metric}_high"]),
-        seeds=int(cell["n"]), queries=None if pd.isna(cell["queries"]) else float(cell["queries"]),
-        seconds=sum(of_attack) / max(1, len(of_attack)) / people, row=row,
-    )  # fmt: skip
+        attack=cell["attack"] or "attack",
+        access=cell["access"],
+        control=bool(cell["control"]),
+        leak=float(cell[metric]),
+        low=float(cell[f"{metric}_low"]),
+        high=float(cell[f"{metric}_high"]),
+        seeds=int(cell["n"]),
+        queries=None if pd.isna(cell["queries"]) else float(cell["queries"]),
+        seconds=sum(of_attack) / max(1, len(of_attack)) / people,
+        row=row,
+    )
 
 
 def _beyond(summary: Summary, strongest: Reached, controls: Sequence[Reached]) -> Comparison:

@@ -189,5 +189,3 @@ def _unknown(audit: Audit) -> tuple[str, ...]:
         "says that a model is safe."
     )
     return (*lines, *audit.untried)
-
-

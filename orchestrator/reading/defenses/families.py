@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from smoothsweep.core.defenses.labels import FAMILIES, SMOOTHING, RecipeWords
+from smoothsweep.core.defenses.labels import SMOOTHING, RecipeWords
+from smoothsweep.core.defenses.strengths import FAMILIES
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
@@ -163,10 +164,13 @@ def _family(key: str, own: Sequence[Point], plain: Point | None, by_label: Mappi
         arms.setdefault(point.words.arm, []).append(point)
     words, known = ordered[0].words, FAMILIES.get(key)
     return DefenseFamily(
-        key=key, name=words.name, points=tuple(ordered), starts_plain=words.starts_plain,
+        key=key,
+        name=words.name,
+        points=tuple(ordered),
+        starts_plain=words.starts_plain,
         arms=tuple(part for name, points in arms.items() for part in _arms(name, points, plain, by_label)),
         why=known.why if known else "" if words.starts_plain else "its weakest setting is not known here",
-    )  # fmt: skip
+    )
 
 
 def _rank(point: Point) -> tuple:

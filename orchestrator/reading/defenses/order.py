@@ -15,8 +15,13 @@ from smoothsweep.orchestrator.reading.published.comparison import NAMES
 from smoothsweep.sweeps.paper_numbers import PaperNumber, datasets_of, printed_rows
 
 PAPER_TABLES = ("1", "3")
-ARMS = {"none": "No defense", "negative": "Smoothing below\u00a00", "positive": "Smoothing above\u00a00", "mid": "MID",
-        "bido": "BiDO"}  # fmt: skip
+ARMS = {
+    "none": "No defense",
+    "negative": "Smoothing below\u00a00",
+    "positive": "Smoothing above\u00a00",
+    "mid": "MID",
+    "bido": "BiDO",
+}
 """The kinds of recipe that the paper's tables compare, by which an order is read."""
 
 

@@ -110,9 +110,7 @@ def _strengths(chosen: Sequence[Point]) -> str:
     return listing(point.words.strength for point in chosen)
 
 
-def training_costs(
-    data: ReportData, summary: Summary, group: DefenseGroup
-) -> dict[str, tuple[float, float, float]]:
+def training_costs(data: ReportData, summary: Summary, group: DefenseGroup) -> dict[str, tuple[float, float, float]]:
     """Recipe -> its training time over plain training's: geometric mean over common seeds, smallest, largest.
 
     From the column `seconds_target` of the results, where it is there; one training serves several attacks and counts

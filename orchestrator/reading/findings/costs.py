@@ -36,11 +36,19 @@ class Costs:
 def costs(data: ReportData, summary: Summary) -> Costs | None:
     """From the manifests that the trials lead to; None where they lead to none."""
     owner = {trial: row["recipe"] for _, row in summary.frame.iterrows() for trial in row["trials"]}
-    uses = pd.DataFrame([
-        {"path": link.path, "kind": link.stage, "seconds": link.seconds * link.devices, "trial": trial,
-         "recipe": owner.get(trial, OTHERS)}
-        for trial, links in data.links.items() for link in links
-    ])  # fmt: skip
+    uses = pd.DataFrame(
+        [
+            {
+                "path": link.path,
+                "kind": link.stage,
+                "seconds": link.seconds * link.devices,
+                "trial": trial,
+                "recipe": owner.get(trial, OTHERS),
+            }
+            for trial, links in data.links.items()
+            for link in links
+        ]
+    )
     if not len(uses):
         return None
     by_stage = uses.groupby("path", sort=False)

@@ -69,9 +69,12 @@ def told(spec: Metric, one: LeakComparison | None) -> Told | None:
         return None
     wording = WORDING[one.word]
     return Told(
-        words=one.word, look=wording.look, size=reduction_cell(spec, one), needed=needed_words(one),
+        words=one.word,
+        look=wording.look,
+        size=reduction_cell(spec, one),
+        needed=needed_words(one),
         meaning=wording.meaning,
-    )  # fmt: skip
+    )
 
 
 def told_difference(spec: Metric, gap: Comparison) -> Told | None:

@@ -37,9 +37,11 @@ from smoothsweep.orchestrator.reading.numbers.wording import WORDING
 
 ACCURACY = metric_of("test_acc")
 SEES = {
-    "none": "nothing of the target", "labels": "the decided class alone", "scores": "scores without gradients",
+    "none": "nothing of the target",
+    "labels": "the decided class alone",
+    "scores": "scores without gradients",
     "gradients": "gradients",
-}  # fmt: skip
+}
 """Access level -> what such an attacker sees."""
 
 

@@ -39,8 +39,10 @@ def without_leak(data: ReportData, summary: Summary) -> str:
     if spec is None:
         return f"{first} ({done}{NBSP}of {count(len(data.results), 'trial')} done)."
     values = summary.frame[spec.key].dropna()
-    low, high = (f"{number(spec, values[row])} ({named(summary.frame.loc[row, 'recipe'])})"
-                 for row in (values.idxmin(), values.idxmax()))  # fmt: skip
+    low, high = (
+        f"{number(spec, values[row])} ({named(summary.frame.loc[row, 'recipe'])})"
+        for row in (values.idxmin(), values.idxmax())
+    )
     same = f"is {number(spec, values.min())} under every recipe"
     shown = same if values.min() == values.max() else f"lies between {low} and {high}"
     return f"{first}. {start(spec.label)} {shown}{_beside_baseline(summary, spec)}."

@@ -85,8 +85,10 @@ def _sentence(sides: str, found: RankAgreement, many: int) -> str:
 
 def tau_words(found: RankAgreement) -> str:
     """`Kendall's tau 0.62 [0.40, 0.80]`, without an interval where there is none."""
-    value, low, high = (end if end is None else minus(f"{end:.2f}")
-                        for end in (found.kendall.value, found.kendall.low, found.kendall.high))  # fmt: skip
+    value, low, high = (
+        end if end is None else minus(f"{end:.2f}")
+        for end in (found.kendall.value, found.kendall.low, found.kendall.high)
+    )
     return f"Kendall's tau {value}" + ("" if low is None else f" [{low}, {high}]")
 
 

@@ -141,8 +141,11 @@ def marks(proposal: Proposed, gone: Progress | None) -> list[str]:
     done = proposal.status == "done"
     decided = "" if proposal.kept is None else "went on" if proposal.kept else "dropped"
     words = (
-        "" if done else proposal.status, "frontier" if gone is not None and proposal.number in gone.best else "",
-        "misses a constraint" if done and not proposal.feasible else "", decided, "audit" if proposal.audited else "",
+        "" if done else proposal.status,
+        "frontier" if gone is not None and proposal.number in gone.best else "",
+        "misses a constraint" if done and not proposal.feasible else "",
+        decided,
+        "audit" if proposal.audited else "",
         count(proposal.seeds, "seed") + " only" if proposal.seeds else "",
-    )  # fmt: skip
+    )
     return [word for word in words if word]

@@ -46,7 +46,7 @@ def exposed(summary: Summary, row: int, metric: str) -> tuple[Exposed, ...]:
     people = [
         Exposed(key=key, share=float(share), rate=float(rate), low=float(low), high=float(high), among_top=float(among))
         for key, share, rate, low, high, among in columns
-    ]  # fmt: skip
+    ]
     return tuple(sorted(people, key=lambda one: (-round(one.among_top, 9), -round(one.rate, 9), one.key)))
 
 

@@ -138,8 +138,16 @@ def verdict_text(summary: Summary, found: Hidings) -> str:
     if not found.verdicts:
         return f"no recipe is compared with a baseline: {ascii_text(found.reason or 'too few numbers')}"
     hides = found.reason is None
-    head = ["each recipe under its strongest attack", metric_of("test_acc").label, summary.spec.label, "reduction",
-            *(["hidden"] if hides else []), "strongest attack", "verdict", "n needed"]  # fmt: skip
+    head = [
+        "each recipe under its strongest attack",
+        metric_of("test_acc").label,
+        summary.spec.label,
+        "reduction",
+        *(["hidden"] if hides else []),
+        "strongest attack",
+        "verdict",
+        "n needed",
+    ]
     rows = summary.rows(summary.primary)
     lines = [_line(summary, found, recipe, row, hides=hides) for recipe, row in rows.items()]
     words = {0, *range(len(head) - 3, len(head))}
@@ -164,16 +172,33 @@ def verdict_frame(summary: Summary, found: Hidings) -> pd.DataFrame:
     rows = []
     for recipe, one in found.verdicts.items():
         hidden, part = one.hidden, one.hidden.part if one.hidden else Bounded(value=float("nan"), low=None, high=None)
-        rows.append({
-            "recipe": recipe, "baseline": summary.references[recipe], "verdict": one.word,
-            "reduction": one.reduction, "reduction_low": one.low, "reduction_high": one.high, "p": one.p,
-            "comparisons": one.comparisons, "attack": one.attack, "attack_baseline": one.attack_reference,
-            "seeds": one.seeds, "seeds_needed": one.needed and one.needed.seeds,
-            "classes_needed": one.needed and one.needed.classes,
-            "claimed": hidden.claimed if hidden else None, "hidden": part.value, "hidden_low": part.low,
-            "hidden_high": part.high, "published": hidden.published if hidden else None,
-            "published_baseline": hidden.published_baseline if hidden else None, "portfolio": list(found.attacks),
-            "removed": one.reduction, "removed_low": one.low, "removed_high": one.high, "strongest": one.attack,
-            "strongest_baseline": one.attack_reference,
-        })  # fmt: skip
+        rows.append(
+            {
+                "recipe": recipe,
+                "baseline": summary.references[recipe],
+                "verdict": one.word,
+                "reduction": one.reduction,
+                "reduction_low": one.low,
+                "reduction_high": one.high,
+                "p": one.p,
+                "comparisons": one.comparisons,
+                "attack": one.attack,
+                "attack_baseline": one.attack_reference,
+                "seeds": one.seeds,
+                "seeds_needed": one.needed and one.needed.seeds,
+                "classes_needed": one.needed and one.needed.classes,
+                "claimed": hidden.claimed if hidden else None,
+                "hidden": part.value,
+                "hidden_low": part.low,
+                "hidden_high": part.high,
+                "published": hidden.published if hidden else None,
+                "published_baseline": hidden.published_baseline if hidden else None,
+                "portfolio": list(found.attacks),
+                "removed": one.reduction,
+                "removed_low": one.low,
+                "removed_high": one.high,
+                "strongest": one.attack,
+                "strongest_baseline": one.attack_reference,
+            }
+        )
     return pd.DataFrame(rows)

@@ -50,9 +50,12 @@ def _corrected(summary: Summary, row: int, sensitivity: Rate, false_positives: R
     low, high = cell[f"{metric}_low"], cell[f"{metric}_high"]
     interval = None if pd.isna(low) or pd.isna(high) else (float(low), float(high))
     return corrected_leak(
-        float(cell[metric]), interval, sensitivity=sensitivity, false_positives=false_positives,
+        float(cell[metric]),
+        interval,
+        sensitivity=sensitivity,
+        false_positives=false_positives,
         level=summary.settings.level,
-    )  # fmt: skip
+    )
 
 
 def known_error_lead(summary: Summary, found: KnownError) -> str:

@@ -48,8 +48,11 @@ def query_frame(summary: Summary, by_parts: Mapping[str, float]) -> pd.DataFrame
         return pd.DataFrame()
     frame = pd.DataFrame(rows)
     order = {recipe: place for place, recipe in enumerate(summary.recipes)}
-    frame = frame.sort_values(["recipe", "queries"], key=lambda column: column.map(order) if column.name == "recipe"
-                              else column, kind="stable").reset_index(drop=True)  # fmt: skip
+    frame = frame.sort_values(
+        ["recipe", "queries"],
+        key=lambda column: column.map(order) if column.name == "recipe" else column,
+        kind="stable",
+    ).reset_index(drop=True)
     return frame.assign(reached=_reached(frame, summary.spec.sign))
 
 
@@ -83,8 +86,17 @@ def _row(summary: Summary, index: Any, cell: pd.Series, by_parts: Mapping[str, f
     classes = len(hits[0]) if hits and hits[0] is not None else None
     shared = 0.0 if once == 0 else once / classes if classes else float("nan")
     return {
-        "recipe": cell["recipe"], "attack": cell["attack"], "access": cell["access"], "control": bool(cell["control"]),
-        "n": int(cell["n"]), "classes": classes, "queries_class": asked, "queries_once": once,
-        "queries": asked + shared, "metric": key, "leak": cell[key], "low": cell[f"{key}_low"],
+        "recipe": cell["recipe"],
+        "attack": cell["attack"],
+        "access": cell["access"],
+        "control": bool(cell["control"]),
+        "n": int(cell["n"]),
+        "classes": classes,
+        "queries_class": asked,
+        "queries_once": once,
+        "queries": asked + shared,
+        "metric": key,
+        "leak": cell[key],
+        "low": cell[f"{key}_low"],
         "high": cell[f"{key}_high"],
-    }  # fmt: skip
+    }

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -14,8 +16,11 @@ from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.orchestrator.reading.numbers.complete_cases import CompleteCases, complete_cases
 from smoothsweep.orchestrator.reading.numbers.estimates import Seeds, Settings, rates
 from smoothsweep.orchestrator.reading.numbers.format import is_null
+from smoothsweep.orchestrator.reading.numbers.model import Axis
 
 Samples = Sequence[Mapping[str, Seeds]]
+Key = tuple[Hashable, ...]
+"""The values of all axes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,3 +133,30 @@ class AttackedCells:
             span=metric_of(metric).span,
             available=self.people,
         )
+
+
+def hashable(value: Any) -> Hashable:
+    """Axis values as dictionary keys: null is None, 0 equals 0.0, a list or mapping is its JSON."""
+    if isinstance(value, (dict, list, tuple, np.ndarray)):
+        return json.dumps(value, sort_keys=True, default=list)
+    if is_null(value):
+        return None
+    value = value.item() if hasattr(value, "item") else value
+    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
+
+
+def trials_by_cell(results: pd.DataFrame, axes: Sequence[Axis]) -> dict[Key, pd.DataFrame]:
+    """Trials by cell; attacks outermost, numbers ascending, other values in order of appearance."""
+    columns = {axis.key: [hashable(value) for value in results[axis.key]] for axis in axes}
+    ranks = [_ranks(columns[axis.key]) for axis in axes]
+    keys: list[Key] = list(zip(*columns.values(), strict=True)) if axes else [()] * len(results)
+    outermost = sorted(range(len(axes)), key=lambda index: axes[index].role != "attack")
+    order = sorted(set(keys), key=lambda key: [ranks[index][key[index]] for index in outermost])
+    return {key: results[[other == key for other in keys]] for key in order}
+
+
+def _ranks(values: Sequence[Hashable]) -> dict[Hashable, int]:
+    unique = list(dict.fromkeys(values))
+    if all(value is None or isinstance(value, float) for value in unique):
+        unique.sort(key=lambda value: (value is not None, value or 0.0))
+    return {value: rank for rank, value in enumerate(unique)}

@@ -53,8 +53,14 @@ def decide(summary: Summary) -> Decision:
     clear = against is not None and against.word == REDUCES
     tied = sum(evidence.mean(recipe) == evidence.mean(choice.best) for recipe in choice.allowed) > 1
     return Decision(
-        rows=rows, best=rows[choice.best], reference=reference, clear=clear, tied=tied, front=front,
-        told=clear and not choice.runners_up, seeds=len(evidence.seeds),
+        rows=rows,
+        best=rows[choice.best],
+        reference=reference,
+        clear=clear,
+        tied=tied,
+        front=front,
+        told=clear and not choice.runners_up,
+        seeds=len(evidence.seeds),
     )
 
 

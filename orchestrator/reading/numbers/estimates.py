@@ -90,9 +90,7 @@ def images_column(metric: str) -> str:
     return f"{metric}_images"
 
 
-def _counted(
-    rows: pd.DataFrame | None, spec: Metric, test_images: int | None
-) -> tuple[int | None, pd.Series | None]:
+def _counted(rows: pd.DataFrame | None, spec: Metric, test_images: int | None) -> tuple[int | None, pd.Series | None]:
     """How many outcomes a rate is of, and of each class; None for what is not known."""
     if spec.counted == "trainings":
         return 1, None
@@ -169,11 +167,22 @@ def compared(pair: Pair, seeds: int, turn: int = 1) -> Comparison:
     """A pair as `core` finds it; turn -1: the second minus the first."""
     low, high = sorted(turn * end for end in ends(pair.low, pair.high))
     side = pair.verdict if turn > 0 else turned(pair.verdict)
-    return Comparison(
-        difference=turn * pair.difference, low=low, high=high, n=seeds, verdict=side, p=pair.p_corrected
-    )
+    return Comparison(difference=turn * pair.difference, low=low, high=high, n=seeds, verdict=side, p=pair.p_corrected)
 
 
 def ends(low: float | None, high: float | None) -> tuple[float, float]:
     """An interval's ends, NaN where there is none."""
     return (np.nan, np.nan) if low is None or high is None else (float(low), float(high))
+
+
+def stacked(
+    seeds: Mapping[str, Seeds], kept: Sequence[str], shared: Sequence[int], sign: int = 1
+) -> tuple[dict[str, np.ndarray], bool]:
+    """What is kept -> its values times `sign`, [seeds, classes] of the shared seeds; and whether classes are known."""
+    flat, by_class = rates([seeds[one][seed] for one in kept for seed in shared])
+    return dict(zip(kept, sign * flat.reshape(len(kept), len(shared), -1), strict=True)), by_class
+
+
+def only(seeds: Seeds, allowed: Sequence[int] | None) -> Seeds:
+    """The samples of the allowed seeds, None for all of them."""
+    return seeds if allowed is None else {seed: sample for seed, sample in seeds.items() if seed in allowed}

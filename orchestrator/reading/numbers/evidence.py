@@ -15,7 +15,7 @@ from smoothsweep.core.metrics.table import METRICS, metric_of
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.orchestrator.reading.numbers.cells import AttackedCells, Samples
 from smoothsweep.orchestrator.reading.numbers.complete_cases import shared_seeds
-from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, Seeds, compare, compared, rates
+from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, compare, compared, only, stacked
 from smoothsweep.orchestrator.reading.numbers.format import is_null
 from smoothsweep.orchestrator.reading.numbers.looks import Stop, stops
 from smoothsweep.sweeps.looks import SeedLooks
@@ -131,13 +131,18 @@ class Cells(AttackedCells):
         asked = {stop.look: stop for stop in last.values()}
         told = {
             look: compare_leaks(
-                self._whole.leaks_of(metric, stop.cases), baseline=self.baseline_recipe,
-                published=[attack for attack in self.published if attack in stop.cases.attacks], level=1 - stop.error,
-                span=metric_of(metric).span, every_pair=False, among=stop.among, smallest=self.looks.smallest,
+                self._whole.leaks_of(metric, stop.cases),
+                baseline=self.baseline_recipe,
+                published=[attack for attack in self.published if attack in stop.cases.attacks],
+                level=1 - stop.error,
+                span=metric_of(metric).span,
+                every_pair=False,
+                among=stop.among,
+                smallest=self.looks.smallest,
                 available=self.people,
             ).verdicts
             for look, stop in asked.items()
-        }  # fmt: skip
+        }
         beside = {
             # A p-value beside 1 - level, as the interval of this look is beside the look's own error.
             (recipe, self.baseline_recipe): replace(told[stop.look][recipe], p=stop.repeated.p)
@@ -150,7 +155,11 @@ class Cells(AttackedCells):
         return replace(found, leaks=leaks, _by_pair={**found._by_pair, **pairs}, _seeds_by_pair=many)
 
     def gather(
-        self, metric: str, rows: Mapping[str, int], *, seeds: Sequence[int] | None = None,
+        self,
+        metric: str,
+        rows: Mapping[str, int],
+        *,
+        seeds: Sequence[int] | None = None,
         leaks: LeakComparisons | None = None,
     ) -> Evidence | None:
         """The evidence on the recipes of `rows`. All of them are compared, also those without the accuracy asked for,
@@ -167,21 +176,32 @@ class Cells(AttackedCells):
         accuracy = {recipe: float(self.frame.loc[row, "test_acc"]) for recipe, row in found.items()}
         enough = {recipe: value if value == value else -1.0 for recipe, value in accuracy.items()}
         ordered = sorted(found, key=lambda recipe: (recipe != baseline, -enough[recipe]))
-        mine = {recipe: _only(self.samples[found[recipe]][metric], seeds) for recipe in ordered}
+        mine = {recipe: only(self.samples[found[recipe]][metric], seeds) for recipe in ordered}
         shared = shared_seeds(mine, needed={baseline} & set(mine))
         kept = [recipe for recipe, known in mine.items() if set(shared) <= set(known)]
-        values, by_class = _stacked(mine, kept, shared, sign)
+        values, by_class = stacked(mine, kept, shared, sign)
         choice = recommend(
-            values, accuracy=enough, min_accuracy=floor, beside=tuple(values), reference=baseline,
-            comparisons=leaks.pairs if leaks is not None and leaks.by_pair else None, span=metric_of(metric).span,
+            values,
+            accuracy=enough,
+            min_accuracy=floor,
+            beside=tuple(values),
+            reference=baseline,
+            comparisons=leaks.pairs if leaks is not None and leaks.by_pair else None,
+            span=metric_of(metric).span,
             **asdict(self.settings),
         )
         pairs = choice.comparisons.pairs if choice.comparisons else ()
         return Evidence(
-            metric=metric, sign=sign, rows=found, values=values, seeds=shared, by_class=by_class, recommendation=choice,
+            metric=metric,
+            sign=sign,
+            rows=found,
+            values=values,
+            seeds=shared,
+            by_class=by_class,
+            recommendation=choice,
             left_out=tuple(recipe for recipe in found if recipe not in values),
             _by_pair={frozenset((pair.first, pair.second)): pair for pair in pairs},
-        )  # fmt: skip
+        )
 
     def between_rows(self, evidence: Evidence, row: int, reference: int) -> Comparison:
         """Two rows by the metric of the evidence: as found among all its pairs where both are among its rows, else by
@@ -245,15 +265,17 @@ class Cells(AttackedCells):
         kept = [row for row, mine in measured.items() if set(shared) <= set(mine)]
         pairs = {}
         if shared and len(kept) > 1:
-            values, _ = _stacked(measured, kept, shared)
-            compared_all = compare_recipes(
-                values, level=self.settings.level, among=among, span=metric_of(metric).span
-            )
+            values, _ = stacked(measured, kept, shared)
+            compared_all = compare_recipes(values, level=self.settings.level, among=among, span=metric_of(metric).span)
             pairs = {row: compared_all.between(row, str(other)) for row in kept if row != str(other)}
-        alone = {row: compare(metric_of(metric), seeds[str(row)], seeds[str(other)], self.settings, among=among)
-                 for row in rows if str(row) not in pairs}  # fmt: skip
-        together = {int(row): compared(pair, len(shared), turn=1 if pair.first == row else -1)
-                    for row, pair in pairs.items()}  # fmt: skip
+        alone = {
+            row: compare(metric_of(metric), seeds[str(row)], seeds[str(other)], self.settings, among=among)
+            for row in rows
+            if str(row) not in pairs
+        }
+        together = {
+            int(row): compared(pair, len(shared), turn=1 if pair.first == row else -1) for row, pair in pairs.items()
+        }
         return [*alone.items(), *together.items()]
 
     def _decided(
@@ -269,16 +291,3 @@ class Cells(AttackedCells):
         met = [(row, other) for row, other in pairs if {row, other} <= worst]
         evidence = self.gather_worst(metric, by) if met else None
         return [(row, self.between_rows(evidence, row, other)) for row, other in met]
-
-
-def _stacked(
-    seeds: Mapping[str, Seeds], kept: Sequence[str], shared: Sequence[int], sign: int = 1
-) -> tuple[dict[str, np.ndarray], bool]:
-    """What is kept -> its values times `sign`, [seeds, classes] of the shared seeds; and whether classes are known."""
-    flat, by_class = rates([seeds[one][seed] for one in kept for seed in shared])
-    return dict(zip(kept, sign * flat.reshape(len(kept), len(shared), -1), strict=True)), by_class
-
-
-def _only(seeds: Seeds, allowed: Sequence[int] | None) -> Seeds:
-    """The samples of the allowed seeds, None for all of them."""
-    return seeds if allowed is None else {seed: sample for seed, sample in seeds.items() if seed in allowed}

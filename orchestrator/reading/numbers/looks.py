@@ -69,9 +69,14 @@ def stops(cells: AttackedCells, metric: str, looks: SeedLooks, baseline: str | N
         is_last = number + 1 == len(looks.looks)
         for recipe, one in told.items():
             found[recipe] = Stop(
-                look=number + 1, answer=_answer(one, looks.smallest, is_last=is_last), error=error, alpha=looks.alpha,
-                among=among, reduction=one, cases=cases,
-            )  # fmt: skip
+                look=number + 1,
+                answer=_answer(one, looks.smallest, is_last=is_last),
+                error=error,
+                alpha=looks.alpha,
+                among=among,
+                reduction=one,
+                cases=cases,
+            )
         pending = [recipe for recipe in able if recipe != baseline and found[recipe].answer == "open"]
     return found
 

@@ -16,6 +16,7 @@ from smoothsweep.core.metrics.table import BY_KEY
 
 Status = Literal["done", "failed", "open"]
 
+
 @dataclass(frozen=True, kw_only=True)
 class Objective:
     """A column of the results that the search drives up ("max") or down ("min")."""
@@ -128,9 +129,11 @@ def progress(view: SearchView) -> Progress | None:
     steps = [
         (proposal, hours, point)
         for proposal, hours in zip(view.proposals, spent, strict=True)
-        if proposal.is_full and proposal.status == "done" and proposal.feasible
+        if proposal.is_full
+        and proposal.status == "done"
+        and proposal.feasible
         and (point := proposal.point(view.objectives)) is not None
-    ]  # fmt: skip
+    ]
     if not steps:
         return None
     met, hours, points = zip(*steps, strict=True)

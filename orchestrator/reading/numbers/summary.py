@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
 import pandas as pd
 
 from smoothsweep.core.attacks.access import ACCESS_LEVELS
@@ -17,13 +15,13 @@ from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.table import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.core.text import NBSP
+from smoothsweep.orchestrator.reading.numbers.cells import Key, hashable, trials_by_cell
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, Seeds, Settings, collect, estimate
 from smoothsweep.orchestrator.reading.numbers.evidence import Cells, Evidence
 from smoothsweep.orchestrator.reading.numbers.format import axis_value, is_null
 from smoothsweep.orchestrator.reading.numbers.format import estimate as estimate_words
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 
-Key = tuple[Hashable, ...]
 UNCHANGED = "unchanged attack"
 
 
@@ -163,30 +161,39 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
     cells, primary = cells_of(data, Settings(level=level, resamples=resamples, seed=seed))
     frame = cells.frame
     measured = _measured(frame)
-    references = _references(_groups(data.results, data.axes), data)
+    references = _references(trials_by_cell(data.results, data.axes), data)
     if len(frame):
         named = [None if row is None else frame.loc[row, "recipe"] for row in references]
         frame = cells.with_differences(references, primary).assign(reference_recipe=named)
     return Summary(
-        **(vars(cells) | {"frame": frame}), axes=data.axes, primary=primary, measured=measured,
-        judged_classes=data.judged_classes, defenses=_defenses(data, frame),
+        **(vars(cells) | {"frame": frame}),
+        axes=data.axes,
+        primary=primary,
+        measured=measured,
+        judged_classes=data.judged_classes,
+        defenses=_defenses(data, frame),
         accuracy_margin=data.accuracy_margin,
-    )  # fmt: skip
+    )
 
 
 def cells_of(data: ReportData, settings: Settings) -> tuple[Cells, str | None]:
     """The cells of `data` without their differences, and the metric that decides between them."""
-    groups = _groups(data.results, data.axes)
+    groups = trials_by_cell(data.results, data.axes)
     every = tuple(collect(trials, data.per_class, data.real_images) for trials in groups.values())
     samples = every if data.looks is None else tuple(_of_seeds(seeds, data.looks.of_look(0)) for seeds in every)
     cell_of = zip(groups.items(), every, strict=True)
     frame = pd.DataFrame([_row(key, trials, seeds, data, settings) for (key, trials), seeds in cell_of])
     baselines = set(frame.loc[frame["is_baseline"], "recipe"]) if len(frame) else set()
     cells = Cells(
-        frame=frame, samples=samples, settings=settings, min_test_acc=data.min_test_acc,
-        baseline_recipe=baselines.pop() if len(baselines) == 1 else None, looks=data.looks, all_samples=every,
+        frame=frame,
+        samples=samples,
+        settings=settings,
+        min_test_acc=data.min_test_acc,
+        baseline_recipe=baselines.pop() if len(baselines) == 1 else None,
+        looks=data.looks,
+        all_samples=every,
         people=data.people,
-    )  # fmt: skip
+    )
     measured = _measured(frame)
     leaks = [key for key in measured if metric_of(key).group == "leak" and metric_of(key).better]
     return cells, data.primary or next((key for key in (*CLASS_METRICS, *leaks) if key in measured), None)
@@ -209,7 +216,7 @@ def _references(groups: Mapping[Key, Any], data: ReportData) -> list[int | None]
 
 
 def _reference_key(key: Key, data: ReportData) -> Key:
-    named = {name: _hashable(value) for name, value in data.baseline.items()}
+    named = {name: hashable(value) for name, value in data.baseline.items()}
     return tuple(named.get(axis.key, value) for axis, value in zip(data.axes, key, strict=True))
 
 
@@ -241,33 +248,6 @@ def _label(axes: Sequence[Axis], values: Mapping[str, Any], role: str) -> str:
         axis_value(axis, value) if axis.bare else f"{axis.name}{NBSP}{axis_value(axis, value)}" for axis, value in mine
     ]
     return ", ".join(words)
-
-
-def _hashable(value: Any) -> Hashable:
-    """Axis values as dictionary keys: null is None, 0 equals 0.0, a list or mapping is its JSON."""
-    if isinstance(value, (dict, list, tuple, np.ndarray)):
-        return json.dumps(value, sort_keys=True, default=list)
-    if is_null(value):
-        return None
-    value = value.item() if hasattr(value, "item") else value
-    return float(value) if isinstance(value, (int, float)) and not isinstance(value, bool) else value
-
-
-def _groups(results: pd.DataFrame, axes: Sequence[Axis]) -> dict[Key, pd.DataFrame]:
-    """Trials by cell; attacks outermost, numbers ascending, other values in order of appearance."""
-    columns = {axis.key: [_hashable(value) for value in results[axis.key]] for axis in axes}
-    ranks = [_ranks(columns[axis.key]) for axis in axes]
-    keys: list[Key] = list(zip(*columns.values(), strict=True)) if axes else [()] * len(results)
-    outermost = sorted(range(len(axes)), key=lambda index: axes[index].role != "attack")
-    order = sorted(set(keys), key=lambda key: [ranks[index][key[index]] for index in outermost])
-    return {key: results[[other == key for other in keys]] for key in order}
-
-
-def _ranks(values: Sequence[Hashable]) -> dict[Hashable, int]:
-    unique = list(dict.fromkeys(values))
-    if all(value is None or isinstance(value, float) for value in unique):
-        unique.sort(key=lambda value: (value is not None, value or 0.0))
-    return {value: rank for rank, value in enumerate(unique)}
 
 
 def _row(

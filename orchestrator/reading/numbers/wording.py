@@ -34,21 +34,25 @@ class Wording:
 WORDING: Mapping[Word, Wording] = {
     REDUCES: Wording(
         meaning="the strongest attack tried finds less than in the baseline: the whole interval lies above zero",
-        look="good", as_verb="reduces the leak",
+        look="good",
+        as_verb="reduces the leak",
     ),
     HIDES: Wording(
         meaning="published attacks find less than in the baseline, the strongest attack tried does not",
-        look="bad", as_verb="hides the leak from published attacks",
+        look="bad",
+        as_verb="hides the leak from published attacks",
     ),
     LEAKS_MORE: Wording(
         meaning="the strongest attack tried finds more than in the baseline: the whole interval lies below zero",
-        look="bad", as_verb="leaks more",
+        look="bad",
+        as_verb="leaks more",
     ),
     INCONCLUSIVE: Wording(
         meaning="the interval holds zero: the numbers are too few, or the difference is too small",
-        look="unclear", as_verb="is inconclusive",
+        look="unclear",
+        as_verb="is inconclusive",
     ),
-}  # fmt: skip
+}
 """Word -> its text on the terminal, on pages, in PDF, MLflow and JSON."""
 
 LEGEND = "reduction: leak of the baseline minus leak of the recipe; positive leaks less"

@@ -20,10 +20,18 @@ from smoothsweep.sweeps.paper_numbers import PaperNumber, PaperRow, matching, pr
 from smoothsweep.sweeps.paper_settings import Standing
 
 SYMBOLS = {
-    "test_acc": "Test Acc", "ece": "ECE", "attack_acc1": "Acc@1", "attack_acc1_std": "\u00b1 of Acc@1",
-    "attack_acc5": "Acc@5", "dist_face": "\u03b4 face", "dist_eval": "\u03b4 eval", "dist_knn": "\u03b4 KNN",
-    "fid": "FID", "xi_train": "\u03be train", "xi_test": "\u03be test",
-}  # fmt: skip
+    "test_acc": "Test Acc",
+    "ece": "ECE",
+    "attack_acc1": "Acc@1",
+    "attack_acc1_std": "\u00b1 of Acc@1",
+    "attack_acc5": "Acc@5",
+    "dist_face": "\u03b4 face",
+    "dist_eval": "\u03b4 eval",
+    "dist_knn": "\u03b4 KNN",
+    "fid": "FID",
+    "xi_train": "\u03be train",
+    "xi_test": "\u03be test",
+}
 """What the paper calls a metric, in the order of its tables; whatever else a table prints follows."""
 
 Mark = Literal["within", "outside", "no interval", "not comparable", "not measured", "not printed"]
@@ -111,10 +119,11 @@ def beside_paper(data: ReportData, summary: Summary) -> Published | None:
     reference = data.paper
     if reference is None:
         return None
-    standings = [reference.standings[cell["trials"][0]] for _, cell in summary.frame.iterrows()]
+    cells = [cell for _, cell in summary.frame.iterrows()]
+    standings = [reference.standings[cell["trials"][0]] for cell in cells]
     shared = [d for d in (standings[0].departures if standings else ()) if all(d in s.departures for s in standings)]
     blocks, strangers = [], {}
-    for (_, cell), standing in zip(summary.frame.iterrows(), standings, strict=True):
+    for cell, standing in zip(cells, standings, strict=True):
         row, reason = _row(standing.axes, reference.table)
         if row is None:
             strangers[cell["recipe"]] = reason
@@ -125,10 +134,14 @@ def beside_paper(data: ReportData, summary: Summary) -> Published | None:
     reproduced = {block.row.first.row for block in blocks}
     rows = [row for dataset in reference.datasets for row in printed_rows(reference.table, dataset)]
     return Published(
-        table=reference.table, datasets=reference.datasets, protocol=data.protocol, blocks=tuple(blocks),
-        departures=tuple(shared), strangers=strangers,
+        table=reference.table,
+        datasets=reference.datasets,
+        protocol=data.protocol,
+        blocks=tuple(blocks),
+        departures=tuple(shared),
+        strangers=strangers,
         absent=tuple(row_words(row) for row in rows if row.first.row not in reproduced),
-    )  # fmt: skip
+    )
 
 
 def published_frame(published: Published) -> pd.DataFrame:
@@ -139,20 +152,45 @@ def published_frame(published: Published) -> pd.DataFrame:
     (null where it cannot be said), mark (one of `MARKS`), remark.
     """
     columns: dict[str, Any] = {
-        "table": None, "dataset": None, "paper_row": int, "recipe": None, "attack": None, "protocol": None,
-        "metric": None, "paper": float, "ours": float, "ours_low": float, "ours_high": float, "n": int,
-        "difference": float, "within": "boolean", "mark": None, "remark": None,
-    }  # fmt: skip
+        "table": None,
+        "dataset": None,
+        "paper_row": int,
+        "recipe": None,
+        "attack": None,
+        "protocol": None,
+        "metric": None,
+        "paper": float,
+        "ours": float,
+        "ours_low": float,
+        "ours_high": float,
+        "n": int,
+        "difference": float,
+        "within": "boolean",
+        "mark": None,
+        "remark": None,
+    }
     rows = [
         (
-            published.table, block.row.first.dataset, block.row.first.row, block.recipe, block.attack,
-            published.protocol, line.spec.key, None if line.paper is None else line.paper.value, line.mean, line.low,
-            line.high, line.n, line.difference,
-            line.mark == "within" if line.mark in ("within", "outside") else None, line.mark, line.remark,
+            published.table,
+            block.row.first.dataset,
+            block.row.first.row,
+            block.recipe,
+            block.attack,
+            published.protocol,
+            line.spec.key,
+            None if line.paper is None else line.paper.value,
+            line.mean,
+            line.low,
+            line.high,
+            line.n,
+            line.difference,
+            line.mark == "within" if line.mark in ("within", "outside") else None,
+            line.mark,
+            line.remark,
         )
         for block in published.blocks
         for line in block.lines
-    ]  # fmt: skip
+    ]
     return pd.DataFrame(rows, columns=list(columns)).astype({name: kind for name, kind in columns.items() if kind})
 
 
@@ -178,10 +216,15 @@ def _line(key: str, row: PaperRow, cell: pd.Series, standing: Standing, data: Re
     paper, ours = row.numbers.get(key), standing.columns.get(key, key)
     mean, low, high = (float(cell.get(f"{ours}{end}", math.nan)) for end in ("", "_low", "_high"))
     return Line(
-        spec=_spec(ours, paper), paper=paper, mean=mean, low=low, high=high, n=int(cell.get(f"{ours}_n", 0)),
+        spec=_spec(ours, paper),
+        paper=paper,
+        mean=mean,
+        low=low,
+        high=high,
+        n=int(cell.get(f"{ours}_n", 0)),
         incomparable=standing.incomparable.get(key, ""),
         reason=_reason(ours, cell, data.reasons) if is_null(mean) else "",
-    )  # fmt: skip
+    )
 
 
 def _reason(key: str, cell: pd.Series, reasons: Mapping[str, str]) -> str:
@@ -202,9 +245,14 @@ def _spec(key: str, paper: PaperNumber | None) -> Metric:
 
 
 NAMES = {
-    "facescrub": "FaceScrub", "celeba": "CelebA", "imagenette": "ImageNette", "resnet152": "ResNet-152",
-    "resnext50": "ResNeXt-50", "densenet121": "DenseNet-121", "vgg16_bn": "VGG-16",
-}  # fmt: skip
+    "facescrub": "FaceScrub",
+    "celeba": "CelebA",
+    "imagenette": "ImageNette",
+    "resnet152": "ResNet-152",
+    "resnext50": "ResNeXt-50",
+    "densenet121": "DenseNet-121",
+    "vgg16_bn": "VGG-16",
+}
 
 
 def dataset_names(published: Published) -> str:

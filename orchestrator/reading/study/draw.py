@@ -55,9 +55,15 @@ def draw_questions(
 
 
 def _question(
-    rows: Sequence[int], label: int, name: str, trained: int, options: int, examples: int,
-    generator: np.random.Generator, check: bool,
-) -> Question:  # fmt: skip
+    rows: Sequence[int],
+    label: int,
+    name: str,
+    trained: int,
+    options: int,
+    examples: int,
+    generator: np.random.Generator,
+    check: bool,
+) -> Question:
     shown = [int(row) for row in generator.permutation(list(rows))]
     placed: list[int | None] = [int(recipe) for recipe in generator.permutation(options)]
     if check:
@@ -65,6 +71,10 @@ def _question(
     # One image is always kept back: fewer examples in a check than elsewhere would give it away.
     real, others = shown[0], shown[1:] or shown
     return Question(
-        person=label, name=name, trained=trained, examples=tuple(others[:examples]), options=tuple(placed),
+        person=label,
+        name=name,
+        trained=trained,
+        examples=tuple(others[:examples]),
+        options=tuple(placed),
         real=real if check else None,
-    )  # fmt: skip
+    )

@@ -75,12 +75,14 @@ def study_result(key: StudyKey, answers: Sequence[Answers]) -> StudyResult:
     best = [np.flatnonzero(row == row.max()) for row in votes if row.sum()]
     winners = Counter(int(first[0]) for first in best if len(first) == 1)
     return StudyResult(
-        recipes=key.recipes, published=key.published, annotators=annotators,
+        recipes=key.recipes,
+        published=key.published,
+        annotators=annotators,
         preferred=tuple(_independent(winners[recipe], winners.total()) for recipe in range(len(key.recipes))),
         undecided=sum(len(first) > 1 for first in best),
         answers=tuple(_of_answers(counted, recipe) for recipe in range(len(key.recipes))),
         agreement=fleiss_kappa(votes),
-    )  # fmt: skip
+    )
 
 
 def _choices(key: StudyKey, answers: Answers) -> Choices:
@@ -99,10 +101,14 @@ def _annotator(key: StudyKey, answers: Answers) -> ByAnnotator:
     chosen = Counter(_choices(key, answers).values())
     recipes = len(key.recipes)
     return ByAnnotator(
-        name=answers.known_as, answered=chosen.total(), questions=sum(not q.is_check for q in key.questions),
-        checks=len(checked), failed=sum(checked), attentive=attentive(len(checked), sum(checked), recipes),
+        name=answers.known_as,
+        answered=chosen.total(),
+        questions=sum(not q.is_check for q in key.questions),
+        checks=len(checked),
+        failed=sum(checked),
+        attentive=attentive(len(checked), sum(checked), recipes),
         shares=tuple(_independent(chosen[recipe], chosen.total()) for recipe in range(recipes)),
-    )  # fmt: skip
+    )
 
 
 def attentive(checks: int, failed: int, options: int) -> bool:

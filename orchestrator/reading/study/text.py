@@ -19,10 +19,14 @@ def study_text(result: StudyResult) -> str:
     theirs = any(value is not None for value in result.published)
     heads = ("looks least like the person", "by most votes", "by single answers", *(("paper",) if theirs else ()))
     columns = [
-        (name, _share(result.preferred[place]), _share(result.answers[place]),
-         *((_percent(result.published[place]),) if theirs else ()))
+        (
+            name,
+            _share(result.preferred[place]),
+            _share(result.answers[place]),
+            *((_percent(result.published[place]),) if theirs else ()),
+        )
         for place, name in enumerate(names)
-    ]  # fmt: skip
+    ]
     by_recipe = [heads, *columns]
     people = ("annotator", "answered", *names, "attention checks")
     by_annotator = [people, *map(_by_annotator, result.annotators)]

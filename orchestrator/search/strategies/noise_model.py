@@ -99,9 +99,14 @@ def fit(seen: Seen) -> NoiseModel:
     found = minimize(minus_log_density, centre, method="L-BFGS-B", bounds=bounds, options={"maxiter": 60}).x
     signal, noise, seed = (float(value) for value in np.exp(found[-3:]))
     return NoiseModel(
-        seen=seen, lengths=np.exp(found[:-3]), signal=signal, seed=seed * seeds_differ, shift=shift, scale=scale,
+        seen=seen,
+        lengths=np.exp(found[:-3]),
+        signal=signal,
+        seed=seed * seeds_differ,
+        shift=shift,
+        scale=scale,
         noise=shrunk_variances(values, seen.recipe, seen.seed, noise + LEAST_NOISE),
-    )  # fmt: skip
+    )
 
 
 def shrunk_variances(values: np.ndarray, recipe: np.ndarray, seed: np.ndarray, pooled: float) -> np.ndarray:

@@ -1,12 +1,12 @@
 """Where everything lies below a remote store's prefix, who is writing it, what dead writers leave. After the prefix:
 
-    <stage>/<fingerprint>/manifest.json         names the attempt whose files make the artifact
-    files/<stage>/<fingerprint>/<attempt>/...   what that attempt made; <attempt> is its writer
-    damaged/<stage>/<fingerprint>.<random>/...  what was not what its manifest says, with that manifest
-    drafts/<stage>.<fingerprint>.<attempt>      there while an attempt uploads: what is to be swept if it dies
-    work/<stage>/<fingerprint>/...              what an unfinished stage keeps between attempts
-    sweeps/<name>/...                           state, notes and report of a sweep
-    store.json                                  the format's version
+<stage>/<fingerprint>/manifest.json         names the attempt whose files make the artifact
+files/<stage>/<fingerprint>/<attempt>/...   what that attempt made; <attempt> is its writer
+damaged/<stage>/<fingerprint>.<random>/...  what was not what its manifest says, with that manifest
+drafts/<stage>.<fingerprint>.<attempt>      there while an attempt uploads: what is to be swept if it dies
+work/<stage>/<fingerprint>/...              what an unfinished stage keeps between attempts
+sweeps/<name>/...                           state, notes and report of a sweep
+store.json                                  the format's version
 """
 
 from __future__ import annotations

@@ -70,9 +70,13 @@ def answer(
     ).members
     front = tuple(known[index] for index in members)
     return Answer(
-        leak=leak, worst=tuple(ranked), allowed=tuple(allowed), front=front, recipes=tuple(recipes),
+        leak=leak,
+        worst=tuple(ranked),
+        allowed=tuple(allowed),
+        front=front,
+        recipes=tuple(recipes),
         incomplete=incomplete,
-    )  # fmt: skip
+    )
 
 
 def answer_text(found: Answer, verdicts: Mapping[str, Told] | None = None) -> str:

@@ -24,8 +24,10 @@ def retire(client: Any, runs: Runs, present: Mapping[str, Collection[str]]) -> i
     if not any(key[1] not in present.get(key[0], ()) for key, found in runs.all() if key[0] in present):
         return 0
     runs.read()  # with the params of what was written since
-    now = {kind: [found for (of, fingerprint), found in runs.all() if of == kind and fingerprint in fingerprints]
-           for kind, fingerprints in present.items()}  # fmt: skip
+    now = {
+        kind: [found for (of, fingerprint), found in runs.all() if of == kind and fingerprint in fingerprints]
+        for kind, fingerprints in present.items()
+    }
     retired = 0
     for (kind, fingerprint), found in list(runs.all()):
         if kind not in present or fingerprint in present[kind] or found.retired:

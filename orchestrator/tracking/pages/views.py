@@ -53,9 +53,14 @@ def _state(kind: str, leak: str | None, measured: Collection[str]) -> dict[str, 
         *(f"metrics.`{key}`" for key in (*_columns(leak, measured), *seeds, *NUMBERS)),
         *(f"tags.`{key}`" for key in (VERDICT, HIDING)),
     ]
-    order = {} if leak is None else {
-        "orderByKey": f"metrics.`{STRONGEST}`", "orderByAsc": BY_KEY[leak].better == "low",
-    }  # fmt: skip
+    order = (
+        {}
+        if leak is None
+        else {
+            "orderByKey": f"metrics.`{STRONGEST}`",
+            "orderByAsc": BY_KEY[leak].better == "low",
+        }
+    )
     return {
         "searchFilter": f"tags.`{KIND}` = '{kind}'",
         **order,
@@ -97,9 +102,16 @@ def _scatter(title: str, x: tuple[str, str], y: tuple[str, str]) -> dict[str, An
 
 def _line(key: str) -> dict[str, Any]:
     return {
-        "type": "LINE", "metricKey": key, "selectedMetricKeys": [key], "xAxisKey": "step", "lineSmoothness": 0,
-        "range": {}, "yAxisKey": "metric", "useGlobalXaxisKey": True, **_card(key, CURVES_SECTION),
-    }  # fmt: skip
+        "type": "LINE",
+        "metricKey": key,
+        "selectedMetricKeys": [key],
+        "xAxisKey": "step",
+        "lineSmoothness": 0,
+        "range": {},
+        "yAxisKey": "metric",
+        "useGlobalXaxisKey": True,
+        **_card(key, CURVES_SECTION),
+    }
 
 
 def _card(name: str, section: str) -> dict[str, Any]:

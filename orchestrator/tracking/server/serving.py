@@ -29,8 +29,10 @@ SETTINGS = {  # as `mlflow ui` has them, but for its jobs, which would call this
     "_MLFLOW_SERVER_ARTIFACT_DESTINATION": "./mlartifacts",
 }
 UNWANTED = (  # of another server of the user's, and a prefix that the links lack
-    "_MLFLOW_STATIC_PREFIX", "_MLFLOW_SERVER_ARTIFACTS_ONLY", "prometheus_multiproc_dir",
-)  # fmt: skip
+    "_MLFLOW_STATIC_PREFIX",
+    "_MLFLOW_SERVER_ARTIFACTS_ONLY",
+    "prometheus_multiproc_dir",
+)
 
 
 def new_token() -> str:
@@ -61,9 +63,14 @@ def serve(descriptor: int, pipe: int, uri: str) -> None:
     import uvicorn  # before MLflow, which checks the origin of requests only where a server is loaded
 
     settings = uvicorn.Config(
-        Guard(_mlflow(uri), token, port), ws="none", access_log=False, log_level="warning", proxy_headers=False,
-        server_header=False, timeout_graceful_shutdown=UNTIL_CLOSED_S,
-    )  # fmt: skip
+        Guard(_mlflow(uri), token, port),
+        ws="none",
+        access_log=False,
+        log_level="warning",
+        proxy_headers=False,
+        server_header=False,
+        timeout_graceful_shutdown=UNTIL_CLOSED_S,
+    )
     uvicorn.Server(settings).run(sockets=[listening])
 
 

@@ -44,8 +44,10 @@ def prepare(path: Path, *, ours: bool) -> None:
     damage = _damage(path) or (_lacking(path) if _is_of_ours(path) else _upgraded(path))
     if damage is not None:
         place = _set_aside(path)
-        tell(f"MLflow: {path} is damaged ({damage}); it is set aside as {place.name}, and each sweep of the store is "
-             "recorded anew when it is run again")  # fmt: skip
+        tell(
+            f"MLflow: {path} is damaged ({damage}); it is set aside as {place.name}, and each sweep of the store is "
+            "recorded anew when it is run again"
+        )
         _put(path, _initialised)
 
 

@@ -88,9 +88,16 @@ def test_a_perplexity_needs_more_samples(clouds, perplexity, count, fits):
             map_features(clouds[0][:count], settings)
 
 
-@pytest.mark.parametrize(("count", "most", "expected"), [
-    (3, 5, [0, 1, 2]), (5, 5, [0, 1, 2, 3, 4]), (9, 3, [0, 4, 8]), (9, 1, [0]), (530, 2, [0, 529]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("count", "most", "expected"),
+    [
+        (3, 5, [0, 1, 2]),
+        (5, 5, [0, 1, 2, 3, 4]),
+        (9, 3, [0, 4, 8]),
+        (9, 1, [0]),
+        (530, 2, [0, 529]),
+    ],
+)
 def test_classes_are_spread_evenly(count, most, expected):
     assert spread_over(count, most) == expected
 

@@ -48,9 +48,15 @@ class Head(nn.Module):
 def followed(scale, loss, **changes):
     settings = GradientSettings(**{**STILL, **changes})
     return settings, follow_gradients(
-        Linear(), Head(scale), 1, settings, loss, protocol="clean", image_size=SIZE,
+        Linear(),
+        Head(scale),
+        1,
+        settings,
+        loss,
+        protocol="clean",
+        image_size=SIZE,
         execution=Execution(ExecutionConfig(), "cpu"),
-    )  # fmt: skip
+    )
 
 
 def test_every_number_is_that_of_the_descent_written_out():

@@ -16,10 +16,12 @@ from smoothsweep.core.errors import InputError
 NEEDED = {"ppa": {"steps": 2}}  # what an attack has no default for
 POOLED, GENERAL, SPECIFIC = ("pool", "candidates"), ("general_gan",), ("specific_gan",)
 FORMS = {
-    "": {}, "tempered": {"loss": "cross_entropy", "temperature": {"mean_confidence": 0.5}},
-    "pulled": {"feature_weight": 0.5}, "own generator": {"generator": "general_gan"},
+    "": {},
+    "tempered": {"loss": "cross_entropy", "temperature": {"mean_confidence": 0.5}},
+    "pulled": {"feature_weight": 0.5},
+    "own generator": {"generator": "general_gan"},
     **{form: {"form": form} for form in ("ours", "L_logit", "L_aug", "baseline")},
-}  # fmt: skip
+}
 DECLARED = {
     ("ppa", ""): (POOLED, "prior", 1),
     ("ppa", "tempered"): ((*POOLED, "temperature"), "prior", 1),
@@ -48,17 +50,28 @@ DECLARED = {
 }
 """Attack and form -> its parts in order, what makes its images, classes inverted at once under protocol paper."""
 STREAMS = {
-    "lowres/parts.py": ["teacher"], "lowres/gan_training.py": ["gan weights"],
-    "lowres/lomma_parts.py": ["student", "public features"], "lowres/gmi.py": ["restart"],
-    "lowres/students.py": ["distil", "distil order"], "lowres/gan_draws.py": ["gan", "gan order"],
-    "plg/draws.py": ["plg gan", "plg gan", "plg order"], "plg/training.py": ["plg weights"],
-    "plg/inversion.py": ["plg start", "plg start", "plg views", "plg order"], "random_latents.py": ["random latents"],
-    "black_box/brep_starts.py": ["starts"], "black_box/brep_mi.py": ["walk", "nowhere"],
-    "black_box/brep_robust.py": ["robust"], "black_box/rlb_learner.py": ["critic", "critic"], "ppa/pool.py": ["sample"],
-    "surrogate/attack.py": ["answer"], "surrogate/parts.py": ["surrogate"], "black_box/cma_es.py": ["cma"],
+    "lowres/parts.py": ["teacher"],
+    "lowres/gan_training.py": ["gan weights"],
+    "lowres/lomma_parts.py": ["student", "public features"],
+    "lowres/gmi.py": ["restart"],
+    "lowres/students.py": ["distil", "distil order"],
+    "lowres/gan_draws.py": ["gan", "gan order"],
+    "plg/draws.py": ["plg gan", "plg gan", "plg order"],
+    "plg/training.py": ["plg weights"],
+    "plg/inversion.py": ["plg start", "plg start", "plg views", "plg order"],
+    "random_latents.py": ["random latents"],
+    "black_box/brep_starts.py": ["starts"],
+    "black_box/brep_mi.py": ["walk", "nowhere"],
+    "black_box/brep_robust.py": ["robust"],
+    "black_box/rlb_learner.py": ["critic", "critic"],
+    "ppa/pool.py": ["sample"],
+    "surrogate/attack.py": ["answer"],
+    "surrogate/parts.py": ["surrogate"],
+    "black_box/cma_es.py": ["cma"],
     "surrogate/training.py": ["surrogate", "surrogate order", "surrogate view"],
-    "ppa/neighbours.py": ["turn", "turn", "noise"], "ppa/restarts.py": ["restart"],
-}  # fmt: skip
+    "ppa/neighbours.py": ["turn", "turn", "noise"],
+    "ppa/restarts.py": ["restart"],
+}
 """Module -> the names of its random streams, which every number that it draws follows from."""
 
 
@@ -99,18 +112,25 @@ def test_public_images_are_asked_for_by_attacks_that_learn_from_them_alone(kind,
 
 
 REFUSED_BY_ITSELF = {
-    "ppa": {"loss"}, "if_gmi": {"loss"}, "surrogate_scores": {"loss"}, "surrogate_labels": {"loss"},
-    "plg_mi": {"loss", "gan.loss"}, "rlb_mi": {"agent", "generator"},
+    "ppa": {"loss"},
+    "if_gmi": {"loss"},
+    "surrogate_scores": {"loss"},
+    "surrogate_labels": {"loss"},
+    "plg_mi": {"loss", "gan.loss"},
+    "rlb_mi": {"agent", "generator"},
     "brep_mi": {"result", "generator"},
-}  # fmt: skip
+}
 """Attack -> choices that its class checks too, beside `core.declared.build`, which checks them all."""
 
 
 def choices_of(settings):
     """(field, its choices) of a dataclass of settings."""
     hints = get_type_hints(type(settings))
-    return [(one.name, get_args(hints[one.name])) for one in dataclasses.fields(settings)
-            if get_origin(hints[one.name]) is Literal]  # fmt: skip
+    return [
+        (one.name, get_args(hints[one.name]))
+        for one in dataclasses.fields(settings)
+        if get_origin(hints[one.name]) is Literal
+    ]
 
 
 @pytest.mark.parametrize("kind", ATTACKS)
@@ -143,9 +163,13 @@ def test_names_of_random_streams_are_part_of_the_numbers():
     """Another name draws other numbers: who changes one raises the version of what draws, then this table."""
     found = {}
     for path in sorted(Path(smoothsweep.core.attacks.__file__).parent.rglob("*.py")):
-        names = [argument.value for call in ast.walk(ast.parse(path.read_text())) if isinstance(call, ast.Call)
-                 and ast.unparse(call.func) in ("derive_seed", "generator") for argument in call.args
-                 if isinstance(argument, ast.Constant) and isinstance(argument.value, str)]  # fmt: skip
+        names = [
+            argument.value
+            for call in ast.walk(ast.parse(path.read_text()))
+            if isinstance(call, ast.Call) and ast.unparse(call.func) in ("derive_seed", "generator")
+            for argument in call.args
+            if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+        ]
         if names:
             found[path.relative_to(Path(smoothsweep.core.attacks.__file__).parent).as_posix()] = names
     assert {name: sorted(names) for name, names in found.items()} == {n: sorted(s) for n, s in STREAMS.items()}
@@ -161,13 +185,16 @@ def test_every_attack_has_a_title_of_its_own():
     [
         ("ppa", {"steps": 2}, "Plug & Play, Poincaré"),
         ("ppa", {"steps": 2, "loss": "cross_entropy"}, "Plug & Play, cross entropy"),
-        ("ppa", {"steps": 2, "loss": "logit", "select": {"kind": "augmented_margin"}, "average": {"views": 8}},
-         "Plug & Play, logit, 8 transforms averaged, select by augmented margin"),
+        (
+            "ppa",
+            {"steps": 2, "loss": "logit", "select": {"kind": "augmented_margin"}, "average": {"views": 8}},
+            "Plug & Play, logit, 8 transforms averaged, select by augmented margin",
+        ),
         ("lomma_gmi", {}, "LOMMA on GMI"),
         ("lomma_ked", {"form": "L_aug"}, "LOMMA on KED-MI, L aug"),
         ("rlb_mi", {"agent": "textbook"}, "RLB-MI, textbook"),
         ("random_latents", {}, "random latents"),
     ],
-)  # fmt: skip
+)
 def test_what_a_page_calls_an_attack(kind, settings, words):
     assert make_attack(kind, **settings).words == words

@@ -118,9 +118,16 @@ def test_a_batch_seen_by_a_discriminator_is_computed_as_a_whole(w0):
 
     for rows in (1, 50):
         optimise(
-            PRIOR, target, w0, 2, config, protocol="paper", discriminator=compares,
-            execution=ExecutionConfig(rows_per_batch=rows), **COMMON,
-        )  # fmt: skip
+            PRIOR,
+            target,
+            w0,
+            2,
+            config,
+            protocol="paper",
+            discriminator=compares,
+            execution=ExecutionConfig(rows_per_batch=rows),
+            **COMMON,
+        )
     assert {tuple(shape) for shape in sizes} == {(3, 3, 16, 16), (1, 3, 16, 16)}  # 7 = 3 + 3 + 1, whole images
 
 
@@ -159,9 +166,17 @@ def test_an_inversion_returns_what_was_kept_in_the_order_of_the_candidates(w0):
     confidences = torch.rand(7, 5, generator=torch.Generator().manual_seed(1))
     config = dataclasses.replace(CONFIG, pool=dataclasses.replace(CONFIG.pool, size=7))
     found = invert_class(
-        PRIOR, target, confidences, w0, 1, config, seed=0, protocol="paper", device="cpu",
+        PRIOR,
+        target,
+        confidences,
+        w0,
+        1,
+        config,
+        seed=0,
+        protocol="paper",
+        device="cpu",
         keep={"shown": preprocess_of(config.pool)},
-    )  # fmt: skip
+    )
     expected = preprocess_of(config.pool)(PRIOR.synthesize(found.w)).detach()
     torch.testing.assert_close(found.images["shown"][found.order], expected, atol=1e-9, rtol=0)
 

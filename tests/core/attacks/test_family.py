@@ -121,8 +121,7 @@ def given(target, prior, public):
                 asked = Given(**told, parts=parts, networks=networks)
                 made[key] = kind.function()(part.settings, asked, look(target, kind.access), Silent())
             parts, networks = (
-                {**known, part.name: new}
-                for known, new in ((parts, made[key].tensors), (networks, made[key].networks))
+                {**known, part.name: new} for known, new in ((parts, made[key].tensors), (networks, made[key].networks))
             )
         return Given(**common, parts=parts, networks=networks)
 
@@ -151,9 +150,7 @@ def leaked(judge, decoder, found, target_class):
 
 @pytest.mark.parametrize("protocol", ["clean", "paper"])
 @pytest.mark.parametrize("name", list(ATTACKS))
-def test_an_attack_leaks_more_than_chance_and_a_control_of_no_access_does_not(
-    name, protocol, target, judge, given
-):
+def test_an_attack_leaks_more_than_chance_and_a_control_of_no_access_does_not(name, protocol, target, judge, given):
     attack, own = make_attack(name, **EXAMPLES[name]), given(name, protocol)
     view = look(target, attack.access)
     found = [attack.invert(view, own, c, seed=7) for c in range(PEOPLE)]
@@ -230,12 +227,15 @@ def test_queries_are_those_the_network_was_shown(name, target, given):
         assert 0 <= view.queries - (8 * 20 + 8 * 6) <= 4 + 2
     else:
         expected = {
-            "if_gmi": 4 * (5 + 3 + 2 * 2), "plg_mi": (2 * 8 + 1) * 4, "rlb_mi": 2 * 480,
+            "if_gmi": 4 * (5 + 3 + 2 * 2),
+            "plg_mi": (2 * 8 + 1) * 4,
+            "rlb_mi": 2 * 480,
             "brep_mi": 17 * 2 * found.facts.get("passes", 0),
             "cma_es": 4 * (1 + 8 * found.facts.get("generations", 0)),
             **{n: 4 * 4 for n in ("surrogate_labels", "surrogate_scores")},
-            **{n: (16 + 1) * 3 for n in ("gmi", "lomma_gmi")}, **{n: 24 + 3 for n in ("ked", "lomma_ked")},
-        }  # fmt: skip
+            **{n: (16 + 1) * 3 for n in ("gmi", "lomma_gmi")},
+            **{n: 24 + 3 for n in ("ked", "lomma_ked")},
+        }
         assert view.queries == expected.get(name, 0)
 
 
@@ -263,10 +263,20 @@ def test_a_view_gives_nothing_above_its_level(level, target, faces):
         assert view.logits(images).requires_grad
 
 
-@pytest.mark.parametrize(("name", "level"), [
-    ("ppa", "scores"), ("ppa", "labels"), ("if_gmi", "scores"), ("plg_mi", "labels"), ("rlb_mi", "labels"),
-    ("brep_mi", "none"), ("cma_es", "labels"), ("surrogate_scores", "labels"), ("surrogate_labels", "none"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "level"),
+    [
+        ("ppa", "scores"),
+        ("ppa", "labels"),
+        ("if_gmi", "scores"),
+        ("plg_mi", "labels"),
+        ("rlb_mi", "labels"),
+        ("brep_mi", "none"),
+        ("cma_es", "labels"),
+        ("surrogate_scores", "labels"),
+        ("surrogate_labels", "none"),
+    ],
+)
 def test_an_attack_that_reaches_above_its_view_fails(name, level, target, given):
     with pytest.raises((AttributeError, InputError)):
         make_attack(name, **EXAMPLES[name]).invert(look(target, level), given(name), 0, seed=7)

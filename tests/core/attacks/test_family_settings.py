@@ -96,8 +96,11 @@ WRONG = [
     ("lomma_gmi", {"form": "L_aug", "feature_weight": 2.0}, "attack.feature_weight: expected no value with form L_aug"),
     ("lomma_gmi", {"form": "L_logit", "students": STUDENTS}, "attack.students: expected no value with form L_logit"),
     ("lomma_gmi", {"students": {"architectures": []}}, "attack.students.architectures: expected at least one"),
-    ("lomma_ked", {"students": {"architectures": ["efficientnet_b9"]}},
-     "attack.students.architectures: expected one of .*efficientnet_b2.*, got 'efficientnet_b9'"),
+    (
+        "lomma_ked",
+        {"students": {"architectures": ["efficientnet_b9"]}},
+        "attack.students.architectures: expected one of .*efficientnet_b2.*, got 'efficientnet_b9'",
+    ),
     ("lomma_ked", {"students": {"temperature": 0.0}}, "attack.students.temperature"),
     ("selection_only", {"selected": 41, "pool": POOL}, r"attack.selected: expected at most pool.size \(40\)"),
     ("selection_only", {"steps": 3}, "does not read 'steps'"),

@@ -33,10 +33,18 @@ def test_a_prior_goes_where_the_model_is_and_one_without_weights_stays():
     assert attacker(plain, device="meta").prior is plain
 
 
-@pytest.mark.parametrize(("classes", "words"), [
-    ([], "expected one or more, each once, got []"), ([1, 2, 1], "each once, got [1, 2, 1]"), ([7], "0 to 6, got 7"),
-    ([-1], "0 to 6, got -1"), ([True, 0], "got True"), ([0, 1.0], "got 1.0"), ([0, "1"], "got '1'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("classes", "words"),
+    [
+        ([], "expected one or more, each once, got []"),
+        ([1, 2, 1], "each once, got [1, 2, 1]"),
+        ([7], "0 to 6, got 7"),
+        ([-1], "0 to 6, got -1"),
+        ([True, 0], "got True"),
+        ([0, 1.0], "got 1.0"),
+        ([0, "1"], "got '1'"),
+    ],
+)
 def test_classes_are_numbers_of_the_models_each_once(classes, words):
     with pytest.raises(InputError) as raised:
         attacker(Drawing())._check_classes(classes)
@@ -47,10 +55,13 @@ def test_all_classes_in_any_order_are_fine():
     attacker(Drawing())._check_classes([6, 0, 3])
 
 
-@pytest.mark.parametrize(("settings", "words"), [
-    ({}, "attack: expected its kind, got none"),
-    ({"kind": "random_latents", "precision": "bf16"}, "precision: expected none outside of a sweep"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({}, "attack: expected its kind, got none"),
+        ({"kind": "random_latents", "precision": "bf16"}, "precision: expected none outside of a sweep"),
+    ],
+)
 def test_an_attack_is_named_and_has_no_setting_of_a_sweep(settings, words):
     with pytest.raises(InputError) as raised:
         attacker(Drawing()).attack_of(settings)

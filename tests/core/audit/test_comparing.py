@@ -15,22 +15,38 @@ from smoothsweep.core.metrics.comparisons import compare_recipes
 from smoothsweep.core.metrics.known_error import Rate
 
 CLASSES, SEEDS = (0, 1, 4, 5, 7, 9), (1, 2, 3)
-JUDGE = Judge(metric="embedder_acc1", names=tuple("abcdefghij"), sensitivity=Rate(share=0.9, trials=50),
-              logits=lambda images: images)  # fmt: skip
+JUDGE = Judge(
+    metric="embedder_acc1",
+    names=tuple("abcdefghij"),
+    sensitivity=Rate(share=0.9, trials=50),
+    logits=lambda images: images,
+)
 
 
 def audit(mean, *, seed, by=JUDGE, seeds=SEEDS, classes=CLASSES, attacks=("ppa", "ppa logit", "random_latents")):
     shares = np.clip(mean + 0.1 * np.random.default_rng(seed).normal(size=(len(seeds), len(classes))), 0, 1)
     images = np.full(len(classes), 4)
-    rows = [{"attack": one, "leak": shares.mean() - 0.01 * at, "low": 0.0, "high": 1.0}
-            for at, one in enumerate(attacks)]  # fmt: skip
-    weaker = {one: Tally(classes=classes, shares=np.clip(shares - 0.05 * at, 0, 1), images=images)
-              for at, one in enumerate(attacks) if one != "random_latents"}  # fmt: skip
+    rows = [
+        {"attack": one, "leak": shares.mean() - 0.01 * at, "low": 0.0, "high": 1.0} for at, one in enumerate(attacks)
+    ]
+    weaker = {
+        one: Tally(classes=classes, shares=np.clip(shares - 0.05 * at, 0, 1), images=images)
+        for at, one in enumerate(attacks)
+        if one != "random_latents"
+    }
     return Audit(
-        attacks=pd.DataFrame(rows), people=pd.DataFrame(), beyond=None, loot=None, judge=by.metric, real=0.9,
-        test_acc=0.8 + seed / 100, strongest=Tally(classes=classes, shares=shares, images=images), tallies=weaker,
-        by=by, seeds=seeds,
-    )  # fmt: skip
+        attacks=pd.DataFrame(rows),
+        people=pd.DataFrame(),
+        beyond=None,
+        loot=None,
+        judge=by.metric,
+        real=0.9,
+        test_acc=0.8 + seed / 100,
+        strongest=Tally(classes=classes, shares=shares, images=images),
+        tallies=weaker,
+        by=by,
+        seeds=seeds,
+    )
 
 
 def test_each_model_stands_beside_the_first():
@@ -51,14 +67,17 @@ def test_each_model_stands_beside_the_first():
 def test_the_intervals_pay_for_models_and_for_the_choice_of_attacks():
     audits = {"mine": audit(0.7, seed=1), "plain": audit(0.72, seed=2), "hidden": audit(0.2, seed=3)}
     both = smoothsweep.compare({name: audits[name] for name in ("mine", "hidden")})
-    width = [table["difference_high"].iloc[-1] - table["difference_low"].iloc[-1]
-             for table in (both, smoothsweep.compare(audits))]  # fmt: skip
+    width = [
+        table["difference_high"].iloc[-1] - table["difference_low"].iloc[-1]
+        for table in (both, smoothsweep.compare(audits))
+    ]
     assert width[0] != width[1]
     pair = compare_recipes({name: audits[name].strongest.shares for name in ("hidden", "mine")}).pairs[0]
     low, high = both["difference_low"][1], both["difference_high"][1]
     assert low < pair.low and pair.high < high and both["difference"][1] == pytest.approx(pair.difference)
-    swapped = {name: dataclasses.replace(one, tallies=dict(reversed(one.tallies.items())))
-               for name, one in audits.items()}  # fmt: skip
+    swapped = {
+        name: dataclasses.replace(one, tallies=dict(reversed(one.tallies.items()))) for name, one in audits.items()
+    }
     pd.testing.assert_frame_equal(smoothsweep.compare(swapped), smoothsweep.compare(audits))
 
 

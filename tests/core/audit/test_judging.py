@@ -90,7 +90,13 @@ def test_no_pictures_are_one_line(judge):
 
 def test_progress_goes_from_the_first_epoch_to_all(people):
     told = []
-    train_evaluator(people, architecture="resnet_small", seed=1, device="cpu", training={"epochs": 4, "batch_size": 60},
-                    on_progress=lambda fraction, text: told.append((fraction, text)))  # fmt: skip
+    train_evaluator(
+        people,
+        architecture="resnet_small",
+        seed=1,
+        device="cpu",
+        training={"epochs": 4, "batch_size": 60},
+        on_progress=lambda fraction, text: told.append((fraction, text)),
+    )
     assert [fraction for fraction, _ in told] == pytest.approx([0.25, 0.5, 0.75, 1.0])
     assert told[0][1] == "evaluator: epoch 0"

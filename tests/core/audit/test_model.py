@@ -110,37 +110,45 @@ def test_a_defense_that_alters_answers_leaves_an_attacker_no_more_than_it_shows(
         model_of(defended, image_size=32, access="gradients").open(shown)
 
 
-@pytest.mark.parametrize(("said", "words"), [
-    ({"input_range": None}, "either input_range, or mean and std, got nothing"),
-    ({"mean": (0, 0, 0), "std": (1, 1, 1)}, "got input_range and mean and std"),
-    ({"input_range": None, "mean": (0, 0, 0)}, "got mean"),
-    ({"input_range": (1, 0)}, "the lower one first"),
-    ({"input_range": (1,)}, "black and white"),
-    ({"image_size": 0}, "image_size: expected a whole number"),
-    ({"answers": "words"}, "answers: expected one of"),
-    ({"answers": "labels"}, "num_classes: expected how many"),
-    ({"num_classes": 1}, "num_classes: expected a whole number of at least 2"),
-    ({"access": "none"}, "access: expected one of labels, scores, gradients"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"input_range": None}, "either input_range, or mean and std, got nothing"),
+        ({"mean": (0, 0, 0), "std": (1, 1, 1)}, "got input_range and mean and std"),
+        ({"input_range": None, "mean": (0, 0, 0)}, "got mean"),
+        ({"input_range": (1, 0)}, "the lower one first"),
+        ({"input_range": (1,)}, "black and white"),
+        ({"image_size": 0}, "image_size: expected a whole number"),
+        ({"answers": "words"}, "answers: expected one of"),
+        ({"answers": "labels"}, "num_classes: expected how many"),
+        ({"num_classes": 1}, "num_classes: expected a whole number of at least 2"),
+        ({"access": "none"}, "access: expected one of labels, scores, gradients"),
+    ],
+)
 def test_what_is_said_of_a_model_must_be_possible(said, words, network):
     with pytest.raises(InputError, match=words) as caught:
         model_of(network, **said)
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize(("answer", "said", "words"), [
-    (lambda n: torch.zeros(n, 2, 2), {}, r"logits of shape \[2, C\], got \[2, 2, 2\]"),
-    (lambda n: torch.zeros(n, CLASSES), {"num_classes": 7}, r"logits of shape \[2, 7\], got \[2, 5\]"),
-    (lambda n: torch.zeros(n, dtype=torch.int64), {}, r"logits of shape \[2, C\], got \[2\]"),
-    (lambda n: torch.full((n, CLASSES), torch.nan), {}, "finite logits, got NaN"),
-    (lambda n: torch.full((n, CLASSES), 1.0), {"answers": "probabilities"},
-     "say that the answers are logits"),
-    (lambda n: torch.full((n,), 9), {"answers": "labels", "num_classes": CLASSES},
-     "labels, whole numbers from 0 to 4, got 9 to 9"),
-    (lambda n: torch.full((n,), 0.5), {"answers": "labels", "num_classes": CLASSES}, "whole numbers"),
-    (lambda n: [0] * n, {}, "as one tensor or an array of numbers, got list"),
-    (lambda n: np.array(["a"] * n), {}, "as one tensor or an array of numbers, got ndarray"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("answer", "said", "words"),
+    [
+        (lambda n: torch.zeros(n, 2, 2), {}, r"logits of shape \[2, C\], got \[2, 2, 2\]"),
+        (lambda n: torch.zeros(n, CLASSES), {"num_classes": 7}, r"logits of shape \[2, 7\], got \[2, 5\]"),
+        (lambda n: torch.zeros(n, dtype=torch.int64), {}, r"logits of shape \[2, C\], got \[2\]"),
+        (lambda n: torch.full((n, CLASSES), torch.nan), {}, "finite logits, got NaN"),
+        (lambda n: torch.full((n, CLASSES), 1.0), {"answers": "probabilities"}, "say that the answers are logits"),
+        (
+            lambda n: torch.full((n,), 9),
+            {"answers": "labels", "num_classes": CLASSES},
+            "labels, whole numbers from 0 to 4, got 9 to 9",
+        ),
+        (lambda n: torch.full((n,), 0.5), {"answers": "labels", "num_classes": CLASSES}, "whole numbers"),
+        (lambda n: [0] * n, {}, "as one tensor or an array of numbers, got list"),
+        (lambda n: np.array(["a"] * n), {}, "as one tensor or an array of numbers, got ndarray"),
+    ],
+)
 def test_an_answer_that_is_not_what_was_said_is_one_line(answer, said, words, images):
     with pytest.raises(InputError, match=words) as caught:
         model_of(lambda shown: answer(len(shown)), **said).open(images)
@@ -160,14 +168,19 @@ def test_a_function_that_goes_wrong_later_is_caught_there(network, images):
             view.scores(images)
 
 
-@pytest.mark.parametrize(("said", "words"), [
-    ({"input_range": (0, 1, 2)}, "input_range: "), ({"input_range": (1,)}, "input_range: "),
-    ({"input_range": None}, "expected either input_range, or mean and std, got nothing"),
-    ({"mean": (0.5,) * 3}, "got input_range and mean"),
-    ({"input_range": None, "std": (0.5,) * 3}, "got std"),
-    ({"input_range": (0, 1), "mean": (0.5,) * 3, "std": (0.5,) * 3}, "got input_range and mean and std"),
-    ({"access": "none"}, "access: "), ({"num_classes": 1}, "num_classes: "),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ({"input_range": (0, 1, 2)}, "input_range: "),
+        ({"input_range": (1,)}, "input_range: "),
+        ({"input_range": None}, "expected either input_range, or mean and std, got nothing"),
+        ({"mean": (0.5,) * 3}, "got input_range and mean"),
+        ({"input_range": None, "std": (0.5,) * 3}, "got std"),
+        ({"input_range": (0, 1), "mean": (0.5,) * 3, "std": (0.5,) * 3}, "got input_range and mean and std"),
+        ({"access": "none"}, "access: "),
+        ({"num_classes": 1}, "num_classes: "),
+    ],
+)
 def test_what_is_wrong_of_a_reading_is_named(network, said, words):
     with pytest.raises(InputError) as raised:
         model_of(network, **said)

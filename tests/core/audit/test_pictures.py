@@ -14,9 +14,20 @@ def noise(*shape, seed=0):
     return torch.from_numpy(np.random.default_rng(seed).integers(0, 256, shape, dtype=np.uint8))
 
 
-@pytest.mark.parametrize("shape", [
-    (4, 1, 8, 8), (4, 3, 8, 6), (4, 3, 6, 8), (3, 8, 8), (8, 3, 8), (0, 3, 8, 8), (4, 4, 8, 8), (2, 4, 3, 8, 8), (3, 3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "shape",
+    [
+        (4, 1, 8, 8),
+        (4, 3, 8, 6),
+        (4, 3, 6, 8),
+        (3, 8, 8),
+        (8, 3, 8),
+        (0, 3, 8, 8),
+        (4, 4, 8, 8),
+        (2, 4, 3, 8, 8),
+        (3, 3),
+    ],
+)
 def test_pictures_are_squares_of_three_channels(shape):
     with pytest.raises(InputError, match=r"public: expected images uint8 \[N, 3, S, S\], got torch\.uint8"):
         public_pictures(noise(*shape), size=8)
@@ -62,10 +73,15 @@ def test_the_split_is_that_of_a_sweep_on_the_same_pictures():
     assert torch.equal(people_of((images, labels), size=8).test.images, images[test])
 
 
-@pytest.mark.parametrize(("labels", "words"), [
-    ([0.0, 1.0], "expected labels, whole numbers"), ([True, False], "expected labels, whole numbers"),
-    ([0, 1, 1], r"whole numbers \[2\]"), ([-1, 0], "expected labels from 0, got -1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ([0.0, 1.0], "expected labels, whole numbers"),
+        ([True, False], "expected labels, whole numbers"),
+        ([0, 1, 1], r"whole numbers \[2\]"),
+        ([-1, 0], "expected labels from 0, got -1"),
+    ],
+)
 def test_labels_that_are_none(labels, words):
     with pytest.raises(InputError, match=words):
         people_of((noise(2, 3, 8, 8), torch.tensor(labels)), size=8)
@@ -81,8 +97,9 @@ def test_private_pictures_among_the_public_are_named_by_their_rows_in_order():
     """Those that train and those that test; several, in another order than they are found."""
     images, labels = people([0] * 20 + [1] * 20)
     private = people_of((images, labels), size=8)
-    public = torch.cat([noise(3, 3, 8, 8, seed=9), private.test.images[:1], noise(2, 3, 8, 8, seed=8),
-                        private.train.images[5:7]])  # fmt: skip
+    public = torch.cat(
+        [noise(3, 3, 8, 8, seed=9), private.test.images[:1], noise(2, 3, 8, 8, seed=8), private.train.images[5:7]]
+    )
     with pytest.raises(InputError, match="got 3 of them: row 3, row 6, row 7"):
         refuse_shared(private, public)
     refuse_shared(private, noise(9, 3, 8, 8, seed=9))

@@ -31,8 +31,13 @@ def test_all_are_trained_alike_but_for_the_defense(fix):
         settings = dict(one.settings)
         settings.pop("defense")
         augmentation = settings.pop("augmentation")
-        assert settings == {"architecture": "resnet18", "image_size": 96, "pretrained": False, "epochs": 7,
-                            "batch_size": 50}  # fmt: skip
+        assert settings == {
+            "architecture": "resnet18",
+            "image_size": 96,
+            "pretrained": False,
+            "epochs": 7,
+            "batch_size": 50,
+        }
         assert augmentation == found[0].settings["augmentation"] and augmentation
 
 

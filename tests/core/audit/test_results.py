@@ -23,8 +23,12 @@ SHARES = {  # attack -> of each person's images, how many of four the judge take
     "drawn": [[0, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]],
     "chosen": [[1, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1]],
 }
-KINDS = {"weak": ("ppa", {"loss": "cross_entropy"}), "strong": ("ppa", {}), "drawn": ("random_latents", {}),
-         "chosen": ("selection_only", {})}  # fmt: skip
+KINDS = {
+    "weak": ("ppa", {"loss": "cross_entropy"}),
+    "strong": ("ppa", {}),
+    "drawn": ("random_latents", {}),
+    "chosen": ("selection_only", {}),
+}
 
 
 def pictures(hits):
@@ -37,11 +41,19 @@ def pictures(hits):
 def loot(name, at):
     hits = [rank < many for many in SHARES[name][at] for rank in range(EACH)]
     kind, settings = KINDS[name]
-    return Loot(seed=SEEDS[at], inverted=Inverted(
-        attack=make_attack(kind, **settings), kind=kind, images=pictures(hits), labels=LABELS,
-        scores=torch.arange(len(LABELS)) / 16 if name == "strong" else None, w=torch.zeros(len(LABELS), 2),
-        queries=10.0 * (at + 1), seconds=float(at + 1),
-    ))  # fmt: skip
+    return Loot(
+        seed=SEEDS[at],
+        inverted=Inverted(
+            attack=make_attack(kind, **settings),
+            kind=kind,
+            images=pictures(hits),
+            labels=LABELS,
+            scores=torch.arange(len(LABELS)) / 16 if name == "strong" else None,
+            w=torch.zeros(len(LABELS), 2),
+            queries=10.0 * (at + 1),
+            seconds=float(at + 1),
+        ),
+    )
 
 
 class Labels:
@@ -85,8 +97,13 @@ def test_intervals_and_the_leak_without_the_judges_error_are_of_its_own_attack(a
         shares = by_hand(name)[:, order]
         found = rate_interval(shares, images=shares.size * EACH)
         assert (row.low, row.high) == pytest.approx((found.low, found.high))
-        true = corrected_leak(shares.mean(), (found.low, found.high), sensitivity=Rate(share=0.9, trials=50),
-                              false_positives=wrong, level=0.95)  # fmt: skip
+        true = corrected_leak(
+            shares.mean(),
+            (found.low, found.high),
+            sensitivity=Rate(share=0.9, trials=50),
+            false_positives=wrong,
+            level=0.95,
+        )
         corrected = (row.corrected, row.corrected_low, row.corrected_high)
         assert corrected == pytest.approx((true.value, true.low, true.high))
 
@@ -127,11 +144,14 @@ def told(shares, control, verdict_seeds=3):
         return read_audit([[loot(name, at) for at in range(verdict_seeds)] for name in ("strong", "drawn")], judge(), 1)
 
 
-@pytest.mark.parametrize(("shares", "control", "words"), [
-    ([4, 4, 4], [0, 0, 0], "more than images of people in general give away"),
-    ([0, 0, 0], [4, 4, 4], "less than images drawn without any attack"),
-    ([2, 1, 2], [1, 2, 2], "whether that is more than images of people in general give away is inconclusive"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("shares", "control", "words"),
+    [
+        ([4, 4, 4], [0, 0, 0], "more than images of people in general give away"),
+        ([0, 0, 0], [4, 4, 4], "less than images drawn without any attack"),
+        ([2, 1, 2], [1, 2, 2], "whether that is more than images of people in general give away is inconclusive"),
+    ],
+)
 def test_the_sentence_says_which_way_the_difference_points(shares, control, words):
     found = told(shares, control)
     first, second = found.attacks["attack"]

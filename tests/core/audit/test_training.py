@@ -20,9 +20,12 @@ from tests.defense_examples import EXAMPLES
 
 EPOCHS, SIZE, PEOPLE = 20, 32, 4
 SCHEDULES = (
-    None, {"kind": "constant"}, {"kind": "ramp", "start": 0.2, "end": 0.6}, {"kind": "step", "at": 0.1, "back": 0.9},
+    None,
+    {"kind": "constant"},
+    {"kind": "ramp", "start": 0.2, "end": 0.6},
+    {"kind": "step", "at": 0.1, "back": 0.9},
     {"kind": "reference", "scaled": True},
-)  # fmt: skip
+)
 TRAINING = {"epochs": 2, "batch_size": 16, "augmentation": None}
 
 

@@ -8,13 +8,23 @@ from smoothsweep.core.data.sources import class_count
 from smoothsweep.core.errors import InputError
 
 
-@pytest.mark.parametrize("options", [
-    {}, {"test_fraction": 0.4}, {"split_seed": 3}, {"largest_classes": 2}, {"samples_per_class": 2},
-    {"largest_classes": 2, "samples_per_class": 1},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"test_fraction": 0.4},
+        {"split_seed": 3},
+        {"largest_classes": 2},
+        {"samples_per_class": 2},
+        {"largest_classes": 2, "samples_per_class": 1},
+    ],
+)
 def test_no_picture_is_read_and_the_labels_are_the_same(tmp_path, options):
-    for place in (people(tmp_path / "own.parquet"), people(tmp_path / "drawn.parquet", per_class=5, split=None),
-                  regular_folders(tmp_path / "folders")):  # fmt: skip
+    for place in (
+        people(tmp_path / "own.parquet"),
+        people(tmp_path / "drawn.parquet", per_class=5, split=None),
+        regular_folders(tmp_path / "folders"),
+    ):
         read = load_labelled(place, size=8, **options)
         assert training_labels(place, **options).tolist() == read.train.labels.tolist()
     broken = people(tmp_path / "broken.parquet", image=[b"no picture"] * 12)

@@ -104,9 +104,7 @@ def test_crop_and_resize_match_the_published_image_path(golden, size):
 )
 def test_published_test_transforms(golden, size, crop, name):
     picture = Image.fromarray(golden["tf_input_uint8_hwc"])
-    np.testing.assert_allclose(
-        reference_test_transform(size, crop=crop)(picture).numpy(), golden[name], atol=1e-5
-    )
+    np.testing.assert_allclose(reference_test_transform(size, crop=crop)(picture).numpy(), golden[name], atol=1e-5)
 
 
 def test_published_training_transform(golden):
@@ -202,9 +200,7 @@ def test_switching_a_part_off_leaves_the_other_draws(images):
 )
 def test_boxes_stay_inside_and_within_the_ranges(low, high, stretch, seed):
     low, high = min(low, high), max(low, high)
-    drawn = Augmentation.none().replace(
-        crop_scale=(low, high), crop_ratio=(1 / stretch, stretch), brightness=0.2
-    )
+    drawn = Augmentation.none().replace(crop_scale=(low, high), crop_ratio=(1 / stretch, stretch), brightness=0.2)
     draw = draw_augmentation(16, drawn, generator(seed))
     assert draw.brightness.min() >= 0.8 and draw.brightness.max() <= 1.2
     if draw.box is None:

@@ -31,18 +31,24 @@ def companion(defense, model, size=32, lr=1e-3, seed=0):
     return defense.companion(model, recipe, generator=generator(seed))
 
 
-def take_step(
-    defense, model, images, labels, *, alpha=0.0, epoch=0, epochs=10, seed=0, forward=None, beside=None
-):
+def take_step(defense, model, images, labels, *, alpha=0.0, epoch=0, epochs=10, seed=0, forward=None, beside=None):
     """The loss of one step, the batch altered first, as the training loop does it. beside: the defense's companion."""
     draw = generator(seed)
     beside = beside if beside is not None else companion(defense, model, images.shape[-1])
     images, labels = defense.alter_batch(images, labels, draw)
     criterion = SmoothedLoss(alpha=alpha)
     step = Step(
-        model=model, forward=forward or model, images=images, labels=labels, criterion=criterion, epoch=epoch,
-        epochs=epochs, generator=draw, batch_size=16, companion=beside,
-    )  # fmt: skip
+        model=model,
+        forward=forward or model,
+        images=images,
+        labels=labels,
+        criterion=criterion,
+        epoch=epoch,
+        epochs=epochs,
+        generator=draw,
+        batch_size=16,
+        companion=beside,
+    )
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return defense.loss(step)

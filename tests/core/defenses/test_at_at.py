@@ -21,9 +21,17 @@ def linear(weight):
 
 def test_loss_of_a_hand_computed_step(monkeypatch, tools):
     monkeypatch.setattr("smoothsweep.core.defenses.at_at.other_classes", lambda *_: torch.tensor([1]))
-    step = Step(model=linear(torch.eye(3)), forward=lambda _: HAND, images=torch.zeros(1, 3, 1, 1), epoch=0, epochs=1,
-                labels=torch.tensor([0]), criterion=SmoothedLoss(), batch_size=1,
-                generator=tools.generator())  # fmt: skip
+    step = Step(
+        model=linear(torch.eye(3)),
+        forward=lambda _: HAND,
+        images=torch.zeros(1, 3, 1, 1),
+        epoch=0,
+        epochs=1,
+        labels=torch.tensor([0]),
+        criterion=SmoothedLoss(),
+        batch_size=1,
+        generator=tools.generator(),
+    )
     result = AtAt().loss(step)
     assert result.loss.item() == pytest.approx(0.432035, abs=1e-6)
     assert result.facts["towards_loss"].item() == pytest.approx(2.384042, abs=1e-6)
@@ -90,8 +98,17 @@ def test_an_auxiliary_head_is_trained_and_not_descended(tools):
     images, labels = torch.zeros(3, 3, 2, 2), torch.tensor([0, 1, 0])
     alone, beside = (AtAt().moved(net, images, labels, tools.generator()) for net in (main, Both()))
     assert torch.equal(alone, beside)
-    step = Step(model=Both(), forward=Both(), images=images, labels=labels, criterion=SmoothedLoss(), epoch=0, epochs=1,
-                batch_size=3, generator=tools.generator(2))  # fmt: skip
+    step = Step(
+        model=Both(),
+        forward=Both(),
+        images=images,
+        labels=labels,
+        criterion=SmoothedLoss(),
+        epoch=0,
+        epochs=1,
+        batch_size=3,
+        generator=tools.generator(2),
+    )
     AtAt().loss(step).loss.backward()
     assert main.head.weight.grad.abs().sum() > 0 and other.head.weight.grad.abs().sum() > 0
 
@@ -120,8 +137,17 @@ def led_astray(weight):
     optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
     for epoch in range(60):
         images, labels = drawn(128, seed=epoch)
-        step = Step(model=model, forward=model, images=images, labels=labels, criterion=SmoothedLoss(), epoch=epoch,
-                    epochs=60, batch_size=128, generator=torch.Generator().manual_seed(epoch))  # fmt: skip
+        step = Step(
+            model=model,
+            forward=model,
+            images=images,
+            labels=labels,
+            criterion=SmoothedLoss(),
+            epoch=epoch,
+            epochs=60,
+            batch_size=128,
+            generator=torch.Generator().manual_seed(epoch),
+        )
         optimizer.zero_grad()
         defense.loss(step).loss.backward()
         optimizer.step()

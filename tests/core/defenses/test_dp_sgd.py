@@ -53,8 +53,17 @@ def test_gradients_of_single_images_are_those_of_opacus(tools):
 
     net = nn.Sequential(nn.Conv2d(3, 4, 3), nn.GroupNorm(2, 4), nn.Tanh(), nn.Flatten(), nn.Linear(4 * 6 * 6, 3))
     images, labels = torch.randn(5, 3, 8, 8, generator=tools.generator()), torch.tensor([0, 1, 2, 0, 1])
-    step = Step(model=net, forward=net, images=images, labels=labels, criterion=SmoothedLoss(), epoch=0, epochs=1,
-                batch_size=5, generator=tools.generator())  # fmt: skip
+    step = Step(
+        model=net,
+        forward=net,
+        images=images,
+        labels=labels,
+        criterion=SmoothedLoss(),
+        epoch=0,
+        epochs=1,
+        batch_size=5,
+        generator=tools.generator(),
+    )
     sums, norms = clipped_sums(step, labels, dict(net.named_parameters()), 0.3)
     hooked = GradSampleModule(net)  # whose hooks warn where no input wants a gradient
     SmoothedLoss()(hooked(images.clone().requires_grad_()), labels).mean().backward()

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.defenses.labels import FAMILIES, PLAIN, SMOOTHING, recipe_words
+from smoothsweep.core.defenses.labels import PLAIN, SMOOTHING, recipe_words
 from smoothsweep.core.defenses.registry import DEFENSES
+from smoothsweep.core.defenses.strengths import FAMILIES
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 
 LABELS = [
@@ -16,12 +17,18 @@ LABELS = [
     ({"kind": "bido", "lambda_input": 0.05, "lambda_label": 0.5}, "BiDO 0.05 / 0.5"),
     ({"kind": "bido", "lambda_input": 0.05, "lambda_label": 0.5, "measure": "coco"}, "BiDO 0.05 / 0.5, COCO"),
     ({"kind": "label_smoothing", "alpha": -0.05}, "smoothing -0.05"),
-    ({"kind": "label_smoothing", "alpha": -0.05, "schedule": {"kind": "linear", "start": 0.2}},
-     "smoothing -0.05, linear start 0.2"),
-    ({"kind": "label_smoothing", "schedule": {"kind": "piecewise", "points": [[0.5, 0.0], [1.0, -0.1]]}},
-     "smoothing -0.1, piecewise points 0.5 0 1 -0.1"),
-    ({"kind": "label_smoothing", "schedule": {"kind": "piecewise", "points": [[0.5, -0.1], [1.0, 0.0]]}},
-     "smoothing 0, piecewise points 0.5 -0.1 1 0"),
+    (
+        {"kind": "label_smoothing", "alpha": -0.05, "schedule": {"kind": "linear", "start": 0.2}},
+        "smoothing -0.05, linear start 0.2",
+    ),
+    (
+        {"kind": "label_smoothing", "schedule": {"kind": "piecewise", "points": [[0.5, 0.0], [1.0, -0.1]]}},
+        "smoothing -0.1, piecewise points 0.5 0 1 -0.1",
+    ),
+    (
+        {"kind": "label_smoothing", "schedule": {"kind": "piecewise", "points": [[0.5, -0.1], [1.0, 0.0]]}},
+        "smoothing 0, piecewise points 0.5 -0.1 1 0",
+    ),
     ({"kind": "label_smoothing", "alpha": 0.0, "schedule": {"kind": "ramp"}}, PLAIN),
     ({"kind": "label_smoothing", "alpha": 0.0}, PLAIN),
     ({"kind": "none"}, PLAIN),
@@ -46,7 +53,7 @@ LABELS = [
     ({"kind": "dropout", "p": 0.5, "smoothing": {"alpha": 0.0}}, "dropout 0.5"),
     ({"kind": "somebody_elses", "strength": 2, "mode": "x"}, "somebody elses strength 2, mode x"),
     ({"kind": "somebody_elses", "a": 1, "b": 2}, "somebody elses, a 1, b 2"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("defense", "label"), LABELS)

@@ -81,9 +81,17 @@ def test_the_triggers_learn_under_the_smoothing_of_their_labels(tools, smooth, m
     seen, defense = [], TrapMid(smooth_traps=smooth)
     monkeypatch.setattr(Traps, "sharpen", lambda *given: seen.append(given[4]))
     step = Step(
-        model=model, forward=model, images=images, labels=labels, criterion=SmoothedLoss(alpha=-0.5), epoch=0,
-        epochs=1, batch_size=8, generator=tools.generator(3), companion=tools.companion(defense, model),
-    )  # fmt: skip
+        model=model,
+        forward=model,
+        images=images,
+        labels=labels,
+        criterion=SmoothedLoss(alpha=-0.5),
+        epoch=0,
+        epochs=1,
+        batch_size=8,
+        generator=tools.generator(3),
+        companion=tools.companion(defense, model),
+    )
     defense.loss(step)
     assert [criterion.alpha for criterion in seen] == [-0.5 if smooth else 0.0]
 
@@ -92,9 +100,18 @@ def test_clean_and_trapped_images_are_seen_through_the_same_augmentations_in_dra
     """With triggers that do nothing both halves show the same pictures: many of each half are cropped or turned."""
     model, (images, labels) = tools.prepared(TrapMid()), tools.colours(per_class=20)
     shown, defense = [], TrapMid(blend=1e-6)
-    step = Step(model=model, forward=lambda batch: shown.append(batch) or model(batch), images=images, labels=labels,
-                criterion=SmoothedLoss(), epoch=0, epochs=1, batch_size=80, generator=tools.generator(3),
-                companion=tools.companion(defense, model))  # fmt: skip
+    step = Step(
+        model=model,
+        forward=lambda batch: shown.append(batch) or model(batch),
+        images=images,
+        labels=labels,
+        criterion=SmoothedLoss(),
+        epoch=0,
+        epochs=1,
+        batch_size=80,
+        generator=tools.generator(3),
+        companion=tools.companion(defense, model),
+    )
     defense.loss(step)
     halves = shown[0].split(len(images))
     for half in halves:
@@ -146,8 +163,18 @@ def test_the_loss_is_the_published_mixture(tools):
     for smooth in (True, False):
         defense = TrapMid(weight=0.3, smooth_traps=smooth)
         traps = tools.companion(defense, model)
-        step = Step(model=model, forward=forward, images=images, labels=labels, criterion=SmoothedLoss(alpha=-0.5),
-                    epoch=0, epochs=1, batch_size=8, generator=tools.generator(3), companion=traps)  # fmt: skip
+        step = Step(
+            model=model,
+            forward=forward,
+            images=images,
+            labels=labels,
+            criterion=SmoothedLoss(alpha=-0.5),
+            epoch=0,
+            epochs=1,
+            batch_size=8,
+            generator=tools.generator(3),
+            companion=traps,
+        )
         result = defense.loss(step)
         towards = balanced_classes(8, 4, tools.generator(3))
         clean = SmoothedLoss(alpha=-0.5)(seen[-1][:8], labels).mean()
@@ -183,8 +210,17 @@ def test_the_companion_goes_into_a_file_of_plain_tensors_and_back(tools, tmp_pat
 
 def test_a_step_without_its_traps_is_refused(tools):
     images, labels = tools.colours(per_class=1)
-    step = Step(model=tools.prepared(TrapMid()), forward=lambda _: None, images=images, labels=labels, epoch=0,
-                criterion=SmoothedLoss(), epochs=1, batch_size=4, generator=tools.generator())  # fmt: skip
+    step = Step(
+        model=tools.prepared(TrapMid()),
+        forward=lambda _: None,
+        images=images,
+        labels=labels,
+        epoch=0,
+        criterion=SmoothedLoss(),
+        epochs=1,
+        batch_size=4,
+        generator=tools.generator(),
+    )
     with pytest.raises(ValueError, match="expected the Traps of this training, got NoneType"):
         TrapMid().loss(step)
 

@@ -93,8 +93,20 @@ def test_redirects_are_not_followed(ask, server):
         ask(colours(1))
 
 
-@pytest.mark.parametrize("body", ["", "nothing", "[]", '{"scores": []}', '{"scores": ["a"]}', '{"scores": [NaN, 1]}',
-                                  '{"scores": 3}', '{"label": 1}', '{"scores": [true]}'])  # fmt: skip
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "nothing",
+        "[]",
+        '{"scores": []}',
+        '{"scores": ["a"]}',
+        '{"scores": [NaN, 1]}',
+        '{"scores": 3}',
+        '{"label": 1}',
+        '{"scores": [true]}',
+    ],
+)
 def test_an_answer_of_another_form_is_one_line_and_not_kept(ask, server, body):
     server.script = [(200, {}, body)]
     with pytest.raises(InputError, match=r'expected \{"scores": \[0.1, ...\]\}, got'):
@@ -121,11 +133,30 @@ SECRET = st.text(alphabet="QZXJ", min_size=3, max_size=12)
 NAME = st.text(alphabet="abcdefgh_-.0123456789", min_size=1, max_size=10)
 
 
-@given(secret=SECRET, name=NAME, form=st.sampled_from([
-    "http://{s}@host/a", "https://me:{s}@host/a", "https://:{s}@host", "https://host/a?{n}={s}", "https://host?{s}",
-    "https://host/a?x=1&{n}={s}", "https://host/a#{n}={s}", "https://host/#{s}", "https://host/a?x=1#/{s}", "http://{s}/@host",
-    "http://host\\@{s}", "http://host /{s}", "http://host:99999/?{s}", "ftp://host/a?{s}", "http://h/\t?{s}", "HTTP://host/?{s}",
-]))  # fmt: skip
+@given(
+    secret=SECRET,
+    name=NAME,
+    form=st.sampled_from(
+        [
+            "http://{s}@host/a",
+            "https://me:{s}@host/a",
+            "https://:{s}@host",
+            "https://host/a?{n}={s}",
+            "https://host?{s}",
+            "https://host/a?x=1&{n}={s}",
+            "https://host/a#{n}={s}",
+            "https://host/#{s}",
+            "https://host/a?x=1#/{s}",
+            "http://{s}/@host",
+            "http://host\\@{s}",
+            "http://host /{s}",
+            "http://host:99999/?{s}",
+            "ftp://host/a?{s}",
+            "http://h/\t?{s}",
+            "HTTP://host/?{s}",
+        ]
+    ),
+)
 def test_a_url_that_may_hold_a_secret_is_refused_shown_without_it_and_written_nowhere(secret, name, form):
     url = form.format(s=secret, n=name)
     with tempfile.TemporaryDirectory() as folder:
@@ -142,10 +173,17 @@ def test_a_url_that_may_hold_a_secret_is_refused_shown_without_it_and_written_no
     assert not set("QZXJ") & set(shown) and not set("QZXJ") & set(str(asked.value))
 
 
-@pytest.mark.parametrize("url", [
-    "http://host", "https://host/", "http://127.0.0.1:8000/classify", "https://[::1]:8000/v1/x",
-    "https://a-b.example.org/v1/models/resnet:predict", "http://under_score/a%20b/~c",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://host",
+        "https://host/",
+        "http://127.0.0.1:8000/classify",
+        "https://[::1]:8000/v1/x",
+        "https://a-b.example.org/v1/models/resnet:predict",
+        "http://under_score/a%20b/~c",
+    ],
+)
 def test_a_plain_url_is_none_of_these(url, tmp_path):
     assert json.loads(describe_endpoint(url, tmp_path / "kept", token_env=None))["url"] == url
 
@@ -200,8 +238,9 @@ def test_pixels_are_rounded_and_clamped_and_lie_as_pictures_do(asked):
     found = asked(images.requires_grad_(True), b'{"scores": [1, 2.5]}', b'{"scores": [3, -4], "label": 1}')
     assert found.tolist() == [[1.0, 2.5], [3.0, -4.0]] and found.dtype == torch.float32 and not found.requires_grad
     for image, (url, held, pixels, headers) in zip(images.detach(), asked.sent, strict=True):
-        wanted = [[[round(min(1, max(0, float(image[c, y, x]))) * 255) for c in range(3)] for x in range(3)]
-                  for y in range(2)]  # fmt: skip
+        wanted = [
+            [[round(min(1, max(0, float(image[c, y, x]))) * 255) for c in range(3)] for x in range(3)] for y in range(2)
+        ]
         assert pixels.tolist() == wanted and (url, held) == ("http://host/x", asked.kept)
         assert headers == {"Content-Type": "image/png", "Accept": "application/json"}
 
@@ -215,10 +254,20 @@ def test_a_picture_of_another_shape_or_asked_otherwise_is_another_question(asked
     assert labels.tolist() == [7, 7] and labels.dtype == torch.int64 and len(asked.sent) == 3
 
 
-@pytest.mark.parametrize(("label", "fine"), [
-    ("0", True), ("2147483647", True), ("2147483648", False), ("-1", False), ("1.0", False), ("true", False),
-    ('"1"', False), ("null", False), ("[1]", False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("label", "fine"),
+    [
+        ("0", True),
+        ("2147483647", True),
+        ("2147483648", False),
+        ("-1", False),
+        ("1.0", False),
+        ("true", False),
+        ('"1"', False),
+        ("null", False),
+        ("[1]", False),
+    ],
+)
 def test_what_may_be_a_label(asked, label, fine):
     body = f'{{"label": {label}, "scores": [1]}}'.encode()
     if fine:
@@ -229,10 +278,22 @@ def test_what_may_be_a_label(asked, label, fine):
     assert asked(torch.zeros(1, 3, 2, 2), b'{"label": 5}', answers="labels").tolist() == [5], "it was not kept"
 
 
-@pytest.mark.parametrize(("score", "fine"), [
-    ("3.4e38", True), ("-3.4e38", True), ("3.5e38", False), ("-3.5e38", False), ("0", True), ("false", False),
-    ("null", False), ("Infinity", False), ("-Infinity", False), ("NaN", False), ("1" + "0" * 400, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("score", "fine"),
+    [
+        ("3.4e38", True),
+        ("-3.4e38", True),
+        ("3.5e38", False),
+        ("-3.5e38", False),
+        ("0", True),
+        ("false", False),
+        ("null", False),
+        ("Infinity", False),
+        ("-Infinity", False),
+        ("NaN", False),
+        ("1" + "0" * 400, False),
+    ],
+)
 def test_what_may_be_a_score_among_others(asked, score, fine):
     body = f'{{"scores": [0.5, {score}, 1]}}'.encode()
     if fine:
@@ -249,11 +310,23 @@ def test_an_answer_may_have_as_many_bytes_as_are_read_and_no_more(asked):
         asked(torch.ones(1, 3, 2, 2), body.ljust(4 * 2**20 + 1))
 
 
-@pytest.mark.parametrize(("url", "fine"), [
-    ("http://h:1/x", True), ("http://h:65535/x", True), ("http://h:65536/x", False), ("http://h:0/x", False),
-    ("http://h:/x", False), ("http://[::1]:65536", False), ("http://[::1]", True), ("http://h/%zz", False),
-    ("http://h/a:99999/b", True), ("https://h:443", True), ("http://-h/x", False), ("http://", False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("url", "fine"),
+    [
+        ("http://h:1/x", True),
+        ("http://h:65535/x", True),
+        ("http://h:65536/x", False),
+        ("http://h:0/x", False),
+        ("http://h:/x", False),
+        ("http://[::1]:65536", False),
+        ("http://[::1]", True),
+        ("http://h/%zz", False),
+        ("http://h/a:99999/b", True),
+        ("https://h:443", True),
+        ("http://-h/x", False),
+        ("http://", False),
+    ],
+)
 def test_ports_and_paths_that_an_address_may_have(url, fine):
     assert is_plain(url) is fine
 

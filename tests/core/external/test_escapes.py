@@ -26,9 +26,14 @@ def registered():
 UNLISTED = [
     ("aten", name) for space, name in registered() if space == "aten" and name not in ATEN and name.isidentifier()
 ]
-ELSEWHERE = [(space, name) for space, name in registered()
-             if (space, name) not in {*UNLISTED, *(("aten", one) for one in ATEN), *(("prim", one) for one in PRIM)}
-             and name.isidentifier() and space.isidentifier() and space != "aten"]  # fmt: skip
+ELSEWHERE = [
+    (space, name)
+    for space, name in registered()
+    if (space, name) not in {*UNLISTED, *(("aten", one) for one in ATEN), *(("prim", one) for one in PRIM)}
+    and name.isidentifier()
+    and space.isidentifier()
+    and space != "aten"
+]
 
 
 def test_there_is_much_to_refuse():
@@ -125,6 +130,11 @@ def test_every_listed_operator_takes_and_gives_values_alone():
                 word for kind in kinds for word in kind.replace("[", " ").replace("]", " ").replace(",", " ").split()
             }
     assert words - plain - {"List", "Optional", "Dict", "Tuple", "Tuple()", "..."} <= {"()", "Number", "None"}
-    named = {argument.name for name in ATEN for schema in torch._C._jit_get_schemas_for_operator(f"aten::{name}")
-             for argument in schema.arguments if "str" in str(argument.type)}  # fmt: skip
+    named = {
+        argument.name
+        for name in ATEN
+        for schema in torch._C._jit_get_schemas_for_operator(f"aten::{name}")
+        for argument in schema.arguments
+        if "str" in str(argument.type)
+    }
     assert not {"filename", "file", "path", "url", "address"} & named

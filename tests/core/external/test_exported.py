@@ -22,11 +22,18 @@ def entry(file, **more):
 
 
 def graph(**more):
-    node = {"target": "torch.ops.aten.add.Tensor", "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "x"}}}],
-            "metadata": {"stack_trace": "File \"/home/x.py\", line 3"}}  # fmt: skip
+    node = {
+        "target": "torch.ops.aten.add.Tensor",
+        "inputs": [{"name": "self", "arg": {"as_tensor": {"name": "x"}}}],
+        "metadata": {"stack_trace": 'File "/home/x.py", line 3'},
+    }
     calls = [{"fqn": "", "signature": {"in_spec": spec("builtins.tuple")}}, {"fqn": "a b; import os"}, 3]
-    return {"graph_module": {"graph": {"nodes": [node]}, "module_call_graph": calls}, "guards_code": ["import os"],
-            "schema_version": {"major": 8}, **more}  # fmt: skip
+    return {
+        "graph_module": {"graph": {"nodes": [node]}, "module_call_graph": calls},
+        "guards_code": ["import os"],
+        "schema_version": {"major": 8},
+        **more,
+    }
 
 
 def spec(*kinds, version=1, context="null"):
@@ -40,11 +47,19 @@ def spec(*kinds, version=1, context="null"):
 def members(described=None, weights=None, constants=None, **more):
     weights = {"a": entry("weight_0"), "b": entry("weight_12")} if weights is None else weights
     constants = {"c": entry("tensor_0")} if constants is None else constants
-    held = {**PLAIN, GRAPH: json.dumps(described or graph()).encode(),
-            WEIGHTS: json.dumps({"config": weights}).encode(), CONSTANTS: json.dumps({"config": constants}).encode(),
-            "data/weights/weight_0": b"1234",
-            "data/weights/weight_12": b"5678", "data/weights/weight_7": b"unused", "data/constants/tensor_0": b"90",
-            "data/weights/tensor_0": b"elsewhere", "extra/file": b"", SAMPLES: b"pickle"}  # fmt: skip
+    held = {
+        **PLAIN,
+        GRAPH: json.dumps(described or graph()).encode(),
+        WEIGHTS: json.dumps({"config": weights}).encode(),
+        CONSTANTS: json.dumps({"config": constants}).encode(),
+        "data/weights/weight_0": b"1234",
+        "data/weights/weight_12": b"5678",
+        "data/weights/weight_7": b"unused",
+        "data/constants/tensor_0": b"90",
+        "data/weights/tensor_0": b"elsewhere",
+        "extra/file": b"",
+        SAMPLES: b"pickle",
+    }
     return Held({**held, **more})
 
 
@@ -55,8 +70,10 @@ def check(held):
 def test_what_is_kept_and_what_is_left_out():
     kept = check(members())
     assert {name for name, content in kept.items() if content is None} == {
-        "data/weights/weight_0", "data/weights/weight_12", "data/constants/tensor_0",
-    }  # fmt: skip
+        "data/weights/weight_0",
+        "data/weights/weight_12",
+        "data/constants/tensor_0",
+    }
     whole = {name: content for name, content in kept.items() if content is not None}
     assert set(whole) == {*PLAIN, GRAPH, WEIGHTS, CONSTANTS, SAMPLES} and whole[SAMPLES] != b"pickle"
     assert all(whole[name] == content for name, content in PLAIN.items())
@@ -78,9 +95,16 @@ def test_each_member_that_is_needed_is(name):
 
 
 @pytest.mark.parametrize("name", [GRAPH, WEIGHTS, CONSTANTS])
-@pytest.mark.parametrize(("content", "said"), [
-    (b"[]", "got list"), (b"3", "got int"), (b"{", "got: "), (b"\xff", "expected text"), (b"[" * 10**5, "got: "),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"[]", "got list"),
+        (b"3", "got int"),
+        (b"{", "got: "),
+        (b"\xff", "expected text"),
+        (b"[" * 10**5, "got: "),
+    ],
+)
 def test_each_description_is_an_object_in_json(name, content, said):
     with pytest.raises(InputError, match=f"^p: {name}: expected ") as refused:
         check(members(**{name: content}))
@@ -88,12 +112,18 @@ def test_each_description_is_an_object_in_json(name, content, said):
 
 
 BAD_ENTRIES = [
-    (entry("weight_0", use_pickle=True), "expected raw numbers"), (entry("weight_0", use_pickle=None), "expected raw"),
-    (entry("custom_obj_0"), "expected raw numbers"), (entry("weight_x"), "expected raw"), (entry("../weight_0"), "raw"),
-    (entry("weight_0\n"), "expected raw numbers"), (entry("weight_"), "raw"), (entry(3), "raw"), ({}, "raw"),
+    (entry("weight_0", use_pickle=True), "expected raw numbers"),
+    (entry("weight_0", use_pickle=None), "expected raw"),
+    (entry("custom_obj_0"), "expected raw numbers"),
+    (entry("weight_x"), "expected raw"),
+    (entry("../weight_0"), "raw"),
+    (entry("weight_0\n"), "expected raw numbers"),
+    (entry("weight_"), "raw"),
+    (entry(3), "raw"),
+    ({}, "raw"),
     ([], "raw"),
     (entry("weight_99"), "expected its numbers in weight_99, got no such member"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize("place", ["weights", "constants"])
@@ -117,38 +147,99 @@ def with_text(key, text):
 
 TEXTS = {
     "target": (
-        ["torch.ops.aten.add.Tensor", "torch.ops.aten.relu_.default", "torch.sym_max", "_operator.getitem",
-         "_operator.truediv", "torch.sym_not"],
-        ["torch.ops.aten.save.default", "torch.ops.aten.add", "torch.ops.prims.add.default",
-    "torch.ops.aten.add.Tensor ",
-         "os.system", "torch.sym_sum", "_operator.call", "_operator.setitem", "torch.ops.aten.add.Tensor.x", "",
-         "xtorch.ops.aten.add.Tensor", "torchxopsxatenxaddxTensor", "_operatorxadd"],
+        [
+            "torch.ops.aten.add.Tensor",
+            "torch.ops.aten.relu_.default",
+            "torch.sym_max",
+            "_operator.getitem",
+            "_operator.truediv",
+            "torch.sym_not",
+        ],
+        [
+            "torch.ops.aten.save.default",
+            "torch.ops.aten.add",
+            "torch.ops.prims.add.default",
+            "torch.ops.aten.add.Tensor ",
+            "os.system",
+            "torch.sym_sum",
+            "_operator.call",
+            "_operator.setitem",
+            "torch.ops.aten.add.Tensor.x",
+            "",
+            "xtorch.ops.aten.add.Tensor",
+            "torchxopsxatenxaddxTensor",
+            "_operatorxadd",
+        ],
     ),
     "expr_str": (
-        ["Symbol('s77')", "Symbol('s0', positive=True, integer=True)", "Add(Symbol('s1'), Integer(3))",
-    "2 * 3 - (4 + 5)",
-         "Max(1, Mod(7, 2))", "FloorDiv(Symbol('u0'), 2)", "123456789012", "6 % 5 / 2"],
-        ["", "x", "Symbol('S1')", "Symbol(s1)", "Pow(2, 3)", "2 ** 3", "Add", "1234567890123", "Symbol('s1', x=1)",
-         "__import__('os')", "Symbol('s')", "Symbol('s1', Positive=1)", "2;3", "a.b"],
+        [
+            "Symbol('s77')",
+            "Symbol('s0', positive=True, integer=True)",
+            "Add(Symbol('s1'), Integer(3))",
+            "2 * 3 - (4 + 5)",
+            "Max(1, Mod(7, 2))",
+            "FloorDiv(Symbol('u0'), 2)",
+            "123456789012",
+            "6 % 5 / 2",
+        ],
+        [
+            "",
+            "x",
+            "Symbol('S1')",
+            "Symbol(s1)",
+            "Pow(2, 3)",
+            "2 ** 3",
+            "Add",
+            "1234567890123",
+            "Symbol('s1', x=1)",
+            "__import__('os')",
+            "Symbol('s')",
+            "Symbol('s1', Positive=1)",
+            "2;3",
+            "a.b",
+        ],
     ),
     "in_spec": (
-        [spec(), spec("builtins.tuple"), spec("builtins.dict", "builtins.list"), spec("builtins.tuple", context="[]"),
-         spec("builtins.list", context=None)],
-        [spec("os.system"), spec("builtins.tuple", "collections.OrderedDict"), spec("builtins.tuple", version=2),
-         spec("builtins.tuple", context="x"), spec(version=0), "[]", "[1]", "3", "[1, []]", "[1, {}]", "{", "[1, 2, 3]",
-         json.dumps([1, {"type": None, "context": None}]), json.dumps([1, {"children_spec": []}]), "[" * 10**5],
+        [
+            spec(),
+            spec("builtins.tuple"),
+            spec("builtins.dict", "builtins.list"),
+            spec("builtins.tuple", context="[]"),
+            spec("builtins.list", context=None),
+        ],
+        [
+            spec("os.system"),
+            spec("builtins.tuple", "collections.OrderedDict"),
+            spec("builtins.tuple", version=2),
+            spec("builtins.tuple", context="x"),
+            spec(version=0),
+            "[]",
+            "[1]",
+            "3",
+            "[1, []]",
+            "[1, {}]",
+            "{",
+            "[1, 2, 3]",
+            json.dumps([1, {"type": None, "context": None}]),
+            json.dumps([1, {"children_spec": []}]),
+            "[" * 10**5,
+        ],
     ),
     "name": (
-        ["", "x", "a.b_c-d:e+f", "9"], ["a b", "x;", "a(b)", "a\n", "'a'", "a=b", "a/b", "a,b"],
+        ["", "x", "a.b_c-d:e+f", "9"],
+        ["a b", "x;", "a(b)", "a\n", "'a'", "a=b", "a/b", "a,b"],
     ),
-}  # fmt: skip
+}
 TEXTS["as_operator"], TEXTS["out_spec"], TEXTS["anything"] = TEXTS["target"], TEXTS["in_spec"], TEXTS["name"]
 
 
 @pytest.mark.parametrize("key", TEXTS)
 def test_each_kind_of_text_has_its_own_words(key):
-    said = {"target": "that are listed as arithmetic", "as_operator": "that are listed as arithmetic",
-            "expr_str": "a size as a plain formula"}.get(key, "expected")  # fmt: skip
+    said = {
+        "target": "that are listed as arithmetic",
+        "as_operator": "that are listed as arithmetic",
+        "expr_str": "a size as a plain formula",
+    }.get(key, "expected")
     fine, bad = TEXTS[key]
     for text in fine:
         check(members(with_text(key, text)))

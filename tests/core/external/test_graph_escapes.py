@@ -91,14 +91,33 @@ class Members:
         _check(self.tree, str(where))
 
 
-@pytest.mark.parametrize("target", [
-    "torch.ops.aten._print.default", "torch.ops.aten.manual_seed.default", "torch.ops.aten.set_grad_enabled.default",
-    "torch.ops.aten.save.default", "torch.ops.aten.from_file.default", "torch.ops.aten.set_data.default",
-    "torch.ops.aten.add", "torch.ops.aten.add.Tensor\n", " torch.ops.aten.add.Tensor", "torch.ops.aten.add.Tensor.x",
-    "torch.ops.ATEN.add.Tensor", "torch.ops.aten.__init__.default", "torch.ops.higher_order.cond", "torch.manual_seed",
-    "torch.ops.aten._set_grad_enabled.default", "torch._C._set_grad_enabled", "builtins.eval", "os.system", "",
-    "_operator.attrgetter", "torch.ops.aten.add.Tensor;import os", "\uff54orch.ops.aten.add.Tensor",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "target",
+    [
+        "torch.ops.aten._print.default",
+        "torch.ops.aten.manual_seed.default",
+        "torch.ops.aten.set_grad_enabled.default",
+        "torch.ops.aten.save.default",
+        "torch.ops.aten.from_file.default",
+        "torch.ops.aten.set_data.default",
+        "torch.ops.aten.add",
+        "torch.ops.aten.add.Tensor\n",
+        " torch.ops.aten.add.Tensor",
+        "torch.ops.aten.add.Tensor.x",
+        "torch.ops.ATEN.add.Tensor",
+        "torch.ops.aten.__init__.default",
+        "torch.ops.higher_order.cond",
+        "torch.manual_seed",
+        "torch.ops.aten._set_grad_enabled.default",
+        "torch._C._set_grad_enabled",
+        "builtins.eval",
+        "os.system",
+        "",
+        "_operator.attrgetter",
+        "torch.ops.aten.add.Tensor;import os",
+        "\uff54orch.ops.aten.add.Tensor",
+    ],
+)
 @pytest.mark.parametrize("index", [0, -1])
 def test_other_targets_are_refused_in_the_archive(program, target, index):
     with pytest.raises(InputError, match="listed as arithmetic"):
@@ -256,9 +275,14 @@ def test_operators_pass_only_where_they_are_listed_or_defined(name, domain):
     check_onnx(written + field(25, field(1, name.encode()) + field(10, domain.encode())), "x")
 
 
-@pytest.mark.parametrize("node", [
-    field(4, b"Relu") + field(4, b"Evil"), field(4, b"Relu") + field(7, b"") + field(7, b"evil"), field(4, 3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "node",
+    [
+        field(4, b"Relu") + field(4, b"Evil"),
+        field(4, b"Relu") + field(7, b"") + field(7, b"evil"),
+        field(4, 3),
+    ],
+)
 def test_a_node_with_two_names_is_refused(node):
     with pytest.raises(InputError, match="a node with two names"):
         check_onnx(field(7, field(1, node)), "x")

@@ -40,19 +40,29 @@ def copied(path, out, add):
 
 
 JUNK = {
-    "many": (lambda archive, root: [archive.writestr(f"{root}/extra/{n}", b"") for n in range(MOST_MEMBERS)],
-             f"at most {MOST_MEMBERS} members"),
-    "inflated": (lambda archive, root: archive.writestr(f"{root}/code/a.py", b"\0" * (MOST_TEXT + 1),
-                                                         zipfile.ZIP_DEFLATED),
-                 "unpacks to too much"),
-    "inflated_together": (lambda archive, root: [archive.writestr(f"{root}/extra/{n}", b"\0" * (MOST_TEXT // 4),
-                                                                  zipfile.ZIP_DEFLATED) for n in range(5)],
-                          "unpacks to too much"),
-    "two_folders": (lambda archive, root: archive.writestr("other/data.pkl", b""),
-                    "several folders, or with a name twice"),
-    "encoded": (lambda archive, root: archive.writestr(f"{root}/code/a.py", b"x\n" * 10, zipfile.ZIP_LZMA),
-                "in another way than by deflate"),
-}  # fmt: skip
+    "many": (
+        lambda archive, root: [archive.writestr(f"{root}/extra/{n}", b"") for n in range(MOST_MEMBERS)],
+        f"at most {MOST_MEMBERS} members",
+    ),
+    "inflated": (
+        lambda archive, root: archive.writestr(f"{root}/code/a.py", b"\0" * (MOST_TEXT + 1), zipfile.ZIP_DEFLATED),
+        "unpacks to too much",
+    ),
+    "inflated_together": (
+        lambda archive, root: [
+            archive.writestr(f"{root}/extra/{n}", b"\0" * (MOST_TEXT // 4), zipfile.ZIP_DEFLATED) for n in range(5)
+        ],
+        "unpacks to too much",
+    ),
+    "two_folders": (
+        lambda archive, root: archive.writestr("other/data.pkl", b""),
+        "several folders, or with a name twice",
+    ),
+    "encoded": (
+        lambda archive, root: archive.writestr(f"{root}/code/a.py", b"x\n" * 10, zipfile.ZIP_LZMA),
+        "in another way than by deflate",
+    ),
+}
 
 
 @pytest.mark.parametrize("kind", JUNK)
@@ -80,8 +90,11 @@ def test_a_file_larger_than_any_model_is_one_line_and_not_read(kind, tmp_path):
     with (path := tmp_path / KINDS[kind].file).open("wb") as file:
         file.truncate(MOST_BYTES + 1)  # a hole
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    for refused in (lambda: open_outside(kind, path, {}, CPU), lambda: agreed_to(path),
-                    lambda: copy_outside(path, tmp_path / "copy")):  # fmt: skip
+    for refused in (
+        lambda: open_outside(kind, path, {}, CPU),
+        lambda: agreed_to(path),
+        lambda: copy_outside(path, tmp_path / "copy"),
+    ):
         with pytest.raises(InputError, match=f"{path}: expected ") as line:
             refused()
         assert "\n" not in str(line.value)

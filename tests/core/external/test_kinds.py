@@ -23,12 +23,18 @@ from smoothsweep.core.external.kinds import (
 from smoothsweep.core.external.opening import open_outside
 
 
-@pytest.mark.parametrize(("text", "kind", "stem"), [
-    ("python:my.module:load", "function", "python-my.module-load"), ("http://host/v1/x", "endpoint", "http-host-v1-x"),
-    ("https://host:8000/", "endpoint", "https-host-8000"), ("https://host/a?x=1", "endpoint", "https-host-a"),
-    ("https://host/a#f?x", "endpoint", "https-host-a"), ("http://h/" + "a" * 99, "endpoint", "http-h-" + "a" * 73),
-    ("http://host/..", "endpoint", "http-host"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("text", "kind", "stem"),
+    [
+        ("python:my.module:load", "function", "python-my.module-load"),
+        ("http://host/v1/x", "endpoint", "http-host-v1-x"),
+        ("https://host:8000/", "endpoint", "https-host-8000"),
+        ("https://host/a?x=1", "endpoint", "https-host-a"),
+        ("https://host/a#f?x", "endpoint", "https-host-a"),
+        ("http://h/" + "a" * 99, "endpoint", "http-h-" + "a" * 73),
+        ("http://host/..", "endpoint", "http-host"),
+    ],
+)
 def test_a_name_is_no_path(text, kind, stem):
     source = as_source(text)
     assert isinstance(source, Named) and (source.kind, source.stem, kind_of(source)) == (kind, stem, kind)
@@ -52,14 +58,24 @@ def archive(path, *names):
     return path
 
 
-@pytest.mark.parametrize(("names", "kind"), [
-    (["m/constants.pkl", "m/code/a.py"], "torchscript"), (["m/code/a.py", "m/x", "m/constants.pkl"], "torchscript"),
-    (["m/constants.pkl"], None), (["m/code/a.py"], None), (["m/constants.pkl", "m/decode/a.py"], None),
-    (["m/models/model.json"], "torch_export"), (["m/x", "m/models/a/b.json", "m/y"], "torch_export"),
-    (["m/models/model.pt"], None), (["m/other/model.json"], None), (["m/constants.pkl", "m/models/x"], None),
-    (["m/constants.pkl", "m/code/a.py", "m/models/model.json"], "torch_export"), (["m/data.pkl", "m/version"], None),
-    (["models/model.json"], None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("names", "kind"),
+    [
+        (["m/constants.pkl", "m/code/a.py"], "torchscript"),
+        (["m/code/a.py", "m/x", "m/constants.pkl"], "torchscript"),
+        (["m/constants.pkl"], None),
+        (["m/code/a.py"], None),
+        (["m/constants.pkl", "m/decode/a.py"], None),
+        (["m/models/model.json"], "torch_export"),
+        (["m/x", "m/models/a/b.json", "m/y"], "torch_export"),
+        (["m/models/model.pt"], None),
+        (["m/other/model.json"], None),
+        (["m/constants.pkl", "m/models/x"], None),
+        (["m/constants.pkl", "m/code/a.py", "m/models/model.json"], "torch_export"),
+        (["m/data.pkl", "m/version"], None),
+        (["models/model.json"], None),
+    ],
+)
 def test_an_archive_is_what_is_in_its_folder(tmp_path, names, kind):
     path = archive(tmp_path / "model.bin", *names)
     assert kind_of_file(path) == kind == kind_of(path)
@@ -94,8 +110,13 @@ def test_each_kind_has_a_function_that_opens_it_and_words_of_its_own():
         assert list(parameters) == ["path", "settings", "device"], name
     assert len({kind.words for kind in KINDS.values()}) == len(KINDS) and get_args(OutsideKind) == tuple(KINDS)
     suffixes = {name: Path(kind.file).suffix for name, kind in KINDS.items()}
-    assert suffixes == {"torchscript": ".torchscript", "torch_export": ".pt2", "onnx": ".onnx", "function": ".json",
-                        "endpoint": ".json"}  # fmt: skip
+    assert suffixes == {
+        "torchscript": ".torchscript",
+        "torch_export": ".pt2",
+        "onnx": ".onnx",
+        "function": ".json",
+        "endpoint": ".json",
+    }
 
 
 def test_a_model_is_opened_by_the_function_of_its_kind_with_what_its_card_says(monkeypatch, tmp_path):

@@ -25,8 +25,15 @@ def images(count, side=4):
 
 
 def made(answer=linear, answers="logits", access="gradients", normalisation=OURS, order=None, **opened):
-    return OutsideModel(Opened(answer=answer, **opened), answers=answers, access=access, num_classes=4,
-                        normalisation=normalisation, order=order, where="here")  # fmt: skip
+    return OutsideModel(
+        Opened(answer=answer, **opened),
+        answers=answers,
+        access=access,
+        num_classes=4,
+        normalisation=normalisation,
+        order=order,
+        where="here",
+    )
 
 
 def test_the_order_of_the_data_is_that_of_the_answer():
@@ -96,8 +103,12 @@ def test_what_a_model_gives_is_asked_of_three_images_then_of_one():
         found(Opened(answer=answer(1), rows=2))
     fixed = found(Opened(answer=answer(2), rows=2))
     assert (fixed.rows, calls) == (2, [2, 2, 2, 2])
-    for differs in (Opened(answer=linear, differentiable=False), Opened(answer=lambda x: linear(x.detach())),
-                    Opened(answer=lambda x: linear(x * 0.0)), Opened(answer=lambda x: linear(x).round())):  # fmt: skip
+    for differs in (
+        Opened(answer=linear, differentiable=False),
+        Opened(answer=lambda x: linear(x.detach())),
+        Opened(answer=lambda x: linear(x * 0.0)),
+        Opened(answer=lambda x: linear(x).round()),
+    ):
         assert found(differs).access == "scores", "no gradient, or none that is not zero"
     odd = Opened(answer=lambda x: (x.mean((2, 3)).abs() - x.mean((2, 3)).abs()).sqrt() @ WEIGHTS.T)
     assert found(odd).access == "scores", "a gradient that is not finite"
@@ -127,18 +138,37 @@ def test_arrays_of_every_kind_of_number_are_taken(kind):
     assert read("logits", numbers).dtype == torch.float32
 
 
-@pytest.mark.parametrize("odd", [np.array([["a", "b"]]), np.array([[True, False]]), np.array([[1j]]), None, 3, [[1.0]],
-                                 {"logits": torch.zeros(2, 3)}, (torch.zeros(2, 3),)])  # fmt: skip
+@pytest.mark.parametrize(
+    "odd",
+    [
+        np.array([["a", "b"]]),
+        np.array([[True, False]]),
+        np.array([[1j]]),
+        None,
+        3,
+        [[1.0]],
+        {"logits": torch.zeros(2, 3)},
+        (torch.zeros(2, 3),),
+    ],
+)
 def test_anything_but_numbers_is_refused(odd):
     with pytest.raises(InputError, match=r"^here: expected logits as one tensor or an array of numbers, got "):
         read("logits", odd)
 
 
-@pytest.mark.parametrize(("answers", "shape", "classes", "wanted"), [
-    ("logits", (2, 4), 3, r"\[2, 3\]"), ("logits", (3, 3), 3, r"\[2, 3\]"), ("logits", (2,), None, r"\[2, C\]"),
-    ("logits", (2, 1), None, r"\[2, C\]"), ("logits", (2, 3, 1), None, r"\[2, C\]"), ("labels", (2, 3), 3, r"\[2\]"),
-    ("labels", (3,), 3, r"\[2\]"), ("probabilities", (2, 3, 1, 1), 3, r"\[2, 3\]"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("answers", "shape", "classes", "wanted"),
+    [
+        ("logits", (2, 4), 3, r"\[2, 3\]"),
+        ("logits", (3, 3), 3, r"\[2, 3\]"),
+        ("logits", (2,), None, r"\[2, C\]"),
+        ("logits", (2, 1), None, r"\[2, C\]"),
+        ("logits", (2, 3, 1), None, r"\[2, C\]"),
+        ("labels", (2, 3), 3, r"\[2\]"),
+        ("labels", (3,), 3, r"\[2\]"),
+        ("probabilities", (2, 3, 1, 1), 3, r"\[2, 3\]"),
+    ],
+)
 def test_other_shapes_are_refused(answers, shape, classes, wanted):
     with pytest.raises(InputError, match=f"expected {answers} of shape {wanted}, got"):
         read(answers, torch.zeros(shape), classes=classes)
@@ -164,13 +194,26 @@ def test_probabilities_of_nothing_have_a_logarithm():
     assert torch.equal(as_logits(torch.tensor([[0.0, -3.0]]), "logits"), torch.tensor([[0.0, -3.0]]))
 
 
-@pytest.mark.parametrize(("row", "loose", "strict"), [
-    ([0.5, 0.5], True, True), ([0.5, 0.5005], True, True), ([0.5, 0.4995], True, True), ([0.5, 0.502], True, False),
-    ([0.5, 0.498], True, False), ([0.5, 0.513], True, False), ([0.5, 0.487], True, False), ([0.5, 0.516], False, False),
-    ([0.5, 0.484], False, False), ([-0.009, 1.009], True, False), ([-0.011, 1.011], False, False),
-    ([1.009, 0.0], True, False), ([1.011, 0.0], False, False), ([1.0, 0.0], True, True),
-    ([-1e-5, 1 + 1e-5], True, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("row", "loose", "strict"),
+    [
+        ([0.5, 0.5], True, True),
+        ([0.5, 0.5005], True, True),
+        ([0.5, 0.4995], True, True),
+        ([0.5, 0.502], True, False),
+        ([0.5, 0.498], True, False),
+        ([0.5, 0.513], True, False),
+        ([0.5, 0.487], True, False),
+        ([0.5, 0.516], False, False),
+        ([0.5, 0.484], False, False),
+        ([-0.009, 1.009], True, False),
+        ([-0.011, 1.011], False, False),
+        ([1.009, 0.0], True, False),
+        ([1.011, 0.0], False, False),
+        ([1.0, 0.0], True, True),
+        ([-1e-5, 1 + 1e-5], True, False),
+    ],
+)
 def test_what_may_be_a_distribution_by_hand(row, loose, strict):
     """Two classes: within .01 of [0, 1] each, and of one together by .01 times the root of two; strictly, by .001."""
     good = [0.25, 0.75]
@@ -185,6 +228,7 @@ def test_no_rows_are_no_distribution():
 @pytest.mark.parametrize(("answers", "mixed"), [("logits", False), ("probabilities", True)])
 def test_what_was_said_of_the_answers_is_checked_over_all_images(answers, mixed):
     """Logits may look like probabilities for one image; probabilities may not look otherwise for any."""
+
     def answer(shown):
         found = linear(shown).softmax(1)
         found[0] += 1.0

@@ -32,8 +32,14 @@ def model_of(path, answers, access):
 
 
 def found_of(path, answers):
-    return try_outside(open_outside("onnx", path, {}, CPU), answers=answers, num_classes=CLASSES, image_size=SIDE,
-                       normalisation=OURS, where="here")  # fmt: skip
+    return try_outside(
+        open_outside("onnx", path, {}, CPU),
+        answers=answers,
+        num_classes=CLASSES,
+        image_size=SIDE,
+        normalisation=OURS,
+        where="here",
+    )
 
 
 def without(monkeypatch, *packages):
@@ -63,11 +69,16 @@ def test_a_fixed_number_of_images(network, tmp_path):
     torch.testing.assert_close(model_of(path, "logits", "scores")(images), network(images))
 
 
-@pytest.mark.parametrize(("facts", "settings", "rows"), [
-    ({"shape": [None, 3, 32, 32]}, {"access": "scores"}, None), ({"shape": [2, 3, 32, 32]}, {"access": "scores"}, 2),
-    ({"shape": [2, 3, 32, 32]}, {"access": "scores", "rows": 5}, 5), ({"shape": [7, 3, 16, None]}, {}, 7),
-    ({"shape": [None, 3, 32, 32], "differentiable": False}, {"rows": 1}, 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("facts", "settings", "rows"),
+    [
+        ({"shape": [None, 3, 32, 32]}, {"access": "scores"}, None),
+        ({"shape": [2, 3, 32, 32]}, {"access": "scores"}, 2),
+        ({"shape": [2, 3, 32, 32]}, {"access": "scores", "rows": 5}, 5),
+        ({"shape": [7, 3, 16, None]}, {}, 7),
+        ({"shape": [None, 3, 32, 32], "differentiable": False}, {"rows": 1}, 1),
+    ],
+)
 def test_rows_and_sides_are_those_of_the_file_or_of_the_card(network, tmp_path, monkeypatch, facts, settings, rows):
     """The process stands still: what it found is given."""
     usual = {"inputs": 1, "outputs": 1, "differentiable": True}
@@ -88,15 +99,21 @@ def test_rows_and_sides_are_those_of_the_file_or_of_the_card(network, tmp_path, 
     assert given["settings"]["convert"] is (settings.get("access") != "scores" and "onnx2torch" in given["preload"])
 
 
-@pytest.mark.parametrize(("facts", "line"), [
-    ({"inputs": 2}, "expected one input of images, got 2"), ({"outputs": 3}, r"one output, got 3"),
-    ({"shape": [None, 3, 32]}, r"got 1 and an input \[None, 3, 32\]"), ({"inputs": 0, "shape": []}, "of images, got 0"),
-    ({"differentiable": False}, "by which gradients came back when it was brought in, got none"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("facts", "line"),
+    [
+        ({"inputs": 2}, "expected one input of images, got 2"),
+        ({"outputs": 3}, r"one output, got 3"),
+        ({"shape": [None, 3, 32]}, r"got 1 and an input \[None, 3, 32\]"),
+        ({"inputs": 0, "shape": []}, "of images, got 0"),
+        ({"differentiable": False}, "by which gradients came back when it was brought in, got none"),
+    ],
+)
 def test_what_the_process_found_is_held_to_what_was_said(network, tmp_path, monkeypatch, facts, line):
     usual = {"inputs": 1, "outputs": 1, "shape": [None, 3, 32, 32], "differentiable": True}
-    monkeypatch.setattr(onnx_file,
-    "IsolatedProgram", lambda program, **given: SimpleNamespace(facts={**usual, **facts}))
+    monkeypatch.setattr(
+        onnx_file, "IsolatedProgram", lambda program, **given: SimpleNamespace(facts={**usual, **facts})
+    )
     with pytest.raises(InputError, match=line):
         onnx_file.open_onnx(as_onnx(network, tmp_path / "model.onnx"), {"access": "gradients"}, CPU)
 

@@ -22,10 +22,21 @@ def test_a_number_is_read_wherever_it_stands(value, before, after):
     assert (read, end) == (value, len(content) - len(after))
 
 
-@pytest.mark.parametrize("written", [
-    b"", b"\x80", b"\xff\xff", b"\x80\x00", b"\x81\x00", b"\x80\x80\x00", b"\xff" * 9 + b"\x02", b"\xff" * 10 + b"\x01",
-    b"\x80" * 9 + b"\x02", b"\xff" * 9 + b"\x7f",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "written",
+    [
+        b"",
+        b"\x80",
+        b"\xff\xff",
+        b"\x80\x00",
+        b"\x81\x00",
+        b"\x80\x80\x00",
+        b"\xff" * 9 + b"\x02",
+        b"\xff" * 10 + b"\x01",
+        b"\x80" * 9 + b"\x02",
+        b"\xff" * 9 + b"\x7f",
+    ],
+)
 def test_a_number_that_is_cut_too_large_or_longer_than_needed_is_none(written):
     with pytest.raises(_Bad, match="a number that is written in an unusual way"):
         _varint(written, 0, len(written))
@@ -44,8 +55,14 @@ def fixed(number, kind, content):
 
 def test_every_kind_of_value_is_passed_over_and_the_next_field_found():
     """A number, eight bytes, a text, four bytes, an empty text, and again a number."""
-    parts = [(1, 0, field(1, 300)), (2, 1, fixed(2, 1, b"\xff" * 8)), (3, 2, field(3, b"text")),
-             (4, 5, fixed(4, 5, b"\xff" * 4)), (5, 2, field(5, b"")), (2**29 - 1, 0, field(2**29 - 1, 7))]  # fmt: skip
+    parts = [
+        (1, 0, field(1, 300)),
+        (2, 1, fixed(2, 1, b"\xff" * 8)),
+        (3, 2, field(3, b"text")),
+        (4, 5, fixed(4, 5, b"\xff" * 4)),
+        (5, 2, field(5, b"")),
+        (2**29 - 1, 0, field(2**29 - 1, 7)),
+    ]
     content = b"".join(part for *_, part in parts)
     found = list(_fields(b"zz" + content + b"zz", 2, 2 + len(content)))
     assert [(one.number, one.kind) for one in found] == [(number, kind) for number, kind, _ in parts]
@@ -53,10 +70,21 @@ def test_every_kind_of_value_is_passed_over_and_the_next_field_found():
     assert [(b"zz" + content)[slice(*one.span)] for one in found if one.kind == 2] == [b"text", b""]
 
 
-@pytest.mark.parametrize("content", [
-    field(3, b"text")[:-1], fixed(2, 1, b"\0" * 7), fixed(2, 5, b"\0" * 3), fixed(1, 3, b""), fixed(1, 4, b""),
-    fixed(1, 6, b"\0"), fixed(1, 7, b"\0"), field(0, 1), field(0, b""), varint(2**29 << 3) + b"\0",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "content",
+    [
+        field(3, b"text")[:-1],
+        fixed(2, 1, b"\0" * 7),
+        fixed(2, 5, b"\0" * 3),
+        fixed(1, 3, b""),
+        fixed(1, 4, b""),
+        fixed(1, 6, b"\0"),
+        fixed(1, 7, b"\0"),
+        field(0, 1),
+        field(0, b""),
+        varint(2**29 << 3) + b"\0",
+    ],
+)
 def test_what_is_cut_or_of_no_kind_is_no_protocol_buffer(content):
     with pytest.raises(_Bad, match=r"bytes that are no protocol buffer, at \d+"):
         list(_fields(content, 0, len(content)))
@@ -92,9 +120,14 @@ def test_fields_are_counted_over_all_messages(monkeypatch, most, fine):
 
 
 PROTO = {
-    "model": onnx.ModelProto, "graph": onnx.GraphProto, "node": onnx.NodeProto, "attribute": onnx.AttributeProto,
-    "tensor": onnx.TensorProto, "sparse": onnx.SparseTensorProto, "function": onnx.FunctionProto,
-}  # fmt: skip
+    "model": onnx.ModelProto,
+    "graph": onnx.GraphProto,
+    "node": onnx.NodeProto,
+    "attribute": onnx.AttributeProto,
+    "tensor": onnx.TensorProto,
+    "sparse": onnx.SparseTensorProto,
+    "function": onnx.FunctionProto,
+}
 LOOKED_INTO = {proto.DESCRIPTOR.full_name: name for name, proto in PROTO.items()}
 NOT_COMPUTING = {("model", 20)}
 """What onnx's own format has and is refused: a training of the model."""
@@ -111,11 +144,19 @@ def test_the_table_is_onnx_s_own(message):
     assert not {one for one in NOT_COMPUTING if one[0] == message} & {(message, n) for n in _MESSAGES[message]}
 
 
-@pytest.mark.parametrize(("tensor", "line"), [
-    (field(13, b""), "weights that lie in other files"), (field(14, 1), "weights that lie in other files"),
-    (field(14, 2), "weights that lie in other files"), (field(14, b""), "a tensor without a plain location"),
-    (field(99, 1), "a field 99 of a tensor"), (field(14, 0), ""), (field(9, b"\0" * 4), ""), (b"", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("tensor", "line"),
+    [
+        (field(13, b""), "weights that lie in other files"),
+        (field(14, 1), "weights that lie in other files"),
+        (field(14, 2), "weights that lie in other files"),
+        (field(14, b""), "a tensor without a plain location"),
+        (field(99, 1), "a field 99 of a tensor"),
+        (field(14, 0), ""),
+        (field(9, b"\0" * 4), ""),
+        (b"", ""),
+    ],
+)
 def test_where_the_numbers_of_a_tensor_lie(tensor, line):
     """Also of the second tensor, beside one that is fine."""
     for tensors in ([tensor], [field(1, 3), tensor], [tensor, field(1, 3)]):
@@ -138,13 +179,20 @@ def graph(*operators):
     return field(7, nodes)
 
 
-@pytest.mark.parametrize(("operators", "functions", "named"), [
-    ([(b"Relu", b""), (b"Evil", b"")], [], "'Evil'"), ([(b"Relu", b""), (b"F", b"own")], [], "'own.F'"),
-    ([(b"F", b"own"), (b"G", b"own")], [(b"F", b"own")], "'own.G'"), ([(b"F", b"own")], [(b"F", b"other")], "'own.F'"),
-    ([(b"F", b"own")], [(b"G", b"own"), (b"F", b"own")], None), ([(b"F", b"")], [(b"F", b"")], None),
-    ([(b"FusedConv", b"com.microsoft"), (b"Conv", b"ai.onnx")], [], None), ([(b"FusedConv", b"")], [], "'FusedConv'"),
-    ([(b"Conv", b"com.microsoft")], [], "'com.microsoft.Conv'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("operators", "functions", "named"),
+    [
+        ([(b"Relu", b""), (b"Evil", b"")], [], "'Evil'"),
+        ([(b"Relu", b""), (b"F", b"own")], [], "'own.F'"),
+        ([(b"F", b"own"), (b"G", b"own")], [(b"F", b"own")], "'own.G'"),
+        ([(b"F", b"own")], [(b"F", b"other")], "'own.F'"),
+        ([(b"F", b"own")], [(b"G", b"own"), (b"F", b"own")], None),
+        ([(b"F", b"")], [(b"F", b"")], None),
+        ([(b"FusedConv", b"com.microsoft"), (b"Conv", b"ai.onnx")], [], None),
+        ([(b"FusedConv", b"")], [], "'FusedConv'"),
+        ([(b"Conv", b"com.microsoft")], [], "'com.microsoft.Conv'"),
+    ],
+)
 @pytest.mark.parametrize("first", [True, False])
 def test_operators_are_listed_by_domain_or_defined_before_or_after(operators, functions, named, first):
     defined = b"".join(field(25, field(1, name) + (field(10, domain) if domain else b"")) for name, domain in functions)

@@ -65,11 +65,27 @@ def test_pauses_double_and_none_follows_the_last_attempt(post):
     assert post.waits == [0.5, 1.0, 2.0, 4.0] and len(post.sent) == 5
 
 
-@pytest.mark.parametrize(("after", "waits"), [
-    ("3", 3.0), (" 7 ", 7.0), ("0", 0.5), ("59", 59.0), ("60", 60.0), ("61", 60.0), ("3600", 60.0), ("99999", 60.0),
-    ("9" * 5000, 60.0), ("-5", 0.5), ("1.5", 0.5), ("soon", 0.5), ("\xb2", 0.5), ("\u0663", 0.5), ("", 0.5),
-    (None, 0.5),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("after", "waits"),
+    [
+        ("3", 3.0),
+        (" 7 ", 7.0),
+        ("0", 0.5),
+        ("59", 59.0),
+        ("60", 60.0),
+        ("61", 60.0),
+        ("3600", 60.0),
+        ("99999", 60.0),
+        ("9" * 5000, 60.0),
+        ("-5", 0.5),
+        ("1.5", 0.5),
+        ("soon", 0.5),
+        ("\xb2", 0.5),
+        ("\u0663", 0.5),
+        ("", 0.5),
+        (None, 0.5),
+    ],
+)
 def test_a_server_may_ask_for_a_longer_pause_but_not_for_a_shorter_one_or_one_without_end(post, after, waits):
     assert post((429, after), 200) == b"body 200" and post.waits == [waits]
 

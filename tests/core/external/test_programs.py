@@ -43,8 +43,9 @@ def files(network, tmp_path_factory):
 
 
 def opened(path, answers, access, normalisation=OURS):
-    return OutsideModel(started(path), answers=answers, access=access, num_classes=CLASSES,
-                        normalisation=normalisation, where="here")  # fmt: skip
+    return OutsideModel(
+        started(path), answers=answers, access=access, num_classes=CLASSES, normalisation=normalisation, where="here"
+    )
 
 
 @cache
@@ -88,11 +89,18 @@ def test_probabilities_and_labels_are_what_the_softmax_of_the_logits_gives_back(
 
 
 @pytest.mark.parametrize("kind", ["torchscript", "torch_export"])
-@pytest.mark.parametrize(("answers", "access"), [("logits", "gradients"), ("probabilities", "gradients"),
-                                                 ("labels", "labels")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("answers", "access"), [("logits", "gradients"), ("probabilities", "gradients"), ("labels", "labels")]
+)
 def test_what_a_program_gives_is_found_out_by_asking(files, kind, answers, access):
-    found = try_outside(started(files[kind, answers]), answers=answers, num_classes=CLASSES, image_size=SIDE,
-                        normalisation=OURS, where="here")  # fmt: skip
+    found = try_outside(
+        started(files[kind, answers]),
+        answers=answers,
+        num_classes=CLASSES,
+        image_size=SIDE,
+        normalisation=OURS,
+        where="here",
+    )
     assert (found.access, found.rows) == (access, None)
 
 
@@ -112,8 +120,14 @@ def test_a_script_for_single_images_is_found_to_be_one(tmp_path):
             return images.reshape(1, 3, -1).mean(2)
 
     path = torchscript(Single(), tmp_path / "single.pt")
-    found = try_outside(open_outside("torchscript", path, {}, CPU), answers="logits", num_classes=3, image_size=SIDE,
-                        normalisation=OURS, where="here")  # fmt: skip
+    found = try_outside(
+        open_outside("torchscript", path, {}, CPU),
+        answers="logits",
+        num_classes=3,
+        image_size=SIDE,
+        normalisation=OURS,
+        where="here",
+    )
     assert (found.rows, found.access) == (1, "gradients")
 
 
@@ -135,8 +149,9 @@ def test_below_gradients_no_gradient_leads_back_and_no_view_of_more_is_made(file
 
     def view(access):
         execution = Execution(ExecutionConfig(), "cpu")
-        return view_of(Prepared(model), access, num_classes=CLASSES, image_size=SIDE, execution=execution,
-                       gives=model.access)  # fmt: skip
+        return view_of(
+            Prepared(model), access, num_classes=CLASSES, image_size=SIDE, execution=execution, gives=model.access
+        )
 
     assert type(view("labels")) is LabelView and type(view("scores")) is ScoreView
     with pytest.raises(InputError, match="expected access to its gradients, got a model that gives scores alone"):
@@ -145,8 +160,14 @@ def test_below_gradients_no_gradient_leads_back_and_no_view_of_more_is_made(file
 
 def test_an_attack_that_looks_at_layers_is_told_that_there_are_none(files):
     model = opened(files["torchscript", "logits"], "logits", "gradients")
-    view = view_of(Prepared(model), "gradients", num_classes=CLASSES, image_size=SIDE,
-                   execution=Execution(ExecutionConfig(), "cpu"), gives="gradients")  # fmt: skip
+    view = view_of(
+        Prepared(model),
+        "gradients",
+        num_classes=CLASSES,
+        image_size=SIDE,
+        execution=Execution(ExecutionConfig(), "cpu"),
+        gives="gradients",
+    )
     assert isinstance(view, GradientView)
     for look in (lambda: view.features(pictures(2)), lambda: view.scores_in_training(pictures(2), 0)):
         with pytest.raises(InputError, match="got one that shows its answers alone"):
@@ -252,7 +273,7 @@ def pickled(config, file):
         (lambda members: {"models/model.json": b"[]"}, "expected an object in JSON, got list"),
         (lambda members: {"archive_version": None}, "got an archive without archive_version"),
     ],
-)  # fmt: skip
+)
 def test_an_exported_program_of_more_than_arithmetic_is_refused(files, tmp_path, change, line):
     path = rewritten(files["torch_export", "logits"], tmp_path / "evil.pt2", change)
     with pytest.raises(InputError, match=line):

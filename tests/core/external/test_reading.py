@@ -49,11 +49,17 @@ def test_rows_by_hand(row):
         reader().logits(torch.tensor([good, row, good]))
 
 
-@pytest.mark.parametrize(("rows", "worst"), [
-    ([[0.9, 0.9], [0.25, 0.25]], 0), ([[0.25, 0.25], [0.9, 0.9]], 1), ([[1.5, -0.5], [0.0, 0.3]], 0),
-    ([[0.3, 0.0], [0.5, 0.5], [-0.5, 1.5]], 2), ([[0.6, 0.6], [2.5, -1.5], [0.5, 0.5], [1.2, -0.2]], 1),
-    ([[-0.4, 0.4], [-0.3, 1.3]], 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rows", "worst"),
+    [
+        ([[0.9, 0.9], [0.25, 0.25]], 0),
+        ([[0.25, 0.25], [0.9, 0.9]], 1),
+        ([[1.5, -0.5], [0.0, 0.3]], 0),
+        ([[0.3, 0.0], [0.5, 0.5], [-0.5, 1.5]], 2),
+        ([[0.6, 0.6], [2.5, -1.5], [0.5, 0.5], [1.2, -0.2]], 1),
+        ([[-0.4, 0.4], [-0.3, 1.3]], 0),
+    ],
+)
 def test_of_several_rows_that_are_none_the_worst_is_shown(rows, worst):
     """By how far the sum is from one, and each number from where it may lie: .8 and .5; 0 + 1 and .7; and so on."""
     by_hand = [abs(sum(row) - 1) + sum(max(0, -one, one - 1) for one in row) for row in rows]

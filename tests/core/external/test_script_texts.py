@@ -23,10 +23,23 @@ def test_what_torch_is_given_is_written_from_what_was_read(carrier):
     assert b"#" not in got and b"def helper" in got
 
 
-@pytest.mark.parametrize("text", [
-    "(" * 5000 + ")" * 5000, "x = " + "-" * 100_000 + "1", "x = " + "[" * 300 + "]" * 300, "\0", "\x80", "def f(:",
-    "x = 1" + "+1" * 50_000, "class A(B(C)): pass", "x = b'a'", "9" * 5000, "global torch", "x = ...",
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "(" * 5000 + ")" * 5000,
+        "x = " + "-" * 100_000 + "1",
+        "x = " + "[" * 300 + "]" * 300,
+        "\0",
+        "\x80",
+        "def f(:",
+        "x = 1" + "+1" * 50_000,
+        "class A(B(C)): pass",
+        "x = b'a'",
+        "9" * 5000,
+        "global torch",
+        "x = ...",
+    ],
+)
 def test_what_is_no_code_or_too_much_is_one_line(text):
     with pytest.raises(InputError) as caught:
         checked_code({"code/__torch__.py": text.encode("latin-1")}, "evil.pt")
@@ -57,8 +70,10 @@ def test_texts_are_written_as_torch_reads_them(tmp_path, capfd):
 @pytest.mark.parametrize("own", [True, False])
 def test_a_method_of_an_operators_name_is_one_only_where_the_operator_is_listed(own):
     name = "helper" if own else "save"
-    code = f"class A(Module):\n  def {name}(self: __torch__.A, x: Tensor) -> Tensor:\n    return x\n" \
-           f"  def forward(self: __torch__.A, x: Tensor) -> Tensor:\n    return (self).{name}(x, )\n"  # fmt: skip
+    code = (
+        f"class A(Module):\n  def {name}(self: __torch__.A, x: Tensor) -> Tensor:\n    return x\n"
+        f"  def forward(self: __torch__.A, x: Tensor) -> Tensor:\n    return (self).{name}(x, )\n"
+    )
     if own:
         assert checked_code({"code/__torch__.py": code.encode()}, "x")
     else:

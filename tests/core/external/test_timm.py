@@ -59,9 +59,12 @@ def timm(monkeypatch):
         return SimpleNamespace(fixed_input_size=name.startswith("vit"), input_size=(3, SIDE, SIDE))
 
     fake = SimpleNamespace(
-        __version__="1.0", list_models=lambda: ["resnet_t", "stubborn", "bare_t", "vit_t"], create_model=create_model,
-        get_pretrained_cfg=configuration, asked=asked,
-    )  # fmt: skip
+        __version__="1.0",
+        list_models=lambda: ["resnet_t", "stubborn", "bare_t", "vit_t"],
+        create_model=create_model,
+        get_pretrained_cfg=configuration,
+        asked=asked,
+    )
     monkeypatch.setitem(sys.modules, "timm", fake)
     return fake
 
@@ -77,8 +80,11 @@ def save(network, tmp_path, change=lambda state: state):
 
 @pytest.mark.parametrize(
     ("name", "more", "made", "wrapped"),
-    [("resnet_t", ["--image-size", SIDE], {}, ""), ("vit_t", [], {"img_size": SIDE}, "module.model."),
-     ("vit_t", ["--image-size", 2 * SIDE], {"img_size": 2 * SIDE}, "")],
+    [
+        ("resnet_t", ["--image-size", SIDE], {}, ""),
+        ("vit_t", [], {"img_size": SIDE}, "module.model."),
+        ("vit_t", ["--image-size", 2 * SIDE], {"img_size": 2 * SIDE}, ""),
+    ],
 )
 def test_it_becomes_a_program_that_answers_as_the_network_does(timm, tmp_path, capsys, name, more, made, wrapped):
     network = Network(CLASSES, **made).eval()
@@ -109,7 +115,7 @@ def test_it_becomes_a_program_that_answers_as_the_network_does(timm, tmp_path, c
         ("resnet_t", ["--image-size", SIDE, "--answers", "labels"], dict, "--answers: expected none with a checkpoint"),
         ("stubborn", ["--image-size", SIDE], dict, "expected a network that torch.export takes at 16 pixels"),
     ],
-)  # fmt: skip
+)
 def test_what_cannot_be_is_one_line_and_nothing_is_written(timm, tmp_path, capsys, name, more, change, said):
     save(Network(CLASSES), tmp_path, change)
     assert main(arguments(tmp_path, name, *more)) == 2
@@ -127,10 +133,19 @@ def test_without_timm_one_line_says_how_to_have_it(tmp_path, capsys, monkeypatch
 def test_an_audit_s_reference_needs_a_network_of_ours(tmp_path):
     save(Network(CLASSES), tmp_path)
     unsaid = {part.name: None for part in fields(AuditRequest) if part.default is MISSING}
-    request = AuditRequest(**{
-        **unsaid, "model": tmp_path / "own.pth", "architecture": "timm:resnet_t", "data": tmp_path, "public": tmp_path,
-        "minutes": 5.0, "people": 2, "reference": "", "terms": Terms(),
-    })  # fmt: skip
+    request = AuditRequest(
+        **{
+            **unsaid,
+            "model": tmp_path / "own.pth",
+            "architecture": "timm:resnet_t",
+            "data": tmp_path,
+            "public": tmp_path,
+            "minutes": 5.0,
+            "people": 2,
+            "reference": "",
+            "terms": Terms(),
+        }
+    )
     with pytest.raises(InputError, match="which cannot be trained here"):
         request.check()
     replace(request, reference="resnet18").check()

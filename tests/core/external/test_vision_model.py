@@ -55,10 +55,20 @@ def test_the_picture_has_the_image_on_the_left_and_the_references_on_the_right()
     assert shown[top + 5, right - 5].tolist() == [255, 255, 255] and (shown[:top, :right] < 100).any(), "no letter"
 
 
-@pytest.mark.parametrize(("said", "meant"), [
-    ("yes", True), ("Yes.", True), ("**No**, it does not", False), ("NO", False), ("", None), (None, None),
-    ("I cannot identify people.", None), ("yesterday", None), ("not sure", None),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("said", "meant"),
+    [
+        ("yes", True),
+        ("Yes.", True),
+        ("**No**, it does not", False),
+        ("NO", False),
+        ("", None),
+        (None, None),
+        ("I cannot identify people.", None),
+        ("yesterday", None),
+        ("not sure", None),
+    ],
+)
 def test_what_is_neither_yes_nor_no_is_neither(asking, said, meant):
     asker, _ = asking(lambda pixels: said)
     assert asker.same_person(picture()) is meant
@@ -115,16 +125,22 @@ def test_the_whole_question_and_what_is_kept_of_several_answers(tmp_path, monkey
 
     monkeypatch.setattr(vision_model, "posted", posted)
     one, other = (VisionModel("http://host/v1", name, kept) for name in ("seer", "looker"))
-    answers = [one.same_person(b"\x89PNG one"), one.same_person(b"\x89PNG two"), other.same_person(b"\x89PNG one"),
-               other.same_person(b"\x89PNG two")]  # fmt: skip
+    answers = [
+        one.same_person(b"\x89PNG one"),
+        one.same_person(b"\x89PNG two"),
+        other.same_person(b"\x89PNG one"),
+        other.same_person(b"\x89PNG two"),
+    ]
     assert answers == [True, None, False, False] and len(asked) == 4
     for (url, held, body, headers), (model, picture) in zip(
         asked, [(model, picture) for model in ("seer", "looker") for picture in (b"one", b"two")], strict=True
     ):
         assert (url, held) == ("http://host/v1/chat/completions", kept)
         assert headers == {
-            "Content-Type": "application/json", "Accept": "application/json", "Authorization": "Bearer word",
-        }  # fmt: skip
+            "Content-Type": "application/json",
+            "Accept": "application/json",
+            "Authorization": "Bearer word",
+        }
         (message,) = body.pop("messages")
         assert body == {"model": model, "temperature": 0, "max_tokens": 16} and message["role"] == "user"
         text, shown = message["content"]
@@ -138,10 +154,20 @@ def test_the_whole_question_and_what_is_kept_of_several_answers(tmp_path, monkey
     assert [model.same_person(picture) for model, picture in again] == answers and len(asked) == 4
 
 
-@pytest.mark.parametrize("body", [
-    b"", b"[]", b"3", b'{"choices": [{"message": {"content": ["yes"]}}]}', b'{"choices": [{}]}', b'{"choices": {}}',
-    b'{"choices": [{"message": null}]}', b"[" * 10**5, b'{"choices": [{"message": {"content": "yes"}}]}' + b" " * 2**22,
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b"3",
+        b'{"choices": [{"message": {"content": ["yes"]}}]}',
+        b'{"choices": [{}]}',
+        b'{"choices": {}}',
+        b'{"choices": [{"message": null}]}',
+        b"[" * 10**5,
+        b'{"choices": [{"message": {"content": "yes"}}]}' + b" " * 2**22,
+    ],
+)
 def test_every_other_form_of_answer_is_one_line_and_not_kept(tmp_path, monkeypatch, body):
     kept = KeptAnswers(tmp_path / "kept.sqlite")
     kept.agree(queries=9, per_second=1e9)

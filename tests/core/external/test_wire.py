@@ -40,9 +40,15 @@ def test_one_request_is_sent_to_the_path_of_the_address(server, path, sent):
     assert named[b"host"] == b"127.0.0.1:%d" % server.port
 
 
-@pytest.mark.parametrize(("url", "port"), [
-    ("http://host/x", 80), ("https://host/x", 443), ("http://host:443/x", 443), ("https://host:80/x", 80),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("url", "port"),
+    [
+        ("http://host/x", 80),
+        ("https://host/x", 443),
+        ("http://host:443/x", 443),
+        ("https://host:80/x", 80),
+    ],
+)
 def test_a_port_that_is_not_said_is_that_of_the_scheme(monkeypatch, url, port):
     asked = []
 
@@ -60,8 +66,10 @@ def test_every_address_of_a_name_is_tried_and_the_last_fault_is_said(server, mon
     """The first refuses: the second answers. Where none does, the last one's words."""
     play(server, answer(b"second"), ("close",))
     real = wire.socket.getaddrinfo
-    both = [*real("127.0.0.1", 1, type=wire.socket.SOCK_STREAM),
-            *real("127.0.0.1", server.port, type=wire.socket.SOCK_STREAM)]  # fmt: skip
+    both = [
+        *real("127.0.0.1", 1, type=wire.socket.SOCK_STREAM),
+        *real("127.0.0.1", server.port, type=wire.socket.SOCK_STREAM),
+    ]
     monkeypatch.setattr(wire.socket, "getaddrinfo", lambda *given, **more: both)
     assert exchange("http://two.example/x", b"", {}, seconds=5).body == b"second"
     monkeypatch.setattr(wire.socket, "getaddrinfo", lambda *given, **more: both[:1] * 2)
@@ -81,9 +89,13 @@ def test_another_status_is_told_with_its_pause_and_its_body_is_not_read(server, 
 
 
 PACKINGS = {
-    b"gzip": gzip.compress, b"x-gzip": gzip.compress, b" GZIP ": gzip.compress, b"deflate": zlib.compress,
-    b"identity": bytes, b"": bytes,
-}  # fmt: skip
+    b"gzip": gzip.compress,
+    b"x-gzip": gzip.compress,
+    b" GZIP ": gzip.compress,
+    b"deflate": zlib.compress,
+    b"identity": bytes,
+    b"": bytes,
+}
 
 
 @pytest.mark.parametrize("packing", PACKINGS)
@@ -169,9 +181,12 @@ def test_authorities_are_the_machines_and_mozillas_or_those_named(monkeypatch, t
 
     monkeypatch.setattr(wire.ssl, "create_default_context", lambda *, cafile: made.append(cafile) or Context())
     for first, second, wanted, machine in (
-        (None, None, wire.certifi.where(), True), ("one.pem", None, "one.pem", False),
-        (None, "two.pem", "two.pem", False), ("one.pem", "two.pem", "one.pem", False), ("", "", None, True),
-    ):  # fmt: skip
+        (None, None, wire.certifi.where(), True),
+        ("one.pem", None, "one.pem", False),
+        (None, "two.pem", "two.pem", False),
+        ("one.pem", "two.pem", "one.pem", False),
+        ("", "", None, True),
+    ):
         for name, value in (("REQUESTS_CA_BUNDLE", first), ("SSL_CERT_FILE", second)):
             monkeypatch.delenv(name, raising=False)
             if value is not None:

@@ -111,7 +111,7 @@ ATTEMPTS = {
     "send_descriptor": lambda: socket.socket(fileno=os.dup(3)).sendmsg(
         [b""], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, struct.pack("i", 0))]
     ),
-}  # fmt: skip
+}
 
 
 def load(program, settings, device):

@@ -34,10 +34,16 @@ def opened(monkeypatch):
         with process.in_memory() as program:
             program.write(b"x")
             program.seek(0)
-            one = IsolatedProgram(program, loader="tests.core.isolation.hostile:load", settings={"do": do, **settings},
-                                  device=CPU, where="evil.pt", what="a program",
-                                  limits=Limits(seconds=seconds, memory=memory),
-                                  preload=("tests.core.isolation.hostile",))  # fmt: skip
+            one = IsolatedProgram(
+                program,
+                loader="tests.core.isolation.hostile:load",
+                settings={"do": do, **settings},
+                device=CPU,
+                where="evil.pt",
+                what="a program",
+                limits=Limits(seconds=seconds, memory=memory),
+                preload=("tests.core.isolation.hostile",),
+            )
         made.append(one)
         return one
 
@@ -74,12 +80,18 @@ def test_the_same_attempts_work_outside(tmp_path):
         "in_a_thread",
         "mkdir",
     )
-    code = ("import sys; from tests.core.isolation import hostile\n"
-            "for name in sys.argv[2:]:\n"
-            "    hostile.P = sys.argv[1] + name\n"
-            "    print(hostile._error_of(hostile.ATTEMPTS[name]))")  # fmt: skip
-    done = subprocess.run([sys.executable, "-c", code, str(tmp_path / "made-"), *harmless], capture_output=True,
-                          text=True, cwd=HERE.parents[3]).stdout.split()  # fmt: skip
+    code = (
+        "import sys; from tests.core.isolation import hostile\n"
+        "for name in sys.argv[2:]:\n"
+        "    hostile.P = sys.argv[1] + name\n"
+        "    print(hostile._error_of(hostile.ATTEMPTS[name]))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, str(tmp_path / "made-"), *harmless],
+        capture_output=True,
+        text=True,
+        cwd=HERE.parents[3],
+    ).stdout.split()
     assert {one.name for one in tmp_path.iterdir()} == {"made-in_a_thread", "made-mkdir"}
     assert [int(one) for one in done] == [0] * len(harmless)
 
@@ -116,9 +128,12 @@ def test_more_time_than_allowed_is_one_line_and_ends_the_process(opened, do):
 
 @pytest.mark.parametrize(
     ("do", "settings", "line"),
-    [("die", {}, "got one whose process ended"), ("die", {"signal": True}, "whose process was ended by SIGSEGV"),
-     ("abort", {}, "whose process was ended by SIGABRT")],
-)  # fmt: skip
+    [
+        ("die", {}, "got one whose process ended"),
+        ("die", {"signal": True}, "whose process was ended by SIGSEGV"),
+        ("abort", {}, "whose process was ended by SIGABRT"),
+    ],
+)
 def test_a_process_that_ends_is_one_line(opened, do, settings, line):
     program = opened(do, **settings)
     for _ in range(2):

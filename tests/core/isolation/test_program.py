@@ -47,8 +47,10 @@ def opened(network, tmp_path_factory):
                 return script
             return torch.export.load(root / "exported.pt2").module(check_guards=False).requires_grad_(False)
 
-    there = {"torchscript": open_torchscript(root / "script.pt", {}, CPU).answer,
-             "torch_export": open_exported(root / "exported.pt2", {}, CPU).answer}  # fmt: skip
+    there = {
+        "torchscript": open_torchscript(root / "script.pt", {}, CPU).answer,
+        "torch_export": open_exported(root / "exported.pt2", {}, CPU).answer,
+    }
     return {kind: (here, program) for kind, program in there.items()}
 
 
@@ -109,8 +111,10 @@ def test_a_graph_is_kept_as_long_as_it_can_be_asked_for(opened):
     images = [pictures(2, 5).requires_grad_(True) for _ in range(2)]
     answers = [ask(one) for ask, one in zip((here, there), images, strict=True)]
     for keep in (True, True, False):
-        first, second = (torch.autograd.grad(answer.square().sum(), one, retain_graph=keep)[0]
-                         for answer, one in zip(answers, images, strict=True))  # fmt: skip
+        first, second = (
+            torch.autograd.grad(answer.square().sum(), one, retain_graph=keep)[0]
+            for answer, one in zip(answers, images, strict=True)
+        )
         assert torch.equal(first, second)
     for answer, one in zip(answers, images, strict=True):
         with pytest.raises(RuntimeError, match="backward through the graph a second time"):
@@ -145,15 +149,24 @@ def test_images_of_another_form_are_one_line_and_the_next_ones_are_answered(open
         assert there(pictures(2, 1)).shape == (2, 11)
 
 
-@pytest.mark.parametrize("make", [
-    lambda: torch.randn(3, 4), lambda: torch.randn(3, 4).T, lambda: torch.randn(1, 4).expand(3, 4),
-    lambda: torch.randn(()), lambda: torch.randn(()).expand(2, 3), lambda: torch.randn(0, 3),
-    lambda: torch.randn(6, 8)[::2, 1:],
-    lambda: torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last), lambda: torch.arange(5),
-    lambda: torch.ones(2) > 0,
-    lambda: torch.randn(4).bfloat16(), lambda: torch.randn(2, 1, 3)[:, :1].expand(2, 5, 3),
-    lambda: torch.randn(3, 1, 1)[::2],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.randn(3, 4),
+        lambda: torch.randn(3, 4).T,
+        lambda: torch.randn(1, 4).expand(3, 4),
+        lambda: torch.randn(()),
+        lambda: torch.randn(()).expand(2, 3),
+        lambda: torch.randn(0, 3),
+        lambda: torch.randn(6, 8)[::2, 1:],
+        lambda: torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last),
+        lambda: torch.arange(5),
+        lambda: torch.ones(2) > 0,
+        lambda: torch.randn(4).bfloat16(),
+        lambda: torch.randn(2, 1, 3)[:, :1].expand(2, 5, 3),
+        lambda: torch.randn(3, 1, 1)[::2],
+    ],
+)
 def test_a_tensor_arrives_as_it_was_sent(make):
     import socket
 
@@ -167,16 +180,26 @@ def test_a_tensor_arrives_as_it_was_sent(make):
         assert got.stride() == tensor.stride()
 
 
-@pytest.mark.parametrize("described", [
-    {}, 3, {"dtype": "object", "size": [1], "stride": [1]}, {"dtype": "float32", "size": [-1], "stride": [1]},
-    {"dtype": "float32", "size": [2, 2], "stride": [1]}, {"dtype": "float32", "size": [2], "stride": [10**9]},
-    {"dtype": "float32", "size": [10**9] * 5, "stride": [1] * 5}, {"dtype": "float32", "size": [1.5], "stride": [1]},
-    {"dtype": "float32", "size": [1] * 9, "stride": [1] * 9}, {"dtype": ["float32"], "size": [1], "stride": [1]},
-    {"dtype": "float32", "size": [2], "stride": [0]}, {"dtype": "float32", "size": [10**12], "stride": [1]},
-    {"dtype": "float32", "size": [2], "stride": [1], "expanded": [3, 3]},
-    {"dtype": "float32", "size": [2], "stride": [1], "expanded": [3]},
-    {"dtype": "float32", "size": [1], "stride": [1], "expanded": [10**9]},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "described",
+    [
+        {},
+        3,
+        {"dtype": "object", "size": [1], "stride": [1]},
+        {"dtype": "float32", "size": [-1], "stride": [1]},
+        {"dtype": "float32", "size": [2, 2], "stride": [1]},
+        {"dtype": "float32", "size": [2], "stride": [10**9]},
+        {"dtype": "float32", "size": [10**9] * 5, "stride": [1] * 5},
+        {"dtype": "float32", "size": [1.5], "stride": [1]},
+        {"dtype": "float32", "size": [1] * 9, "stride": [1] * 9},
+        {"dtype": ["float32"], "size": [1], "stride": [1]},
+        {"dtype": "float32", "size": [2], "stride": [0]},
+        {"dtype": "float32", "size": [10**12], "stride": [1]},
+        {"dtype": "float32", "size": [2], "stride": [1], "expanded": [3, 3]},
+        {"dtype": "float32", "size": [2], "stride": [1], "expanded": [3]},
+        {"dtype": "float32", "size": [1], "stride": [1], "expanded": [10**9]},
+    ],
+)
 def test_what_describes_no_tensor_is_refused_before_memory_is_taken(described):
     import json
     import socket

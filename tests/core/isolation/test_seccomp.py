@@ -59,20 +59,33 @@ def test_another_processors_calls_end_the_process(machine):
 @pytest.mark.parametrize(
     ("name", "arguments", "wanted"),
     [
-        ("openat", (0, 0, os.O_RDONLY | os.O_CLOEXEC), ALLOW), ("openat", (0, 0, os.O_WRONLY), EPERM),
-        ("openat", (0, 0, os.O_RDWR), EPERM), ("openat", (0, 0, os.O_CREAT), EPERM),
-        ("openat", (0, 0, os.O_RDONLY | os.O_TRUNC), EPERM), ("openat", (0, 0, os.O_TMPFILE | os.O_RDWR), EPERM),
+        ("openat", (0, 0, os.O_RDONLY | os.O_CLOEXEC), ALLOW),
+        ("openat", (0, 0, os.O_WRONLY), EPERM),
+        ("openat", (0, 0, os.O_RDWR), EPERM),
+        ("openat", (0, 0, os.O_CREAT), EPERM),
+        ("openat", (0, 0, os.O_RDONLY | os.O_TRUNC), EPERM),
+        ("openat", (0, 0, os.O_TMPFILE | os.O_RDWR), EPERM),
         ("openat", (0, 0, 1 << 32 | os.O_RDONLY), ALLOW),
-        ("clone", (0x3D0F00,), ALLOW), ("clone", (17,), EPERM), ("clone", (0x01200011,), EPERM),
+        ("clone", (0x3D0F00,), ALLOW),
+        ("clone", (17,), EPERM),
+        ("clone", (0x01200011,), EPERM),
         ("clone3", (), ENOSYS),
-        ("tgkill", (PID, 1, 6), ALLOW), ("tgkill", (PID + 1, 1, 6), EPERM),
-        ("prlimit64", (0, 3, 0, 8), ALLOW), ("prlimit64", (0, 3, 8, 0), EPERM),
+        ("tgkill", (PID, 1, 6), ALLOW),
+        ("tgkill", (PID + 1, 1, 6), EPERM),
+        ("prlimit64", (0, 3, 0, 8), ALLOW),
+        ("prlimit64", (0, 3, 8, 0), EPERM),
         ("prlimit64", (0, 3, 1 << 32, 0), EPERM),
-        ("prctl", (15,), ALLOW), ("prctl", (1,), EPERM), ("prctl", (4,), EPERM),
-        ("ioctl", (0, 0x5401), ALLOW), ("ioctl", (0, 0x5412), EPERM), ("fcntl", (0, 3), ALLOW),
-        ("fcntl", (0, 8), EPERM), ("fcntl", (0, 10), EPERM), ("fcntl", (0, 15), EPERM),
+        ("prctl", (15,), ALLOW),
+        ("prctl", (1,), EPERM),
+        ("prctl", (4,), EPERM),
+        ("ioctl", (0, 0x5401), ALLOW),
+        ("ioctl", (0, 0x5412), EPERM),
+        ("fcntl", (0, 3), ALLOW),
+        ("fcntl", (0, 8), EPERM),
+        ("fcntl", (0, 10), EPERM),
+        ("fcntl", (0, 15), EPERM),
     ],
-)  # fmt: skip
+)
 def test_calls_that_depend_on_their_arguments(machine, name, arguments, wanted):
     assert decided(machine, number_of(machine, name), *arguments) == wanted
 
@@ -92,12 +105,14 @@ def test_numbers_are_the_kernels(machine):
     import re
     from pathlib import Path
 
-    file = Path({"x86_64": "/usr/include/x86_64-linux-gnu/asm/unistd_64.h",
-                 "aarch64": "/usr/include/asm-generic/unistd.h"}[machine])  # fmt: skip
+    file = Path(
+        {"x86_64": "/usr/include/x86_64-linux-gnu/asm/unistd_64.h", "aarch64": "/usr/include/asm-generic/unistd.h"}[
+            machine
+        ]
+    )
     if not file.is_file():
         pytest.skip("no headers of the kernel")
-    found = {name: int(number) for name, number in
-             re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", file.read_text())}  # fmt: skip
+    found = {name: int(number) for name, number in re.findall(r"#define __NR(?:3264)?_(\w+)\s+(\d+)", file.read_text())}
     found.setdefault("newfstatat", found.get("fstatat"))
     for name, numbers in {**HARMLESS, **CONDITIONAL}.items():
         assert found.get(name) == numbers[list(ARCHITECTURES).index(machine)], name

@@ -80,8 +80,11 @@ def test_no_interval_leaves_what_a_difference_can_be_and_no_verdict_changes(shap
     free, held = compare_recipes(named(shares)), compare_recipes(named(shares), span=1.0)
     for pair, other in zip(free.pairs, held.pairs, strict=True):
         assert (pair.difference, pair.p, pair.p_corrected, pair.verdict) == (
-            other.difference, other.p, other.p_corrected, other.verdict
-        )  # fmt: skip
+            other.difference,
+            other.p,
+            other.p_corrected,
+            other.verdict,
+        )
         if pair.low is not None:
             assert (other.low, other.high) == (max(pair.low, -1), min(pair.high, 1))
 

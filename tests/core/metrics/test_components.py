@@ -20,8 +20,9 @@ def mean_of(found, name):
 def test_seeds_persons_and_cells_are_told_apart(baseline):
     """A difference varies by twice what a single column does."""
     generator = np.random.default_rng(2)
-    found = [components_of(normal_cells(generator, (4, 2, 5, 30), 0.05, 0.1, 0.2), baseline=baseline)
-             for _ in range(60)]  # fmt: skip
+    found = [
+        components_of(normal_cells(generator, (4, 2, 5, 30), 0.05, 0.1, 0.2), baseline=baseline) for _ in range(60)
+    ]
     for name, single in (("seed", 0.05), ("person", 0.1), ("cell", 0.2)):
         assert mean_of(found, name) == pytest.approx(np.sqrt(2) * single, rel=0.08)
     assert all(one.image is None for one in found)

@@ -128,15 +128,18 @@ def test_bad_features_are_refused():
         nearest_feature_distance(fake[0], FAKE_LABELS, real, REAL_LABELS, squared=True)
 
 
-@pytest.mark.parametrize(("official", "name", "tolerance"), [(False, "knn_ked", 1e-4), (False, "knn_plg", 1e-4),
-                                                             (True, "knn_lomma", 1e-3)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("official", "name", "tolerance"), [(False, "knn_ked", 1e-4), (False, "knn_plg", 1e-4), (True, "knn_lomma", 1e-3)]
+)
 def test_the_low_resolution_attacks_distances_are_the_official_ones(official, name, tolerance):
-    fake, labels, real, real_labels = (golden(f"knn_{what}") for what in
-                                       ("fake_feat", "fake_label", "real_feat", "real_label"))  # fmt: skip
+    fake, labels, real, real_labels = (
+        golden(f"knn_{what}") for what in ("fake_feat", "fake_label", "real_feat", "real_label")
+    )
     found = knn_distance(fake, labels, real, real_labels, squared=True, official=official)
     assert found == pytest.approx(golden(name).item(), abs=tolerance)
     plain = knn_distance(fake, labels, real, real_labels, squared=False, official=official)
     assert plain < found
     if official:
-        assert (labels >= 300).any() and knn_distance(fake, labels + 300, real, real_labels + 300, squared=True,
-                                                      official=True) is None  # fmt: skip
+        assert (labels >= 300).any() and knn_distance(
+            fake, labels + 300, real, real_labels + 300, squared=True, official=True
+        ) is None

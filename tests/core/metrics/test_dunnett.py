@@ -10,9 +10,15 @@ from smoothsweep.core.metrics import dunnett
 from smoothsweep.core.metrics.dunnett import Bonferroni, Dunnett
 
 PRINTED = {  # two-sided 5 %, correlation 1/2: Dunnett (1964), Biometrics 20, 482-491, table 2
-    (2, 5): 3.03, (2, 10): 2.57, (2, 20): 2.38, (2, 60): 2.27, (3, 10): 2.76, (3, 20): 2.54, (5, 20): 2.73,
+    (2, 5): 3.03,
+    (2, 10): 2.57,
+    (2, 20): 2.38,
+    (2, 60): 2.27,
+    (3, 10): 2.76,
+    (3, 20): 2.54,
+    (5, 20): 2.73,
     (9, 20): 2.95,
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("at", "printed"), PRINTED.items())

@@ -10,11 +10,17 @@ from smoothsweep.core.metrics.equivalence import ACCURACY_MARGIN, is_kept
 @pytest.mark.parametrize(
     ("low", "high", "margin", "kept"),
     [
-        (-0.009, 0.004, 0.01, True), (-0.01, 0.004, 0.01, False), (-0.016, 0.005, 0.01, False),
-        (-0.016, 0.005, 0.02, True), (0.002, 0.01, 0.01, True), (-0.03, -0.02, 0.01, False),
-        (0.0, 0.0, 0.01, False), (None, None, 0.01, False), (math.nan, math.nan, 0.01, False),
+        (-0.009, 0.004, 0.01, True),
+        (-0.01, 0.004, 0.01, False),
+        (-0.016, 0.005, 0.01, False),
+        (-0.016, 0.005, 0.02, True),
+        (0.002, 0.01, 0.01, True),
+        (-0.03, -0.02, 0.01, False),
+        (0.0, 0.0, 0.01, False),
+        (None, None, 0.01, False),
+        (math.nan, math.nan, 0.01, False),
     ],
-)  # fmt: skip
+)
 def test_only_an_interval_that_lies_above_the_margin_shows_that_nothing_is_lost(low, high, margin, kept):
     assert is_kept(low, high, margin) is kept
 

@@ -69,9 +69,12 @@ def test_the_probability_of_a_rank_is_that_of_all_ways_to_rank():
 
 @settings(deadline=None, max_examples=15)
 @given(
-    seeds=st.integers(1, 3), people=st.integers(1, 9), images=st.integers(1, 8), draw=st.integers(0, 999),
+    seeds=st.integers(1, 3),
+    people=st.integers(1, 9),
+    images=st.integers(1, 8),
+    draw=st.integers(0, 999),
     rate=st.sampled_from([0.0, 0.1, 0.5, 1.0]),
-)  # fmt: skip
+)
 def test_what_holds_of_any_people(seeds, people, images, draw, rate):
     generator = np.random.default_rng(draw)
     shares = generator.binomial(images, rate, (seeds, people)) / images

@@ -124,9 +124,13 @@ def test_one_seed_is_over_classes_alone():
 
 @settings(deadline=None, max_examples=80)
 @given(
-    seeds=st.integers(1, 4), classes=st.integers(1, 8), images=st.integers(1, 6), draw=st.integers(0, 9999),
-    rate=st.sampled_from([0.0, 0.05, 0.5, 0.97, 1.0]), level=st.floats(0.5, 0.99),
-)  # fmt: skip
+    seeds=st.integers(1, 4),
+    classes=st.integers(1, 8),
+    images=st.integers(1, 6),
+    draw=st.integers(0, 9999),
+    rate=st.sampled_from([0.0, 0.05, 0.5, 0.97, 1.0]),
+    level=st.floats(0.5, 0.99),
+)
 def test_an_interval_holds_its_mean_within_0_and_1_has_a_width_and_mirrors(seeds, classes, images, draw, rate, level):
     table = np.random.default_rng(draw).binomial(images, rate, (seeds, classes)) / images
     found = rate_interval(table, images=table.size * images, level=level)

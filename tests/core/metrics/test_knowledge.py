@@ -13,10 +13,18 @@ from smoothsweep.core.training.classifier import train_classifier
 @pytest.mark.parametrize("protocol", ["paper", "clean"])
 def test_a_surrogate_learns_from_unclipped_loot_of_half_precision(protocol):
     recipe = TrainingRecipe(
-        architecture="resnet_small", epochs=4, batch_size=8, optimizer="sgd", lr=0.02, momentum=0.9, weight_decay=1e-4,
-        lr_schedule="cosine", lr_min=1e-4, image_size=32,
+        architecture="resnet_small",
+        epochs=4,
+        batch_size=8,
+        optimizer="sgd",
+        lr=0.02,
+        momentum=0.9,
+        weight_decay=1e-4,
+        lr_schedule="cosine",
+        lr_min=1e-4,
+        image_size=32,
         augmentation=Augmentation.none().replace(crop_scale=(0.8, 1.0), flip=0.5, shared=protocol == "paper"),
-    )  # fmt: skip
+    )
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(3).repeat_interleave(16)
     images = 3 * torch.eye(3)[labels][:, :, None, None] - 1.5 + torch.randn(48, 3, 40, 40, generator=generator)

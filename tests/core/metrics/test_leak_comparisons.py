@@ -31,10 +31,7 @@ def drawn(rates: dict[str, dict[str, float]], seed: int) -> dict[str, dict[str, 
 
 
 def words(rates: dict[str, dict[str, float]], times: int, recipe: str) -> list[str]:
-    return [
-        verdicts(drawn(rates, seed), baseline="plain", published=PUBLISHED)[recipe].word
-        for seed in range(times)
-    ]
+    return [verdicts(drawn(rates, seed), baseline="plain", published=PUBLISHED)[recipe].word for seed in range(times)]
 
 
 def verdicts(leaks: dict, **asked) -> dict[str, LeakComparison]:
@@ -96,8 +93,10 @@ def test_the_numbers_by_hand() -> None:
 
 
 def test_one_seed_bounds_nothing() -> None:
-    leaks = {recipe: {a: rates[:1] for a, rates in under.items()}
-             for recipe, under in drawn({"plain": PLAIN, "merged": MERGED}, 0).items()}  # fmt: skip
+    leaks = {
+        recipe: {a: rates[:1] for a, rates in under.items()}
+        for recipe, under in drawn({"plain": PLAIN, "merged": MERGED}, 0).items()
+    }
     found = verdicts(leaks, baseline="plain", published=PUBLISHED)["merged"]
     assert found.word == "inconclusive" and found.low is None and found.needed is None
     assert found.reduction > 0.3
@@ -109,9 +108,7 @@ def test_a_recipe_that_leaks_more_is_called_so() -> None:
 
 def test_what_would_settle_it_is_said_of_inconclusive_recipes_alone() -> None:
     rates = {"plain": dict.fromkeys(ATTACKS, 0.5), "little": dict.fromkeys(ATTACKS, 0.36)}
-    found = [
-        verdicts(drawn(rates, seed), baseline="plain", published=PUBLISHED)["little"] for seed in range(30)
-    ]
+    found = [verdicts(drawn(rates, seed), baseline="plain", published=PUBLISHED)["little"] for seed in range(30)]
     unclear = [one.needed for one in found if one.word == "inconclusive"]
     assert any(one.seeds == SEEDS + 1 for one in unclear)  # the next one is asked, too
     assert all(one.classes == CLASSES and (one.seeds is None or one.seeds > SEEDS) for one in unclear)
@@ -124,8 +121,10 @@ def test_what_would_settle_it_is_said_of_inconclusive_recipes_alone() -> None:
 
 
 def test_intervals_stay_within_what_shares_can_differ_by() -> None:
-    two = {recipe: {attack: cells[:2, :6] for attack, cells in under.items()}
-           for recipe, under in drawn({"plain": PLAIN, "scaled": SCALED}, 5).items()}  # fmt: skip
+    two = {
+        recipe: {attack: cells[:2, :6] for attack, cells in under.items()}
+        for recipe, under in drawn({"plain": PLAIN, "scaled": SCALED}, 5).items()
+    }
     free = verdicts(two, baseline="plain", published=PUBLISHED)["scaled"]
     held = verdicts(two, baseline="plain", published=PUBLISHED, span=1.0)["scaled"]
     assert free.high > 1 and free.hidden.part.high > 2
@@ -137,8 +136,11 @@ def test_a_stronger_attack_never_raises_what_is_removed() -> None:
     weaker = drawn({"plain": PLAIN, "scaled": SCALED}, 5)
     without = {recipe: {a: under[a] for a in PUBLISHED} for recipe, under in weaker.items()}
     few = verdicts(without, baseline="plain", published=PUBLISHED)["scaled"]
-    stronger = {**without, "scaled": {**without["scaled"], "labels": weaker["scaled"]["adaptive"]},
-                "plain": {**without["plain"], "labels": np.zeros((SEEDS, CLASSES))}}  # fmt: skip
+    stronger = {
+        **without,
+        "scaled": {**without["scaled"], "labels": weaker["scaled"]["adaptive"]},
+        "plain": {**without["plain"], "labels": np.zeros((SEEDS, CLASSES))},
+    }
     more = verdicts(stronger, baseline="plain", published=PUBLISHED)["scaled"]
     assert more.reduction < few.reduction and more.hidden.claimed == pytest.approx(few.reduction)
 

@@ -43,9 +43,10 @@ def test_a_simulated_walk_leaves_as_often_as_asked(seeds, spend):
 
 @settings(deadline=None, max_examples=30)
 @given(
-    steps=st.lists(st.integers(1, 30), min_size=1, max_size=6), alpha=st.floats(0.001, 0.5),
+    steps=st.lists(st.integers(1, 30), min_size=1, max_size=6),
+    alpha=st.floats(0.001, 0.5),
     spend=st.sampled_from(["pocock", "obrien-fleming"]),
-)  # fmt: skip
+)
 def test_all_looks_together_spend_alpha_and_no_more_than_each_alone_would(steps, alpha, spend):
     seeds = tuple((1 + np.cumsum(steps)).tolist())
     errors = np.array(Looks(seeds=seeds, alpha=alpha, spend=spend).errors)

@@ -21,8 +21,9 @@ def drawn(components, design, difference, draws=1):
     """Leaks [draws, recipes, attacks, seeds, classes] of normal sweeps: half of the variance of every component is
     either recipe's, and one leaks less by `difference`."""
     generator = np.random.default_rng(11)
-    seed, person, cell = (value / np.sqrt(2) for value in (components.seed, components.person, np.sqrt(
-        components.of_cell(design.images))))  # fmt: skip
+    seed, person, cell = (
+        value / np.sqrt(2) for value in (components.seed, components.person, np.sqrt(components.of_cell(design.images)))
+    )
     shape = (draws, design.recipes, design.attacks, design.seeds, design.classes)
     cells = 0.7 + generator.normal(0, cell, shape) + generator.normal(0, 0.2, (draws, 1, 1, 1, shape[4]))
     cells += generator.normal(0, seed, (*shape[:4], 1)) + generator.normal(0, person, (*shape[:3], 1, shape[4]))
@@ -86,10 +87,17 @@ def test_the_quickstarts_components_are_the_measured_ones():
     assert planned(QUICKSTART, Design(seeds=3, classes=24, images=4)).error == pytest.approx(0.048, abs=5e-4)
 
 
-COMPONENTS = st.builds(Components, seed=st.floats(0, 0.2), person=st.floats(0, 0.3), cell=st.floats(0.01, 0.3),
-                       image=st.floats(0, 0.7))  # fmt: skip
-DESIGNS = st.builds(Design, seeds=st.integers(2, 12), classes=st.integers(2, 60), recipes=st.integers(2, 9),
-                    attacks=st.integers(1, 5), images=st.integers(1, 9))  # fmt: skip
+COMPONENTS = st.builds(
+    Components, seed=st.floats(0, 0.2), person=st.floats(0, 0.3), cell=st.floats(0.01, 0.3), image=st.floats(0, 0.7)
+)
+DESIGNS = st.builds(
+    Design,
+    seeds=st.integers(2, 12),
+    classes=st.integers(2, 60),
+    recipes=st.integers(2, 9),
+    attacks=st.integers(1, 5),
+    images=st.integers(1, 9),
+)
 
 
 @settings(deadline=None, max_examples=60)

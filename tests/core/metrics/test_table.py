@@ -56,12 +56,19 @@ def test_the_page_of_columns_says_what_the_table_says():
 def test_a_metric_is_measured_by_the_stage_of_its_judge_and_a_leak_has_a_sign():
     """Of every kind of measurer one column, by hand."""
     stages = {
-        "test_acc": "target", "queries": "attack", "fid": "judge_fidelity", "embedder_acc1": "judge_embedder",
-        "attack_acc1": "judge_evaluator", "xi_train": "knowledge", "dist_knn": "judge_evaluator",
-    }  # fmt: skip
+        "test_acc": "target",
+        "queries": "attack",
+        "fid": "judge_fidelity",
+        "embedder_acc1": "judge_embedder",
+        "attack_acc1": "judge_evaluator",
+        "xi_train": "knowledge",
+        "dist_knn": "judge_evaluator",
+    }
     assert {key: metric_of(key).stage for key in stages} == stages
     assert {key: metric_of(key).sign for key in ("attack_acc1", "dist_face", "fid")} == {
-        "attack_acc1": 1, "dist_face": -1, "fid": -1,
-    }  # fmt: skip
+        "attack_acc1": 1,
+        "dist_face": -1,
+        "fid": -1,
+    }
     assert metric_of("test_acc").range == (0.0, 1.0) and metric_of("gradient_cosine").range == (-1.0, 1.0)
     assert metric_of("kid").range is None and metric_of("fid").range == (0.0, float("inf"))

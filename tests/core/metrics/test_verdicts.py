@@ -120,11 +120,20 @@ def test_the_words_are_written_in_one_place():
     assert written == ["core/metrics/verdicts.py"]
 
 
-@pytest.mark.parametrize(("low", "high", "seeds", "expected"), [
-    (0.0, 0.2, 2, INCONCLUSIVE), (-0.2, 0.0, 2, INCONCLUSIVE), (0.0, 0.0, 2, INCONCLUSIVE),
-    (-0.1, 0.1, 9, INCONCLUSIVE),
-    (1e-12, 0.2, 2, HIGHER), (-0.2, -1e-12, 2, LOWER), (0.1, 0.2, 1, INCONCLUSIVE), (-0.2, -0.1, 1, INCONCLUSIVE),
-    (None, 0.2, 9, INCONCLUSIVE), (-0.2, None, 9, INCONCLUSIVE),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("low", "high", "seeds", "expected"),
+    [
+        (0.0, 0.2, 2, INCONCLUSIVE),
+        (-0.2, 0.0, 2, INCONCLUSIVE),
+        (0.0, 0.0, 2, INCONCLUSIVE),
+        (-0.1, 0.1, 9, INCONCLUSIVE),
+        (1e-12, 0.2, 2, HIGHER),
+        (-0.2, -1e-12, 2, LOWER),
+        (0.1, 0.2, 1, INCONCLUSIVE),
+        (-0.2, -0.1, 1, INCONCLUSIVE),
+        (None, 0.2, 9, INCONCLUSIVE),
+        (-0.2, None, 9, INCONCLUSIVE),
+    ],
+)
 def test_an_interval_that_reaches_0_tells_nothing(low, high, seeds, expected):
     assert verdict(low, high, seeds=seeds) == expected

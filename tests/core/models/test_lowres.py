@@ -25,20 +25,32 @@ from tests.lowres import (
 )
 
 OFFICIAL = {
-    "vgg16_bn": "VGG16", "ir50_64": "FaceNet64", "ir50_112": "FaceNet112", "ir152_64": "IR152_64",
-    "efficientnet_b0": "EfficientNet_b0", "efficientnet_b1": "EfficientNet_b1", "efficientnet_b2": "EfficientNet_b2",
-}  # fmt: skip
+    "vgg16_bn": "VGG16",
+    "ir50_64": "FaceNet64",
+    "ir50_112": "FaceNet112",
+    "ir152_64": "IR152_64",
+    "efficientnet_b0": "EfficientNet_b0",
+    "efficientnet_b1": "EfficientNet_b1",
+    "efficientnet_b2": "EfficientNet_b2",
+}
 TRUNK_PARAMETERS = {
-    "vgg16_bn": 14_723_136, "ir50_64": 30_727_360, "ir50_112": 43_574_976, "ir152_64": 57_889_984,
-    "efficientnet_b0": 4_007_548, "efficientnet_b1": 6_513_184, "efficientnet_b2": 7_700_994,
-}  # fmt: skip
+    "vgg16_bn": 14_723_136,
+    "ir50_64": 30_727_360,
+    "ir50_112": 43_574_976,
+    "ir152_64": 57_889_984,
+    "efficientnet_b0": 4_007_548,
+    "efficientnet_b1": 6_513_184,
+    "efficientnet_b2": 7_700_994,
+}
 
 
 def official_shapes(model):
     """Our state dictionary under the official names."""
     named = {key: tuple(value.shape) for key, value in model.state_dict().items()}
-    return {key.replace("head.", "fc_layer.", 1) if key.startswith("head.") else key.removeprefix("backbone."): shape
-            for key, shape in named.items()}  # fmt: skip
+    return {
+        key.replace("head.", "fc_layer.", 1) if key.startswith("head.") else key.removeprefix("backbone."): shape
+        for key, shape in named.items()
+    }
 
 
 def by_formula(architecture, name):
@@ -47,8 +59,10 @@ def by_formula(architecture, name):
         shapes = official_shapes(build_classifier(architecture, 1000, protocol="paper"))
     model = build_classifier(architecture, 1000, protocol="paper")
     state = state_by_formula(name, shapes)
-    own = {key.replace("fc_layer", "head") if key.startswith("fc_layer") else f"backbone.{key}": value
-           for key, value in state.items()}  # fmt: skip
+    own = {
+        key.replace("fc_layer", "head") if key.startswith("fc_layer") else f"backbone.{key}": value
+        for key, value in state.items()
+    }
     model.load_state_dict(own, strict=False)
     return model.eval()
 
@@ -105,9 +119,7 @@ def test_the_vgg_evaluating_training_and_its_gradient():
     check(model, "VGG16", images[:2], 1e-4)
     pixels = images[:2].clone().requires_grad_(True)
     (model(shown(pixels)) * s("net_VGG16_w", (2, 1000))).sum().backward()
-    torch.testing.assert_close(
-        pixels.grad[:, :, ::4, ::4].flatten(1), golden("net_VGG16_grad_x"), atol=2e-3, rtol=1e-3
-    )
+    torch.testing.assert_close(pixels.grad[:, :, ::4, ::4].flatten(1), golden("net_VGG16_grad_x"), atol=2e-3, rtol=1e-3)
     with torch.no_grad():
         features = model.train().embed(shown(images))
         logits = model.head(features)
@@ -120,12 +132,18 @@ def test_mid_puts_its_bottleneck_where_the_official_vgg_has_it():
     make_defense("mid", beta=0.01).prepare(model, generator=torch.Generator().manual_seed(0))
     known = networks()["VGG16_vib"]
     names = {key: tuple(value.shape) for key, value in model.state_dict().items()}
-    renamed = {key.replace("backbone.", "").replace("head.statistics", "st_layer").replace("head.", "fc_layer."): shape
-               for key, shape in names.items()}  # fmt: skip
+    renamed = {
+        key.replace("backbone.", "").replace("head.statistics", "st_layer").replace("head.", "fc_layer."): shape
+        for key, shape in names.items()
+    }
     assert len(renamed) == known["tensors"] and digest_of(renamed) == known["sha256"]
     state = state_by_formula("VGG16_vib", renamed)
-    back = {key.replace("st_layer", "head.statistics").replace("fc_layer.", "head.") if not key.startswith("feature")
-            else f"backbone.{key}": value for key, value in state.items()}  # fmt: skip
+    back = {
+        key.replace("st_layer", "head.statistics").replace("fc_layer.", "head.")
+        if not key.startswith("feature")
+        else f"backbone.{key}": value
+        for key, value in state.items()
+    }
     model.load_state_dict(back, strict=False)
     model.eval()
     with torch.no_grad():
@@ -150,8 +168,9 @@ def test_the_norm_before_the_head_keeps_its_bias_at_zero():
 
 def test_the_narrow_evaluator_is_the_official_one_at_an_eighth_of_every_width():
     with torch.device("meta"):
-        wide, narrow = (official_shapes(build_classifier(name, 1000, protocol="paper"))
-                        for name in ("ir50_112", "ir50_112_narrow"))  # fmt: skip
+        wide, narrow = (
+            official_shapes(build_classifier(name, 1000, protocol="paper")) for name in ("ir50_112", "ir50_112_narrow")
+        )
     kept = (3, 1, 1000)  # colours and kernels, kernels, classes
     assert list(wide) == list(narrow)
     for name, shape in wide.items():
@@ -175,8 +194,9 @@ def test_a_strided_pointwise_convolution_of_few_channels_is_the_plain_one():
     images = torch.randn(3, 8, 9, 12, dtype=torch.float64)
     found, expected = (conv(images.clone().requires_grad_(True)) for conv in (ours, plain))
     torch.testing.assert_close(found, expected, atol=1e-12, rtol=0)
-    mine, theirs = (torch.autograd.grad(out.square().sum(), conv.weight)[0]
-                    for out, conv in ((found, ours), (expected, plain)))  # fmt: skip
+    mine, theirs = (
+        torch.autograd.grad(out.square().sum(), conv.weight)[0] for out, conv in ((found, ours), (expected, plain))
+    )
     torch.testing.assert_close(mine, theirs, atol=1e-10, rtol=0)
 
 

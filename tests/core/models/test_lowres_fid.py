@@ -47,9 +47,7 @@ def test_plgs_input_is_the_official_one():
     ends = torch.tensor([0, 255], dtype=torch.uint8).view(2, 1, 1, 1).expand(2, 3, 8, 8)
     torch.testing.assert_close(plg_input(ends)[:, :, 0, 0], golden("fid_plg_inception_zero_one"), atol=1e-5, rtol=0)
     shown = plg_input(2 * u("inception_in", (1, 3, 8, 8)) - 1)
-    torch.testing.assert_close(
-        shown[:, :, ::13, ::13], golden("fid_plg_inception_input_subset"), atol=1e-5, rtol=0
-    )
+    torch.testing.assert_close(shown[:, :, ::13, ::13], golden("fid_plg_inception_input_subset"), atol=1e-5, rtol=0)
     extremes = torch.stack([shown.min(), shown.max()])
     torch.testing.assert_close(extremes.double(), golden("fid_plg_inception_input_min_max"), atol=1e-5, rtol=0)
 

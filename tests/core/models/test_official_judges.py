@@ -73,7 +73,7 @@ def trained(network: nn.Module) -> nn.Module:
         ("ir50", lambda state: {f"module.{key}": value for key, value in state.items()}, False),
         ("mobilefacenet_a", lambda state: {"iter": 1, "net_state_dict": state}, True),
     ],
-)  # fmt: skip
+)
 def test_a_checkpoint_becomes_a_judge_with_the_same_features(narrow, tmp_path, capsys, name, saved, zipped):
     network = trained(EMBEDDERS[name]())
     file, out = tmp_path / "published.pth", tmp_path / "judge.safetensors"
@@ -112,15 +112,17 @@ def without(state, key):
 @pytest.mark.parametrize(
     ("changed", "said"),
     [
-        (lambda state: without(state, "body.3.res_layer.1.weight"), "of IR-50 (face.evoLVe) differ 1 tensors, first "
-                                                                    "body.3.res_layer.1.weight"),
+        (
+            lambda state: without(state, "body.3.res_layer.1.weight"),
+            "of IR-50 (face.evoLVe) differ 1 tensors, first body.3.res_layer.1.weight",
+        ),
         (lambda state: {**state, "body.3.res_layer.5.fc1.weight": torch.zeros(1)}, "first body.3.res_layer.5.fc1"),
         (lambda state: {**state, "output_layer.3.weight": torch.zeros(64, 9)}, "first output_layer.3.weight"),
         (lambda state: {**state, "output_layer.4.running_var": torch.full((64,), float("nan"))}, "NaN or infinity"),
         (lambda state: {"weights": state, "code": slice(0)}, "refused, none of its code was run"),
         (lambda state: {"fc.weight": torch.zeros(2, 2)}, "expected the weights of one of FaceNet"),
     ],
-)  # fmt: skip
+)
 def test_what_fits_no_embedder_is_one_line_and_nothing_is_written(narrow, tmp_path, capsys, changed, said):
     file, out = tmp_path / "other.pth", tmp_path / "judge.safetensors"
     torch.save(changed(face_ir50(width=8).state_dict()), file)

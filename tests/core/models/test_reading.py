@@ -140,8 +140,9 @@ def test_chance_is_what_the_largest_class_gives():
         logits = torch.eye(CLASSES)[torch.zeros(25, dtype=torch.long)]
         claim = Claim(normalisation=Normalisation(), order=torch.arange(CLASSES))
         constant.known = torch.tensor([0.0, 9, 9, 9, 9, 9])
-        check_reading(constant, lopsided, logits, claim, orders=usual_orders(NAMES, SIZES), image_size=4,
-                      device="cpu", where="f")  # fmt: skip
+        check_reading(
+            constant, lopsided, logits, claim, orders=usual_orders(NAMES, SIZES), image_size=4, device="cpu", where="f"
+        )
 
 
 def test_a_normalisation_is_what_torchvision_makes_of_it():
@@ -156,9 +157,14 @@ def test_a_normalisation_is_what_torchvision_makes_of_it():
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"mean": (0.0, 0.0)}, {"std": (0.0, 1.0, 1.0)}, {"std": (float("nan"),) * 3}, {"mean": (float("inf"), 0.0, 0.0)},
-     {"std": (-1.0, 1.0, 1.0)}],
-)  # fmt: skip
+    [
+        {"mean": (0.0, 0.0)},
+        {"std": (0.0, 1.0, 1.0)},
+        {"std": (float("nan"),) * 3},
+        {"mean": (float("inf"), 0.0, 0.0)},
+        {"std": (-1.0, 1.0, 1.0)},
+    ],
+)
 def test_impossible_normalisations_are_refused(wrong):
     with pytest.raises(InputError, match="expected three numbers"):
         Normalisation(**wrong)

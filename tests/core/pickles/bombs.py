@@ -64,10 +64,11 @@ PRIORS = {
     "dicts that grow": b"](" + (b"}(" + b"".join(text(str(i)) + b"N" for i in range(20)) + b"u") * 4000 + b"e.",
     "wide texts": b"](" + (b"X\x00\x00\x10\x00" + b"a" * (MIB - 4) + "\U0001f600".encode()) * 15 + b"e.",
     "tuples of the same": b"]" + b"q\x00(" + (b"(" + b"h\x00" * 3000 + b"t") * 45 + b"e.",
-    "storages that are parsed again": amplified(b"ctorch.storage\n_load_from_bytes\n",
-                                                b"B" + struct.pack("<I", len(ONE_NUMBER)) + ONE_NUMBER, 40_000),
+    "storages that are parsed again": amplified(
+        b"ctorch.storage\n_load_from_bytes\n", b"B" + struct.pack("<I", len(ONE_NUMBER)) + ONE_NUMBER, 40_000
+    ),
     "deep tuples": b")" + b"\x85" * 140_000 + b".",
-}  # fmt: skip
+}
 TARGETS = {
     "a nested tuple as a key": archive(b"})" + b"q\x00h\x00\x86" * 60 + b"K\x01s."),
     "a deep tuple as a key": legacy(b"})" + b"\x85" * 200_000 + b"K\x01s."),
@@ -76,20 +77,34 @@ TARGETS = {
     "a huge whole number": archive(b"\x8b\xff\xff\xff\x7f" + bytes(100) + b"."),
     "a number of 255 bytes": archive(b"\x8a\xff" + b"\xff" * 255 + b"."),
     "a huge storage": archive(STORAGE.replace(b"\x00\x00\x10\x00t", b"\xff\xff\xff\x7ft") + b".", _0=bytes(8)),
-    "tensors without end": archive(STORAGE + b"q\x00" + REBUILD + b"q\x01](" + b"".join(
-        [b"h\x01(h\x00K\x00J\x00\x00\x10\x00\x85K\x01\x85\x89}tR"] * 9000) + b"e.", _0=bytes(4 * MIB)),
-    "one element everywhere": archive(STORAGE + b"q\x00" + REBUILD + b"(h\x00K\x00" + b"J\xff\xff\xff\x7f"
-                                      + b"\x85K\x00\x85\x89}tR.", _0=bytes(4 * MIB)),
+    "tensors without end": archive(
+        STORAGE
+        + b"q\x00"
+        + REBUILD
+        + b"q\x01]("
+        + b"".join([b"h\x01(h\x00K\x00J\x00\x00\x10\x00\x85K\x01\x85\x89}tR"] * 9000)
+        + b"e.",
+        _0=bytes(4 * MIB),
+    ),
+    "one element everywhere": archive(
+        STORAGE + b"q\x00" + REBUILD + b"(h\x00K\x00" + b"J\xff\xff\xff\x7f" + b"\x85K\x00\x85\x89}tR.",
+        _0=bytes(4 * MIB),
+    ),
     "ordered dicts of pairs": archive(amplified(b"ccollections\nOrderedDict\n", MANY_PAIRS, 200_000)),
     "sizes": archive(amplified(b"ctorch\nSize\n", b"(" + b"K\x01" * 9000 + b"t", 200_000)),
     "a million opcodes": archive(b"]" + b"Na" * 700_000 + b"."),
     "a million of the legacy format": legacy(b"]" + b"Na" * 700_000 + b"."),
     "strings of the stack": archive(b"N" * 300_000 + b"."),
     "marks": archive(b"(" * 300_000 + b"."),
-    "laughs": archive(b"](" + b"N" * 10 + b"e" + b"".join(
-        b"r" + struct.pack("<I", i) + b"](" + (b"j" + struct.pack("<I", i)) * 10 + b"e" for i in range(200)) + b"."),
+    "laughs": archive(
+        b"]("
+        + b"N" * 10
+        + b"e"
+        + b"".join(b"r" + struct.pack("<I", i) + b"](" + (b"j" + struct.pack("<I", i)) * 10 + b"e" for i in range(200))
+        + b"."
+    ),
     "members": archive(b"}.", **{f"_{i}": b"" for i in range(20_000)}),
-}  # fmt: skip
+}
 
 
 def peak():

@@ -52,8 +52,21 @@ def same(ours, theirs):
     return type(ours) is type(theirs) and ours == theirs
 
 
-dtypes = st.sampled_from([torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64, torch.int32,
-                          torch.int16, torch.int8, torch.uint8, torch.bool, torch.complex64])  # fmt: skip
+dtypes = st.sampled_from(
+    [
+        torch.float64,
+        torch.float32,
+        torch.float16,
+        torch.bfloat16,
+        torch.int64,
+        torch.int32,
+        torch.int16,
+        torch.int8,
+        torch.uint8,
+        torch.bool,
+        torch.complex64,
+    ]
+)
 shapes = st.lists(st.integers(0, 3), max_size=4)
 
 
@@ -100,12 +113,32 @@ def test_a_trainers_file_with_optimizer_and_shared_weights():
 
 
 FRAGMENTS = [
-    *[bytes([code]) for code in range(256)], *[bytes([code]) for code in _STEPS] * 2,
-    b"X\x01\x00\x00\x00a", b"U\x01a", b"K\x01", b"M\x01\x02", b"q\x00", b"h\x00", b"q\x01", b"h\x01", b"\x8a\x01\x05",
-    b"X\x07\x00\x00\x00storage", b"ctorch\nFloatStorage\n", b"ctorch\nLongStorage\n", b"X\x01\x00\x00\x000",
-    b"X\x03\x00\x00\x00cpu", b"ctorch._utils\n_rebuild_tensor_v2\n", b"ctorch._utils\n_rebuild_parameter\n",
-    b"ccollections\nOrderedDict\n", b"ctorch\nSize\n", b"cos\nsystem\n", b"cbuiltins\nbytearray\n", b")R", b"}b", b"(t",
-]  # fmt: skip
+    *[bytes([code]) for code in range(256)],
+    *[bytes([code]) for code in _STEPS] * 2,
+    b"X\x01\x00\x00\x00a",
+    b"U\x01a",
+    b"K\x01",
+    b"M\x01\x02",
+    b"q\x00",
+    b"h\x00",
+    b"q\x01",
+    b"h\x01",
+    b"\x8a\x01\x05",
+    b"X\x07\x00\x00\x00storage",
+    b"ctorch\nFloatStorage\n",
+    b"ctorch\nLongStorage\n",
+    b"X\x01\x00\x00\x000",
+    b"X\x03\x00\x00\x00cpu",
+    b"ctorch._utils\n_rebuild_tensor_v2\n",
+    b"ctorch._utils\n_rebuild_parameter\n",
+    b"ccollections\nOrderedDict\n",
+    b"ctorch\nSize\n",
+    b"cos\nsystem\n",
+    b"cbuiltins\nbytearray\n",
+    b")R",
+    b"}b",
+    b"(t",
+]
 
 
 def archive_of(stream, **data):
@@ -139,9 +172,10 @@ FILES = {
 @settings(deadline=None, max_examples=500)
 @given(
     st.booleans(),
-    st.lists(st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 40), st.binary(max_size=10)), min_size=1,
-             max_size=3),
-)  # fmt: skip
+    st.lists(
+        st.tuples(st.floats(0, 1, exclude_max=True), st.integers(0, 40), st.binary(max_size=10)), min_size=1, max_size=3
+    ),
+)
 def test_changed_files_are_read_as_they_are_or_refused_in_one_line(zipped, changes):
     content = FILES[zipped]
     for where, removed, inserted in changes:
@@ -229,9 +263,23 @@ def test_repeated_elements_claim_no_memory():
 
 
 @pytest.mark.parametrize("zipped", [ZIPPED, LEGACY])
-@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16, torch.int64,
-                                   torch.int32, torch.int16, torch.int8, torch.uint8, torch.bool, torch.complex64,
-                                   torch.complex128])  # fmt: skip
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        torch.float64,
+        torch.float32,
+        torch.float16,
+        torch.bfloat16,
+        torch.int64,
+        torch.int32,
+        torch.int16,
+        torch.int8,
+        torch.uint8,
+        torch.bool,
+        torch.complex64,
+        torch.complex128,
+    ],
+)
 def test_every_type_of_number_comes_back(zipped, dtype):
     """Several tensors of a file, each of other numbers, also as views of one storage."""
     base = torch.arange(24).to(dtype)
@@ -255,10 +303,19 @@ def test_shared_numbers_may_be_claimed_twice_and_no_more(monkeypatch):
     assert "claim more than" in refused(saved({**twice, "c": base[1:], "d": base[2:]}))
 
 
-@pytest.mark.parametrize(("pairs", "fine"), [
-    ([("a", 1), ("b", 2)], True), ([["a", 1], ["b", 2]], True), ([], True), ([("a", 1, 2)], False), ([(1, 2)], False),
-    ([("a", 1), "bc"], False), ((("a", 1),), False), ({"a": 1}, False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("pairs", "fine"),
+    [
+        ([("a", 1), ("b", 2)], True),
+        ([["a", 1], ["b", 2]], True),
+        ([], True),
+        ([("a", 1, 2)], False),
+        ([(1, 2)], False),
+        ([("a", 1), "bc"], False),
+        ((("a", 1),), False),
+        ({"a": 1}, False),
+    ],
+)
 def test_pairs_as_python_2_wrote_an_ordered_dict(pairs, fine):
     """Where the pairs are in several, each must be one."""
     if fine:
@@ -272,10 +329,18 @@ def test_other_makers_take_what_torch_gives_them_and_nothing_else():
     assert checkpoints._ordered_dict(()) == {}
     assert checkpoints._size(((2, 3),)) == (2, 3) and checkpoints._size(((),)) == ()
     assert checkpoints._device(("cuda", 1)) == "cuda" and checkpoints._device(("cpu",)) == "cpu"
-    wrong = [(checkpoints._ordered_dict, ([], 1)), (checkpoints._size, ()), (checkpoints._size, ([1],)),
-             (checkpoints._size, ((1, "a"),)), (checkpoints._size, ((1,), (2,))), (checkpoints._device, ()),
-             (checkpoints._device, (1,)), (checkpoints._device, ("a", 1, 2)), (checkpoints._parameter, (1, True, {})),
-             (checkpoints._size, ((1, True),))]  # fmt: skip
+    wrong = [
+        (checkpoints._ordered_dict, ([], 1)),
+        (checkpoints._size, ()),
+        (checkpoints._size, ([1],)),
+        (checkpoints._size, ((1, "a"),)),
+        (checkpoints._size, ((1,), (2,))),
+        (checkpoints._device, ()),
+        (checkpoints._device, (1,)),
+        (checkpoints._device, ("a", 1, 2)),
+        (checkpoints._parameter, (1, True, {})),
+        (checkpoints._size, ((1, True),)),
+    ]
     for make, arguments in wrong:
         with pytest.raises(Refused):
             make(arguments)

@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.pickles import opcodes
+from smoothsweep.core.pickles import opcode_names, opcodes
 from smoothsweep.core.pickles.cursor import Cursor, Refused
 from smoothsweep.core.pickles.machine import Global, Limits, Machine
-from smoothsweep.core.pickles.opcodes import CHECKPOINT_OPCODES, NETWORK_OPCODES, STORAGE_OPCODES, run
+from smoothsweep.core.pickles.opcode_names import CHECKPOINT_OPCODES, STORAGE_OPCODES
+from smoothsweep.core.pickles.opcodes import NETWORK_OPCODES, run
 from smoothsweep.core.priors.official.standins import network_dialect
 
 BY_NAME = {opcode.name: opcode.code.encode("latin-1") for opcode in pickletools.opcodes}
@@ -55,15 +56,25 @@ def test_long_data_pass_the_batches_and_the_memo():
 def test_the_table_of_opcodes_is_that_of_python():
     for name, code in ((name, code) for code, (name, _) in opcodes._STEPS.items()):
         assert BY_NAME[name] == bytes([code])
-    assert {BY_NAME[name][0]: name for name in opcodes._REFUSED.values()} == opcodes._REFUSED
-    assert NETWORK_OPCODES | CHECKPOINT_OPCODES | set(opcodes._REFUSED.values()) == BY_NAME.keys()
+    assert {BY_NAME[name][0]: name for name in opcode_names.REFUSED.values()} == opcode_names.REFUSED
+    assert NETWORK_OPCODES | CHECKPOINT_OPCODES | set(opcode_names.REFUSED.values()) == BY_NAME.keys()
     assert STORAGE_OPCODES - {"BINPERSID"} < NETWORK_OPCODES
 
 
 ARGUMENTS = {
-    "INST": b"posix\nsystem\n", "INT": b"1\n", "LONG": b"1L\n", "FLOAT": b"1\n", "STRING": b"'a'\n", "GET": b"0\n",
-    "PUT": b"0\n", "UNICODE": b"a\n", "PERSID": b"a\n", "EXT1": b"\1", "EXT2": b"\1\0", "EXT4": b"\1\0\0\0",
-}  # fmt: skip
+    "INST": b"posix\nsystem\n",
+    "INT": b"1\n",
+    "LONG": b"1L\n",
+    "FLOAT": b"1\n",
+    "STRING": b"'a'\n",
+    "GET": b"0\n",
+    "PUT": b"0\n",
+    "UNICODE": b"a\n",
+    "PERSID": b"a\n",
+    "EXT1": b"\1",
+    "EXT2": b"\1\0",
+    "EXT4": b"\1\0\0\0",
+}
 
 
 @pytest.mark.parametrize("name", sorted(BY_NAME.keys() - NETWORK_OPCODES))

@@ -117,10 +117,14 @@ def test_tensors_outside_their_storage_are_refused(arguments, words):
 @pytest.mark.parametrize(
     "arguments",
     [
-        (), (1, 0, (1,), (1,), False, {}), (record(2), 0, (1,), (1,), 0, {}), (record(2), 0, (1,), (1,), False, []),
-        (record(2), 0, (1,), (1,), False, {"hook": 1}), (record(2), 0, (1,), (1,), False, {}, {}),
+        (),
+        (1, 0, (1,), (1,), False, {}),
+        (record(2), 0, (1,), (1,), 0, {}),
+        (record(2), 0, (1,), (1,), False, []),
+        (record(2), 0, (1,), (1,), False, {"hook": 1}),
+        (record(2), 0, (1,), (1,), False, {}, {}),
     ],
-)  # fmt: skip
+)
 def test_other_arguments_are_refused(arguments):
     with pytest.raises(Refused, match="expected"):
         rebuild_tensor(arguments)

@@ -8,10 +8,13 @@ from smoothsweep.core.priors.gan_augment import HOLE, Distortion, distort, draw_
 
 def neutral(n, side, **changes):
     plain = {
-        "flip": torch.zeros(n, dtype=torch.bool), "shift": torch.zeros(n, 2, dtype=torch.int64),
-        "brightness": torch.zeros(n), "saturation": torch.ones(n), "contrast": torch.ones(n),
+        "flip": torch.zeros(n, dtype=torch.bool),
+        "shift": torch.zeros(n, 2, dtype=torch.int64),
+        "brightness": torch.zeros(n),
+        "saturation": torch.ones(n),
+        "contrast": torch.ones(n),
         "hole": torch.full((n, 2), side),
-    }  # fmt: skip
+    }
     return Distortion(**(plain | changes))
 
 
@@ -48,9 +51,7 @@ def test_each_distortion_in_closed_form(images):
 @settings(max_examples=20, deadline=None)
 @given(probability=st.floats(0, 1), seed=st.integers(0, 2**31))
 def test_draws_stay_in_range_and_are_a_function_of_the_seed(probability, seed):
-    first, again = (
-        draw_distortion(40, 16, probability, torch.Generator().manual_seed(seed)) for _ in range(2)
-    )
+    first, again = (draw_distortion(40, 16, probability, torch.Generator().manual_seed(seed)) for _ in range(2))
     for name in vars(first):
         assert torch.equal(getattr(first, name), getattr(again, name))
     assert first.shift.abs().max() <= 2

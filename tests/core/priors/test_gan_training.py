@@ -21,9 +21,16 @@ CONFIG = StyleGAN2Config(
 )
 STEPS, BATCH = 6, 4
 EVERYTHING = GanRecipe(
-    kimg=STEPS * BATCH / 1000, batch_size=BATCH, lr=0.0025, r1_interval=2, ema_kimg=0.01, style_mixing=0.5,
-    augmentation="adaptive", ada_kimg=0.05, ada_target=-1.5,
-)  # fmt: skip
+    kimg=STEPS * BATCH / 1000,
+    batch_size=BATCH,
+    lr=0.0025,
+    r1_interval=2,
+    ema_kimg=0.01,
+    style_mixing=0.5,
+    augmentation="adaptive",
+    ada_kimg=0.05,
+    ada_target=-1.5,
+)
 
 
 @pytest.fixture(scope="module")
@@ -85,9 +92,7 @@ def test_states_fit_the_networks_and_the_centre_is_measured(images):
 
 def test_learns_the_colour_of_the_images():
     reddish = torch.tensor([230, 20, 20], dtype=torch.uint8)[:, None, None].expand(8, 3, 8, 8).contiguous()
-    recipe = GanRecipe(
-        kimg=0.8, batch_size=8, lr=0.01, ema_kimg=0.1, ema_rampup=0.5, r1_gamma=0.1, augmentation="none"
-    )
+    recipe = GanRecipe(kimg=0.8, batch_size=8, lr=0.01, ema_kimg=0.1, ema_rampup=0.5, r1_gamma=0.1, augmentation="none")
     state, _, _ = run(reddish, recipe, log_every=100)
     generator = StyleGAN2(CONFIG).requires_grad_(False)
     generator.load_state_dict(state)

@@ -48,8 +48,9 @@ def test_round_trip(prior, tmp_path):
     assert torch.equal(images_of(loaded), images_of(prior))
     assert not loaded.training and not any(weight.requires_grad for weight in loaded.parameters())
     assert sorted(path.name for path in (tmp_path / "new" / "prior").iterdir()) == [
-        "prior.json", "weights.safetensors",
-    ]  # fmt: skip
+        "prior.json",
+        "weights.safetensors",
+    ]
     modes = {path.stat().st_mode for path in (tmp_path / "new" / "prior").iterdir()}
     assert len(modes) == 1
 

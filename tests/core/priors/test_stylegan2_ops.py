@@ -77,9 +77,15 @@ def test_bias_act_in_closed_form():
 
 @settings(max_examples=20, deadline=None)
 @given(
-    n=st.integers(1, 3), inputs=st.integers(1, 4), outputs=st.integers(1, 4), side=st.integers(2, 5),
-    up=st.sampled_from([1, 2]), demodulate=st.booleans(), gain=st.floats(0.1, 3), seed=st.integers(0, 999),
-)  # fmt: skip
+    n=st.integers(1, 3),
+    inputs=st.integers(1, 4),
+    outputs=st.integers(1, 4),
+    side=st.integers(2, 5),
+    up=st.sampled_from([1, 2]),
+    demodulate=st.booleans(),
+    gain=st.floats(0.1, 3),
+    seed=st.integers(0, 999),
+)
 def test_both_forms_of_modulation_agree(n, inputs, outputs, side, up, demodulate, gain, seed):
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(n, inputs, side, side, generator=generator)

@@ -57,8 +57,9 @@ def zeros_of_one_group(path):
 def zeros_by_prefix(path):
     """Every picture repeats the one before it, which a page of that encoding says in two bytes."""
     table = pa.table({"image": [bytes(MIB)] * 64})
-    with pq.ParquetWriter(path, table.schema, use_dictionary=False, column_encoding={"image": "DELTA_BYTE_ARRAY"},
-                          compression="zstd") as writer:  # fmt: skip
+    with pq.ParquetWriter(
+        path, table.schema, use_dictionary=False, column_encoding={"image": "DELTA_BYTE_ARRAY"}, compression="zstd"
+    ) as writer:
         for _ in range(24):
             writer.write_table(table)
 
@@ -177,7 +178,7 @@ CASES = {
     "6 GiB of some judge's": (sparse_safetensors, import_judge, "x.safetensors", MAPPED),
     "large pictures, RGBA": (pictures(side=8000, colour=6), labelled, "x", resource.RLIMIT_AS),
     "large pictures, 16 bits": (pictures(side=8000, bits=16, colour=0), labelled, "x", resource.RLIMIT_AS),
-}  # fmt: skip
+}
 """What it is -> how it is made, who reads it, its name, the kind of memory that is limited."""
 
 READ = ("large pictures, RGBA", "large pictures, 16 bits")

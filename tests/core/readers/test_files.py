@@ -23,8 +23,12 @@ def test_a_byte_more_is_refused(tmp_path):
 
 def test_a_pipe_is_refused_and_not_waited_for(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    for read in (lambda path: read_whole(path, most_bytes=9), read_text, lambda path: read_card(path, "a card"),
-                 lambda path: next(pieces_of(path, most_bytes=9))):  # fmt: skip
+    for read in (
+        lambda path: read_whole(path, most_bytes=9),
+        read_text,
+        lambda path: read_card(path, "a card"),
+        lambda path: next(pieces_of(path, most_bytes=9)),
+    ):
         with pytest.raises(InputError, match="expected a regular file"):
             read(tmp_path / "pipe")
     with pytest.raises(UnreadablePicture, match="expected a regular file"):

@@ -11,8 +11,11 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers import matlab
 from smoothsweep.core.readers.matlab import read_matlab
 
-VARIABLES = {"labels": np.arange(12).reshape(3, 4), "names": np.array(["a", "b"], object),
-    "scores": np.linspace(0, 1, 500)}
+VARIABLES = {
+    "labels": np.arange(12).reshape(3, 4),
+    "names": np.array(["a", "b"], object),
+    "scores": np.linspace(0, 1, 500),
+}
 
 
 @pytest.mark.parametrize("compressed", [True, False])
@@ -38,9 +41,17 @@ def written(*elements, order="<"):
 
 
 @pytest.mark.parametrize("order", ["<", ">"])
-@pytest.mark.parametrize(("sizes", "fine"), [
-    ([100], True), ([60, 40], True), ([101], False), ([60, 41], False), ([1, 100], False), ([0, 0, 100], True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("sizes", "fine"),
+    [
+        ([100], True),
+        ([60, 40], True),
+        ([101], False),
+        ([60, 41], False),
+        ([1, 100], False),
+        ([0, 0, 100], True),
+    ],
+)
 @pytest.mark.parametrize("between", [b"", b"plain"])
 def test_all_compressed_elements_together_have_a_bound(monkeypatch, order, sizes, fine, between):
     """An element of another kind stands between, and may be as large as it likes."""

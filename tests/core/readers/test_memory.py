@@ -18,8 +18,14 @@ PROGRAM = Path(__file__).with_name("hostile_files.py")
 def test_what_is_small_on_disk_stays_small_in_memory(tmp_path, repository):
     """Refused in one line, or read, within the same bounds."""
     environment = {**os.environ, "PYTHONPATH": str(repository), "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, str(PROGRAM), str(tmp_path)], capture_output=True, text=True, check=False,
-                          timeout=280, env=environment)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, str(PROGRAM), str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+        env=environment,
+    )
     assert done.returncode == 0, done.stderr
     told = [json.loads(line) for line in done.stdout.splitlines()]
     assert [one["case"] for one in told] == list(CASES), done.stderr

@@ -17,10 +17,16 @@ from smoothsweep.core.readers.parquet_pages import DamagedPages, page_sizes
 
 @settings(max_examples=40, deadline=None)
 @given(
-    rows=st.integers(1, 60), group=st.integers(1, 25), seed=st.integers(0, 99), page=st.sampled_from([100, 5000]),
-    version=st.sampled_from(["1.0", "2.0"]), dictionary=st.booleans(), wrapped=st.booleans(),
-    compression=st.sampled_from(["none", "snappy", "zstd", "gzip"]), index=st.booleans(),
-)  # fmt: skip
+    rows=st.integers(1, 60),
+    group=st.integers(1, 25),
+    seed=st.integers(0, 99),
+    page=st.sampled_from([100, 5000]),
+    version=st.sampled_from(["1.0", "2.0"]),
+    dictionary=st.booleans(),
+    wrapped=st.booleans(),
+    compression=st.sampled_from(["none", "snappy", "zstd", "gzip"]),
+    index=st.booleans(),
+)
 def test_columns_are_what_pyarrow_reads(
     tmp_path_factory, rows, group, seed, page, version, dictionary, wrapped, compression, index
 ):
@@ -28,12 +34,21 @@ def test_columns_are_what_pyarrow_reads(
     draw = np.random.default_rng(seed)
     images = [draw.bytes(int(draw.integers(0, 300))) for _ in range(rows)]
     columns = {
-        "label": [int(label) for label in draw.integers(0, 4, rows)], "other": list(range(rows)),
+        "label": [int(label) for label in draw.integers(0, 4, rows)],
+        "other": list(range(rows)),
         "image": [{"path": "x", "bytes": image} for image in images] if wrapped else images,
         "split": draw.choice(["train", "test"], rows).tolist(),
-    }  # fmt: skip
-    pq.write_table(pa.table(columns), path, row_group_size=group, data_page_size=page, data_page_version=version,
-                   use_dictionary=dictionary, compression=compression, write_page_index=index)  # fmt: skip
+    }
+    pq.write_table(
+        pa.table(columns),
+        path,
+        row_group_size=group,
+        data_page_size=page,
+        data_page_version=version,
+        use_dictionary=dictionary,
+        compression=compression,
+        write_page_index=index,
+    )
     found = read_columns(path, ("split", "image", "label", "absent"), encoded=("image",))
     assert found.rows == rows and found.names == tuple(columns)
     assert found.values == {"image": images, "label": columns["label"], "split": columns["split"]}
@@ -46,8 +61,16 @@ def test_pages_are_as_large_as_the_footer_of_an_honest_file_says(tmp_path, versi
     """The footer counts the headers of the pages, too, in which the least and the greatest picture can stand."""
     path = tmp_path / "x.parquet"
     images = [bytes([i % 7]) * 3000 for i in range(500)]
-    pq.write_table(pa.table({"image": images}), path, row_group_size=200, data_page_size=20_000, write_batch_size=10,
-                   data_page_version=version, use_dictionary=dictionary, write_statistics=statistics)  # fmt: skip
+    pq.write_table(
+        pa.table({"image": images}),
+        path,
+        row_group_size=200,
+        data_page_size=20_000,
+        write_batch_size=10,
+        data_page_version=version,
+        use_dictionary=dictionary,
+        write_statistics=statistics,
+    )
     data = pq.read_metadata(path)
     assert data.num_row_groups == 3
     for group in range(3):
@@ -87,10 +110,16 @@ def test_two_columns_are_refused_by_every_reader(tmp_path):
         assert "got 2" in twice(tmp_path / "x.parquet", name, read)
 
 
-@pytest.mark.parametrize("column", [
-    pa.array([[1], [2]]), pa.array([{"a": 1}, {"a": 2}]), pa.array([0, 1], pa.timestamp("ms")),
-    pa.array([b"a", b"b"]), pa.array([0, 1], pa.duration("s")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "column",
+    [
+        pa.array([[1], [2]]),
+        pa.array([{"a": 1}, {"a": 2}]),
+        pa.array([0, 1], pa.timestamp("ms")),
+        pa.array([b"a", b"b"]),
+        pa.array([0, 1], pa.duration("s")),
+    ],
+)
 def test_a_label_of_another_type_is_one_line(tmp_path, column):
     pq.write_table(pa.table({"image": [b"x", b"y"], "label": column}), tmp_path / "x.parquet")
     with pytest.raises(InputError, match="expected numbers or names in 'label', got"):

@@ -58,13 +58,27 @@ def test_whole_numbers_of_either_sign(value):
 def test_every_kind_of_field_is_passed_over_and_whole_numbers_are_kept():
     deep = struct((1, I32, zigzag(99)), (2, STRUCT, struct((1, BINARY, text(3)))))
     fields = [
-        (1, I32, zigzag(5)), (2, TRUE, b""), (3, FALSE, b""), (4, BYTE, b"\x07"), (5, DOUBLE, b"\0" * 8),
-        (6, BINARY, text(200)), (7, STRUCT, deep), (8, LIST, items(I32, [zigzag(n) for n in range(3)])),
-        (9, LIST, items(STRUCT, [deep] * 16)), (10, SET, items(BINARY, [text(n) for n in range(20)])),
-        (11, LIST, items(TRUE, [b"\x01"] * 15)), (12, LIST, items(FALSE, [b"\x02"] * 2)), (13, LIST, items(BYTE, [])),
-        (14, I16, zigzag(-6)), (30, I64, zigzag(2**40)), (300, I32, zigzag(7)), (15, I32, zigzag(8)),
-        (16, LIST, items(LIST, [items(DOUBLE, [b"\0" * 8] * 2)] * 2)), (31, BINARY, text(0)), (47, I32, zigzag(9)),
-    ]  # fmt: skip
+        (1, I32, zigzag(5)),
+        (2, TRUE, b""),
+        (3, FALSE, b""),
+        (4, BYTE, b"\x07"),
+        (5, DOUBLE, b"\0" * 8),
+        (6, BINARY, text(200)),
+        (7, STRUCT, deep),
+        (8, LIST, items(I32, [zigzag(n) for n in range(3)])),
+        (9, LIST, items(STRUCT, [deep] * 16)),
+        (10, SET, items(BINARY, [text(n) for n in range(20)])),
+        (11, LIST, items(TRUE, [b"\x01"] * 15)),
+        (12, LIST, items(FALSE, [b"\x02"] * 2)),
+        (13, LIST, items(BYTE, [])),
+        (14, I16, zigzag(-6)),
+        (30, I64, zigzag(2**40)),
+        (300, I32, zigzag(7)),
+        (15, I32, zigzag(8)),
+        (16, LIST, items(LIST, [items(DOUBLE, [b"\0" * 8] * 2)] * 2)),
+        (31, BINARY, text(0)),
+        (47, I32, zigzag(9)),
+    ]
     content = struct(*fields)
     reader = _Compact(content + b"behind")
     assert reader.struct(0) == {1: 5, 14: -6, 30: 2**40, 300: 7, 15: 8, 47: 9} and reader.at == len(content)
@@ -101,9 +115,12 @@ def test_a_number_has_at_most_ten_bytes():
 
 def page(uncompressed, compressed, statistics=0, kind=0):
     """A page of zeros, with so many bytes of statistics in its header."""
-    head = struct((1, I32, zigzag(kind)), (2, I32, zigzag(uncompressed)), (3, I32, zigzag(compressed)),
-                  (5, STRUCT, struct((1, I32, zigzag(4)),
-    (5, STRUCT, struct((1, BINARY, text(statistics)))))))  # fmt: skip
+    head = struct(
+        (1, I32, zigzag(kind)),
+        (2, I32, zigzag(uncompressed)),
+        (3, I32, zigzag(compressed)),
+        (5, STRUCT, struct((1, I32, zigzag(4)), (5, STRUCT, struct((1, BINARY, text(statistics)))))),
+    )
     return head + b"\0" * compressed
 
 
@@ -135,10 +152,17 @@ def test_a_header_ends_within_its_column_and_within_sixteen_megabytes(monkeypatc
                 sizes(content * 2)
 
 
-@pytest.mark.parametrize("fields", [
-    [(2, I32, zigzag(5))], [(3, I32, zigzag(5))], [(2, I32, zigzag(-1)), (3, I32, zigzag(5))],
-    [(2, I32, zigzag(5)), (3, I32, zigzag(-1))], [(2, BINARY, text(1)), (3, I32, zigzag(5))], [],
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [(2, I32, zigzag(5))],
+        [(3, I32, zigzag(5))],
+        [(2, I32, zigzag(-1)), (3, I32, zigzag(5))],
+        [(2, I32, zigzag(5)), (3, I32, zigzag(-1))],
+        [(2, BINARY, text(1)), (3, I32, zigzag(5))],
+        [],
+    ],
+)
 def test_a_page_has_both_sizes_and_neither_is_negative(fields):
     good = page(7, 2)
     with pytest.raises(DamagedPages, match="a page without its sizes"):
@@ -158,11 +182,19 @@ def test_a_column_begins_in_the_file(start, length):
 def test_the_pages_of_pyarrow_sum_up_to_its_footer(tmp_path, compression, version, dictionary):
     """The footer's size counts headers too: of pages without compression both of its sums are known."""
     draw = random.Random(0)
-    table = pa.table({"n": [draw.randrange(50) for _ in range(5000)],
-    "t": [draw.randbytes(9).hex() for _ in range(5000)]})
+    table = pa.table(
+        {"n": [draw.randrange(50) for _ in range(5000)], "t": [draw.randbytes(9).hex() for _ in range(5000)]}
+    )
     path = tmp_path / "t.parquet"
-    pq.write_table(table, path, compression=compression, data_page_version=version, use_dictionary=dictionary,
-                   data_page_size=2000, row_group_size=3000)  # fmt: skip
+    pq.write_table(
+        table,
+        path,
+        compression=compression,
+        data_page_version=version,
+        use_dictionary=dictionary,
+        data_page_size=2000,
+        row_group_size=3000,
+    )
     with path.open("rb") as file, pq.ParquetFile(path) as opened:
         data = opened.metadata
         for group in range(data.num_row_groups):

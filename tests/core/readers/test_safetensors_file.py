@@ -51,8 +51,19 @@ def test_both_formats_give_the_same_network(state, tmp_path, dtype):
 
 def test_the_command_brings_it_in(state, tmp_path, capsys):
     save_file(state, tmp_path / "net.safetensors")
-    command = ["import", "target", str(tmp_path / "net.safetensors"), "--architecture", "resnet18", "--classes", "7",
-               "--image-size", "32", "--out", str(tmp_path / "target")]  # fmt: skip
+    command = [
+        "import",
+        "target",
+        str(tmp_path / "net.safetensors"),
+        "--architecture",
+        "resnet18",
+        "--classes",
+        "7",
+        "--image-size",
+        "32",
+        "--out",
+        str(tmp_path / "target"),
+    ]
     assert main(command) == 0, capsys.readouterr().err
     weights = load_file(tmp_path / "target" / "weights.safetensors")
     assert torch.equal(weights["head.weight"], state["model.fc.weight"])
@@ -83,12 +94,17 @@ def written(path, header, data=b""):
     return path
 
 
-@pytest.mark.parametrize("header", [
-    b"{", b'{"a": 1}', {"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}},
-    {"a": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}},
-    {"a": {"dtype": "F32", "shape": [2**62, 4], "data_offsets": [0, 8]}},
-    {"a": {"dtype": "F99", "shape": [2], "data_offsets": [0, 8]}},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"{",
+        b'{"a": 1}',
+        {"a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 4]}},
+        {"a": {"dtype": "F32", "shape": [2], "data_offsets": [4, 12]}},
+        {"a": {"dtype": "F32", "shape": [2**62, 4], "data_offsets": [0, 8]}},
+        {"a": {"dtype": "F99", "shape": [2], "data_offsets": [0, 8]}},
+    ],
+)
 def test_a_damaged_file_is_one_line(tmp_path, header):
     with pytest.raises(InputError) as raised:
         read_tensor_file(written(tmp_path / "x.safetensors", header, bytes(8)), "checkpoint")

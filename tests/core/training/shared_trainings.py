@@ -32,8 +32,11 @@ def resting(network, still):
 
 
 def kept(losses, **networks):
-    weights = {f"{name}.{key}": value.detach().clone() for name, network in networks.items()
-               for key, value in network.named_parameters()}  # fmt: skip
+    weights = {
+        f"{name}.{key}": value.detach().clone()
+        for name, network in networks.items()
+        for key, value in network.named_parameters()
+    }
     return {**weights, "losses": torch.tensor(losses, dtype=torch.float64)}
 
 

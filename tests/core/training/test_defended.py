@@ -92,9 +92,7 @@ def test_frozen_weights_stay_and_take_no_part_in_the_optimizer():
     model = prepared(defense)
     before = {name: value.clone() for name, value in model.state_dict().items()}
     decay = {"weight_decay": 0.5, "optimizer": "sgd"}
-    train_classifier(
-        model, faces(), recipe(**decay), defense=defense, seed=0, on_epoch=lambda r, s: states.append(s())
-    )
+    train_classifier(model, faces(), recipe(**decay), defense=defense, seed=0, on_epoch=lambda r, s: states.append(s()))
     trained = [p for p in model.parameters() if p.requires_grad]
     assert len(states[0]["optimizer"]["param_groups"][0]["params"]) == len(trained) < len(list(model.parameters()))
     for name, value in model.state_dict().items():

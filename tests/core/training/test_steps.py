@@ -149,16 +149,12 @@ def test_a_state_of_another_precision_is_refused():
     keep = {"on_epoch": lambda record, state: states.append(state())}
     train_classifier(plain(), colours(), recipe(), seed=0, **keep)
     with pytest.raises(InputError, match=r"resume: expected a state of recipe .*precision='bf16'"):
-        train_classifier(
-            plain(), colours(), recipe(precision="bf16"), seed=0, resume=states[0]
-        )
+        train_classifier(plain(), colours(), recipe(precision="bf16"), seed=0, resume=states[0])
 
 
 def test_several_ranks_need_a_process_group():
     with pytest.raises(ValueError, match="expected a process group"):
-        train_classifier(
-            plain(), colours(4), recipe(), seed=0, world_size=2, wrap=lambda m: m
-        )
+        train_classifier(plain(), colours(4), recipe(), seed=0, world_size=2, wrap=lambda m: m)
     with pytest.raises(ValueError, match="rank: expected 0 <= rank < 1, got 1"):
         train_classifier(plain(), colours(4), recipe(), seed=0, rank=1)
 

@@ -30,9 +30,13 @@ sys.argv[1:] = []
 sys.exit(cli.main())
 """
     started = subprocess.Popen(
-        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=os.getcwd(),
+        [sys.executable, "-c", program],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=os.getcwd(),
         preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # the suite itself may run under nohup
-    )  # fmt: skip
+    )
     assert started.stdout.readline() == "ready\n"
     return started
 

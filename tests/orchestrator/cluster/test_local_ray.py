@@ -73,8 +73,9 @@ def test_the_doctor_says_so_and_names_a_port_that_does_not_ask(running_ray, monk
     (finding,) = doctor.running()
     assert finding.fine and re.fullmatch(
         rf"run {os.getpid()}: its Ray listens on \d+ ports of the loopback interface; "
-        r"all of \d+ calls without the run's token were refused", finding.text
-    )  # fmt: skip
+        r"all of \d+ calls without the run's token were refused",
+        finding.text,
+    )
     with socket.create_server(("0.0.0.0", 0)) as other:
         port, found = other.getsockname()[1], doctor.running()
     (odd,) = [finding for finding in found if not finding.fine]
@@ -143,8 +144,16 @@ def test_another_user_cannot_enter_what_ray_keeps(running_ray):
     session = Path(ray._private.worker._global_node.get_session_dir_path())
     places = [str(path) for path in (session, *session.rglob("*"))]
     assert {"logs", "sockets", "raylet", "plasma_store", "debug_state.txt"} <= {Path(path).name for path in places}
-    done = subprocess.run(["python3", "-c", INTRUDER, str(running_ray.parent), *places], capture_output=True, text=True,
-                          user=65534, group=65534, extra_groups=[], timeout=60, check=True)  # fmt: skip
+    done = subprocess.run(
+        ["python3", "-c", INTRUDER, str(running_ray.parent), *places],
+        capture_output=True,
+        text=True,
+        user=65534,
+        group=65534,
+        extra_groups=[],
+        timeout=60,
+        check=True,
+    )
     found = json.loads(done.stdout)
     assert found.pop("list the temporary folder") == "done", "or the others would say nothing"
     assert len(found) > 4 * len(places) and set(found.values()) == {"PermissionError"}

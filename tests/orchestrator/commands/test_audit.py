@@ -83,7 +83,7 @@ def audit(owned, *more, out: Path, public: bool = True) -> int:
         (["--reference", "vit_b_16", "--image-size", SIDE], "--reference vit_b_16: expected images of 224 pixels"),
         (["--architecture", "resnet18", "--image-size", SIDE], "as stated: import it with --mean 0.485 0.456"),
     ],
-)  # fmt: skip
+)
 def test_what_is_wrong_is_one_line_and_nothing_is_written(owned, tmp_path, capsys, more, line):
     assert audit(owned, *more, out=tmp_path / "out") == 2
     said = capsys.readouterr().err
@@ -147,10 +147,13 @@ def test_the_written_sweep_file_is_one_that_run_takes(imported, owned, tmp_path)
 @pytest.mark.parametrize(
     ("independent", "reach", "judges"),
     [
-        ({}, "quick", {"evaluator"}), (RENDERED, "quick", {"embedder"}), (RENDERED, "adapted", {"embedder"}),
-        (RENDERED, "whole", {"embedder", "evaluator"}), ({"general": {}}, "quick", {"general"}),
+        ({}, "quick", {"evaluator"}),
+        (RENDERED, "quick", {"embedder"}),
+        (RENDERED, "adapted", {"embedder"}),
+        (RENDERED, "whole", {"embedder", "evaluator"}),
+        ({"general": {}}, "quick", {"general"}),
     ],
-)  # fmt: skip
+)
 def test_an_evaluator_is_trained_where_nobody_else_judges_and_with_all_attacks(
     imported, owned, tmp_path, independent, reach, judges
 ):
@@ -218,8 +221,15 @@ def test_what_is_trained_beside_the_model_are_trials_of_the_same_sweep(imported,
 
 def test_a_training_is_forecast_from_a_few_of_its_steps(imported, owned, tmp_path):
     """Per epoch and image; what is in the store costs nothing."""
-    tree = read_yaml(sweep_of(imported, owned, tmp_path, beside=trained_beside(
-        "resnet18", image_size=SIDE, transform_input=False, epochs=7, fix=False)).read_text(), "audit")  # fmt: skip
+    tree = read_yaml(
+        sweep_of(
+            imported,
+            owned,
+            tmp_path,
+            beside=trained_beside("resnet18", image_size=SIDE, transform_input=False, epochs=7, fix=False),
+        ).read_text(),
+        "audit",
+    )
     store = open_store(str(tmp_path / "store"))
     store.open_for_writing()
     with pytest.raises(FileNotFoundError):
@@ -247,9 +257,7 @@ class Clock:
     """An audit whose rounds take what they were forecast to take, in seconds, and do nothing. slow: of all attacks
     together beyond the quick ones."""
 
-    def __init__(
-        self, monkeypatch, card, *, first: float, training: float, seed: float, slow: float = 0.0
-    ) -> None:
+    def __init__(self, monkeypatch, card, *, first: float, training: float, seed: float, slow: float = 0.0) -> None:
         self.now, self.done, self.said = 0.0, [], []
 
         def cost(many: int, seeds: int) -> float:
@@ -261,12 +269,17 @@ class Clock:
             return 0
 
         fakes = {
-            "START_S": 0.0, "wall_seconds": float, "open_store": str, "_say_where": id, "_look_for_the_same": id,
+            "START_S": 0.0,
+            "wall_seconds": float,
+            "open_store": str,
+            "_say_where": id,
+            "_look_for_the_same": id,
             "imported_model": lambda request, people: (request.model, card),
             "forecast": lambda tree, store: Cost(
                 training=cost(len(tree.get("cells", [1])) - 1, len(tree["seeds"])),
-                rest=slow * (len(tree["grid"]["attack"]) > len(portfolio("gradients", whole=False)))),
-        }  # fmt: skip
+                rest=slow * (len(tree["grid"]["attack"]) > len(portfolio("gradients", whole=False))),
+            ),
+        }
         for name, fake in fakes.items():
             monkeypatch.setattr(rounds, name, fake)
         monkeypatch.setattr(rounds.Work, "do", do)
@@ -283,7 +296,7 @@ class Clock:
         (60, 3, 4, "", False),
         (12, 3, 4, "", True),
     ],
-)  # fmt: skip
+)
 def test_what_there_is_no_time_for_is_left_out_and_said(
     imported, owned, capsys, monkeypatch, minutes, seeds, many, left, short
 ):

@@ -51,13 +51,17 @@ def refused(tmp_path, capsys, overrides, words):
         (["prior={kind: stylegan2, batch_size: 16, workers: 3}"], "prior: gan training: batch_size: expected"),
         (["attack={kind: if_gmi}"], "prior: expected a StyleGAN2, whose feature maps this attack moves, got 'eigenfac"),
         (["attack={kind: if_gmi}", "prior=null"], "prior: expected what this attack decodes its latents with, got non"),
-        (["attack={kind: if_gmi}", "prior={kind: shipped}", "public=null"],
-         "attack.stage_steps: expected at most 5 stages, as many as a prior of 64 pixels has blocks, got 8"),
-        (["attack={kind: if_gmi, stage_steps: [3, 3, 3, 3, 3]}", "prior={kind: stylegan2, channel_base: 64}"],
-         "attack.stage_steps: expected at most 4 stages, as many as a prior of 32 pixels has blocks, got 5"),
+        (
+            ["attack={kind: if_gmi}", "prior={kind: shipped}", "public=null"],
+            "attack.stage_steps: expected at most 5 stages, as many as a prior of 64 pixels has blocks, got 8",
+        ),
+        (
+            ["attack={kind: if_gmi, stage_steps: [3, 3, 3, 3, 3]}", "prior={kind: stylegan2, channel_base: 64}"],
+            "attack.stage_steps: expected at most 4 stages, as many as a prior of 32 pixels has blocks, got 5",
+        ),
         (["resources={attack_compile: true, attack_cuda_graphs: true}"], "expected at most one of them, got both"),
     ],
-)  # fmt: skip
+)
 def test_impossible_settings_are_refused_before_any_work(tmp_path, capsys, overrides, words):
     refused(tmp_path, capsys, overrides, words)
 
@@ -77,21 +81,45 @@ def test_a_priors_weights_file_is_opened_before_any_work(tmp_path, capsys):
     folder = tmp_path / "prior"
     folder.mkdir()
     (folder / "weights.safetensors").write_bytes(b"nonsense")
-    config = {"resolution": 32, "z_dim": 8, "w_dim": 8, "mapping_layers": 1, "channel_base": 64, "channel_max": 8,
-              "conv_clamp": None, "mbstd_group": 4}  # fmt: skip
+    config = {
+        "resolution": 32,
+        "z_dim": 8,
+        "w_dim": 8,
+        "mapping_layers": 1,
+        "channel_base": 64,
+        "channel_max": 8,
+        "conv_clamp": None,
+        "mbstd_group": 4,
+    }
     (folder / "prior.json").write_text(json.dumps({"kind": "stylegan2", "config": config}))
     refused(tmp_path, capsys, [f"prior={{kind: folder, path: {folder}}}", "public=null"], "expected a safetensors file")
 
 
-@pytest.mark.parametrize(("kind", "words"), [
-    ("eigenfaces", "prior: expected a StyleGAN2, whose feature maps this attack moves, got 'eigenfaces'"),
-    ("stylegan2", "attack.stage_steps: expected at most 4 stages, as many as a prior of 32 pixels has blocks, got 8"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("kind", "words"),
+    [
+        ("eigenfaces", "prior: expected a StyleGAN2, whose feature maps this attack moves, got 'eigenfaces'"),
+        (
+            "stylegan2",
+            "attack.stage_steps: expected at most 4 stages, as many as a prior of 32 pixels has blocks, got 8",
+        ),
+    ],
+)
 def test_an_attack_on_feature_maps_looks_into_the_folder_of_a_prior(tmp_path, capsys, kind, words):
-    config = {"resolution": 32, "components": 4} if kind == "eigenfaces" else {
-        "resolution": 32, "z_dim": 8, "w_dim": 8, "mapping_layers": 1, "channel_base": 64, "channel_max": 8,
-        "conv_clamp": None, "mbstd_group": 4,
-    }  # fmt: skip
+    config = (
+        {"resolution": 32, "components": 4}
+        if kind == "eigenfaces"
+        else {
+            "resolution": 32,
+            "z_dim": 8,
+            "w_dim": 8,
+            "mapping_layers": 1,
+            "channel_base": 64,
+            "channel_max": 8,
+            "conv_clamp": None,
+            "mbstd_group": 4,
+        }
+    )
     (tmp_path / "prior.json").write_text(json.dumps({"kind": kind, "config": config}))
     save_file({"a": torch.zeros(1)}, tmp_path / "weights.safetensors")
     prior = f"prior={{kind: folder, path: {tmp_path}}}"
@@ -101,9 +129,17 @@ def test_an_attack_on_feature_maps_looks_into_the_folder_of_a_prior(tmp_path, ca
 def test_every_stage_that_is_checked_has_its_check():
     checked = {name for name, task in TASKS.items() if task.check}
     assert checked == {
-        "data", "public", "prior", "target", "attack", "embeddings", "knowledge", "judge_features", "judge_robustness",
+        "data",
+        "public",
+        "prior",
+        "target",
+        "attack",
+        "embeddings",
+        "knowledge",
+        "judge_features",
+        "judge_robustness",
         "poison",
-    }  # fmt: skip
+    }
     for name in checked:
         with pytest.raises((KeyError, TypeError, InputError)):  # it reads the configuration
             TASKS[name].refuse({"kind": "synthetic", "architecture": "nobody"}, {})
@@ -132,17 +168,23 @@ def test_what_is_done_is_not_checked_again(tmp_path):
 
 
 VALUES = {
-    "recipe.lr": [0.01, 1, 1e-3], "attack.pool.truncation_cutoff": [None, 1, 2], "classes": ["all", [0, 1], [2]],
-    "recipe.stop_at_test_acc": [None, 0.5, {"trial": {"recipe.epochs": 1}}], "attack.clip": [None, True, False],
-    "recipe.defense": [{"alpha": 0.1}, {"kind": "label_smoothing", "alpha": -0.1}], "attack.loss": ["poincare"],
-    "attack.seed": [0, 2**63 - 1], "recipe.betas": [[0.9, 0.99], [0.5, 1e-3]],
-    "attack.discriminator_weight": [None, 0], "recipe.lr_milestones": [None, [0.5], []],
-}  # fmt: skip
+    "recipe.lr": [0.01, 1, 1e-3],
+    "attack.pool.truncation_cutoff": [None, 1, 2],
+    "classes": ["all", [0, 1], [2]],
+    "recipe.stop_at_test_acc": [None, 0.5, {"trial": {"recipe.epochs": 1}}],
+    "attack.clip": [None, True, False],
+    "recipe.defense": [{"alpha": 0.1}, {"kind": "label_smoothing", "alpha": -0.1}],
+    "attack.loss": ["poincare"],
+    "attack.seed": [0, 2**63 - 1],
+    "recipe.betas": [[0.9, 0.99], [0.5, 1e-3]],
+    "attack.discriminator_weight": [None, 0],
+    "recipe.lr_milestones": [None, [0.5], []],
+}
 grids = st.dictionaries(st.sampled_from(sorted(VALUES)), st.none(), min_size=1, max_size=3).flatmap(
-    lambda keys: st.fixed_dictionaries({
-        key: st.lists(st.sampled_from(VALUES[key]), min_size=1, max_size=3, unique_by=repr) for key in keys
-    })
-)  # fmt: skip
+    lambda keys: st.fixed_dictionaries(
+        {key: st.lists(st.sampled_from(VALUES[key]), min_size=1, max_size=3, unique_by=repr) for key in keys}
+    )
+)
 
 
 @settings(max_examples=25, deadline=None)

@@ -24,8 +24,13 @@ def script(tmp_path_factory):
 
 
 def offered(script, folder, *words):
-    asked = subprocess.run(["bash", "-c", ASK, "ask", str(script), "smoothsweep", *words], cwd=folder, text=True,
-                           capture_output=True, timeout=30)  # fmt: skip
+    asked = subprocess.run(
+        ["bash", "-c", ASK, "ask", str(script), "smoothsweep", *words],
+        cwd=folder,
+        text=True,
+        capture_output=True,
+        timeout=30,
+    )
     assert asked.returncode == 0 and not asked.stderr, asked.stderr
     return set(asked.stdout.split())
 

@@ -53,16 +53,24 @@ def audited(owned, model, out, *more):  # noqa: F811
 def found(one_round, imported, monkeypatch):  # noqa: F811
     """The pages of an audit whose store would hold what `data` says: photographs are of a shade, by their row."""
     made = data()
-    trial = SimpleNamespace(id="ppa-1", settings=SimpleNamespace(recipe=ImportedClassifier(imported=str(imported))),
-                            seed=1, cell=SimpleNamespace(axes={}))  # fmt: skip
+    trial = SimpleNamespace(
+        id="ppa-1",
+        settings=SimpleNamespace(recipe=ImportedClassifier(imported=str(imported))),
+        seed=1,
+        cell=SimpleNamespace(axes={}),
+    )
     labels = np.array([2, 0, 1, 0, 3, 1])
     fakes = {
-        "trials_of": lambda loaded, store: [trial], "results_table": lambda *_: None, "report_data": lambda *_: made,
-        "class_names": lambda *_: NAMES, "inversion_stages": lambda *_: None, "recipe_label": lambda *_: None,
+        "trials_of": lambda loaded, store: [trial],
+        "results_table": lambda *_: None,
+        "report_data": lambda *_: made,
+        "class_names": lambda *_: NAMES,
+        "inversion_stages": lambda *_: None,
+        "recipe_label": lambda *_: None,
         "training_labels": lambda *_: labels,
         "training_image": lambda store, stages, row: np.full((3, 8, 8), 10 * row, np.uint8),
         "reconstruction": lambda store, stages, label, rank: np.full((3, 8, 8), 100 + label, np.uint8),
-    }  # fmt: skip
+    }
     for name, fake in fakes.items():
         monkeypatch.setattr(pages, name, fake)
     return labels
@@ -81,9 +89,7 @@ def pictures_of(pdf):
 
 
 @pytest.mark.parametrize("redact", [False, True])
-def test_a_redacted_audit_leaves_no_name_and_no_picture_of_anybody(
-    owned, imported, found, tmp_path, capsys, redact  # noqa: F811
-):  # fmt: skip
+def test_a_redacted_audit_leaves_no_name_and_no_picture_of_anybody(owned, imported, found, tmp_path, capsys, redact):  # noqa: F811
     """From the command to what lies on the disk and what the terminal says; without the flag all of it is there."""
     out = tmp_path / "out"
     assert audited(owned, imported, out, "--people", "3", *(["--redact"] if redact else [])) == 0
@@ -168,18 +174,23 @@ def alphabetical(folder):
     return folder / "names.txt"
 
 
-@pytest.mark.parametrize(("command", "function", "place"), [
-    (("prior", "ffhq.pkl"), "import_prior_file", "priors/ffhq"),
-    (("target", "net.v2.pth", "--classes", "3"), "import_target_file", "targets/net.v2"),
-    (("gan", "g.tar", "--part", "plg_gan"), "import_gan_files", "gans/g"),
-    (("judge", "backbone.v2.pth"), "import_judge_file", "judges/backbone.v2.safetensors"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("command", "function", "place"),
+    [
+        (("prior", "ffhq.pkl"), "import_prior_file", "priors/ffhq"),
+        (("target", "net.v2.pth", "--classes", "3"), "import_target_file", "targets/net.v2"),
+        (("gan", "g.tar", "--part", "plg_gan"), "import_gan_files", "gans/g"),
+        (("judge", "backbone.v2.pth"), "import_judge_file", "judges/backbone.v2.safetensors"),
+    ],
+)
 @pytest.mark.parametrize("named", [True, False])
 def test_what_is_imported_goes_into_the_store_it_names(tmp_path, monkeypatch, command, function, place, named):
     monkeypatch.chdir(tmp_path)
     given = []
-    monkeypatch.setattr(f"smoothsweep.orchestrator.commands.importing.converting.{function}",
-                        lambda *arguments: given.append(getattr(arguments[0], "out", arguments[-1])) or 0)  # fmt: skip
+    monkeypatch.setattr(
+        f"smoothsweep.orchestrator.commands.importing.converting.{function}",
+        lambda *arguments: given.append(getattr(arguments[0], "out", arguments[-1])) or 0,
+    )
     assert main(["import", *command, *(["--store", "there"] if named else [])]) == 0
     assert [out.resolve() for out in given] == [tmp_path / ("there" if named else "store") / "imported" / place]
 
@@ -211,7 +222,9 @@ def test_a_dear_rejudging_asks_unless_it_is_told_yes(tmp_path, monkeypatch, yes)
     asked = []
     sweep, store = write_tiny(tmp_path), LocalStore(root=tmp_path / "store")
     store.open_for_writing()
-    monkeypatch.setattr("smoothsweep.orchestrator.commands.records.rejudge.run_and_report",
-                        lambda *arguments, guard: asked.append(arguments[-1].yes) or 0)  # fmt: skip
+    monkeypatch.setattr(
+        "smoothsweep.orchestrator.commands.records.rejudge.run_and_report",
+        lambda *arguments, guard: asked.append(arguments[-1].yes) or 0,
+    )
     command = ["rejudge", str(sweep), "--store", str(store.root), "--judges", "knowledge=null"]
     assert main([*command, *(["--yes"] if yes else [])]) == 0 and asked == [yes]

@@ -13,8 +13,10 @@ import pytest
 from smoothsweep.orchestrator.cli import _parser, main
 from tests.orchestrator.commands.flags import ASKED, FLAGS
 
-OF_THE_PROGRAM = {("", "--version"): "test_the_version_is_that_of_the_package_and_of_the_code",
-                  ("", "--print-completion"): "test_the_command_prints_the_script"}  # fmt: skip
+OF_THE_PROGRAM = {
+    ("", "--version"): "test_the_version_is_that_of_the_package_and_of_the_code",
+    ("", "--print-completion"): "test_the_command_prints_the_script",
+}
 
 
 def flags_of(parser, command=()):
@@ -60,9 +62,16 @@ def asked(command, more, monkeypatch, capsys):
                 prefix = f"{name}." if len(functions) > 1 else ""
                 if not isinstance(value, SimpleNamespace):  # what another of them has returned
                     seen.update(parts_of(f"{prefix}{key}", value))
-            returned = {"examine": [], "examine_artifacts": [], "plan_summary": {}, "status_summary": {},
-                        "plan_text": "words", "status_text": "words", "weights_summary": {},
-                        "power_of_plan": {}}  # fmt: skip
+            returned = {
+                "examine": [],
+                "examine_artifacts": [],
+                "plan_summary": {},
+                "status_summary": {},
+                "plan_text": "words",
+                "status_text": "words",
+                "weights_summary": {},
+                "power_of_plan": {},
+            }
             if name in returned:
                 return returned[name]
             stood_in = SimpleNamespace(hardware=None, sweep=SimpleNamespace(name="n"))

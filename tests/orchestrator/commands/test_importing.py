@@ -73,8 +73,10 @@ def test_a_checkpoint_becomes_a_target_with_its_card(tmp_path, checkpoint, capsy
 @pytest.mark.parametrize(("flags", "mean", "std"), [([], 0.0, 1.0), (["--input-range", "-1", "1"], 0.5, 0.5)])
 def test_a_low_resolution_checkpoint_is_shown_pictures_in_0_to_1_unless_it_says_otherwise(tmp_path, flags, mean, std):
     backbone = build_classifier("efficientnet_b0", 3, protocol="paper", seed=1)
-    named = {key.removeprefix("backbone.").replace("head.", "fc_layer."): value
-             for key, value in backbone.state_dict().items()}  # fmt: skip
+    named = {
+        key.removeprefix("backbone.").replace("head.", "fc_layer."): value
+        for key, value in backbone.state_dict().items()
+    }
     torch.save({"state_dict": {f"module.{key}": value for key, value in named.items()}}, tmp_path / "student.tar")
     out = tmp_path / "target"
     assert main([*target_arguments(tmp_path / "student.tar", out, architecture="efficientnet_b0"), *flags]) == 0

@@ -31,8 +31,10 @@ def public(tmp_path):
 
 
 def test_sizes_and_counts_are_those_of_the_data_and_plan_takes_the_file(tmp_path, public, capsys):
-    own = folders(tmp_path / "our: #people", {
-        f"{who}/{i}.png": encoded(scene(10 * who + i, side=90)) for who in range(3) for i in range(4)})  # fmt: skip
+    own = folders(
+        tmp_path / "our: #people",
+        {f"{who}/{i}.png": encoded(scene(10 * who + i, side=90)) for who in range(3) for i in range(4)},
+    )
     sweep = written(capsys, tmp_path / "own.yaml", "--data", own, "--public", public)
     assert sweep.data.path == str(own) and sweep.public.path == str(public)
     assert (sweep.data.size, sweep.public.size) == (32, 32), "public images have 40 pixels"

@@ -11,8 +11,14 @@ from tiny import tiny_sweep
 
 from smoothsweep.orchestrator.cli import main
 
-CARD = {"architecture": "resnet_small", "num_classes": 7, "image_size": 32, "transform_input": False, "data": None,
-        "defense": None}  # fmt: skip
+CARD = {
+    "architecture": "resnet_small",
+    "num_classes": 7,
+    "image_size": 32,
+    "transform_input": False,
+    "data": None,
+    "defense": None,
+}
 POISON = {"kind": "badnets"}
 TARGET_ALONE = {"attack": None, "prior": None, "public": None, "judges": {"features": {"perplexity": 500}}}
 
@@ -48,20 +54,28 @@ def published(folder):
 WRONG = {
     "a target of another input size selects": (
         swapped("selection_target", {"recipe.image_size": 48}),
-        "attack.selection_target.trial: expected inputs of 32 pixels, as the attacked target has, got 48"),
+        "attack.selection_target.trial: expected inputs of 32 pixels, as the attacked target has, got 48",
+    ),
     "a target of another input size samples": (
         swapped("sampling_target", {"recipe.image_size": 48}),
-        "attack.sampling_target.trial: expected inputs of 32 pixels, as the attacked target has, got 48"),
+        "attack.sampling_target.trial: expected inputs of 32 pixels, as the attacked target has, got 48",
+    ),
     "a target of other people": (
         swapped("selection_target", {"data.identities": 5}),
-        "attack.selection_target.trial: expected 4 classes, as the attacked target has, got 5"),
+        "attack.selection_target.trial: expected 4 classes, as the attacked target has, got 5",
+    ),
     "a target of as many other people": (
         swapped("selection_target", {"data.seed": 8}),
-        "attack.selection_target.trial: expected the people of the attacked target, data.seed 0, got 8"),
+        "attack.selection_target.trial: expected the people of the attacked target, data.seed 0, got 8",
+    ),
     "a target brought in with other classes": (
-        brought_in, "attack.sampling_target.trial: expected 4 classes, as the attacked target has, got 7"),
+        brought_in,
+        "attack.sampling_target.trial: expected 4 classes, as the attacked target has, got 7",
+    ),
     "a perplexity of more than there are drawn people's pictures": (
-        lambda _: TARGET_ALONE, "perplexity: expected less than the 32 training images to map, got 500"),
+        lambda _: TARGET_ALONE,
+        "perplexity: expected less than the 32 training images to map, got 500",
+    ),
     "of one's own": (mapped(own), "training images to map, got 500"),
     "of a published set's": (mapped(published), "perplexity: expected less than the 39 training images to map"),
     "no image poisoned": (poisoned(share=0), "recipe.poison.share: expected greater than 0, got 0"),
@@ -69,9 +83,11 @@ WRONG = {
     "less than none poisoned": (poisoned(share=-0.1), "recipe.poison.share: expected greater than 0, got -0.1"),
     "a share that is no number": (poisoned(share=float("nan")), "recipe.poison.share: expected"),
     "a trigger larger than the image": (
-        poisoned(size=33), "poison.size: expected at most the image's 32 pixels, got 33"),
+        poisoned(size=33),
+        "poison.size: expected at most the image's 32 pixels, got 33",
+    ),
     "a trigger that leads to nobody": (poisoned(target=4), "recipe.poison.target: expected a class below 4, got 4"),
-}  # fmt: skip
+}
 
 
 def refused(capsys, *arguments):

@@ -156,8 +156,17 @@ def test_a_function_becomes_a_target_that_gives_gradients(network, people, tmp_p
 
 def sweep_of(folder, people, place):
     card = ImportedClassifier(imported=str(folder)).checked
-    tree = audit_sweep(model=folder, card=card, data=people, public=people, independent={}, access=card.access,
-                       people=3, seeds=[1], reach="whole")  # fmt: skip
+    tree = audit_sweep(
+        model=folder,
+        card=card,
+        data=people,
+        public=people,
+        independent={},
+        access=card.access,
+        people=3,
+        seeds=[1],
+        reach="whole",
+    )
     (place / "audit.yaml").write_text(as_file(tree))
     return place / "audit.yaml"
 

@@ -88,11 +88,13 @@ REFUSED = {  # what is wrong -> the sweep, words of the line
     "no poison": ({"recipe": {"poison": {"kind": "badnets", "share": 0.01, "size": 3}}}, "share: expected some of"),
     "all poison": ({"recipe": {"poison": {"kind": "badnets", "share": 0.99, "size": 3}}}, "training images, got 16"),
     "large trigger": (
-        {"recipe": {"poison": {"kind": "badnets", "size": 20, "placed": "before_augmentation"}}}, "at most the image",
+        {"recipe": {"poison": {"kind": "badnets", "size": 20, "placed": "before_augmentation"}}},
+        "at most the image",
     ),
     "dp batch": ({"recipe": {"defense": {"kind": "dp_sgd", "noise": 1.0}, "batch_size": 17}}, "at most the 16 images"),
     "ssd": (
-        {"recipe": {"defense": {"kind": "ssd", "eps": 1.0}}, "data": {"train_per_class": 1}}, "leave an image of class",
+        {"recipe": {"defense": {"kind": "ssd", "eps": 1.0}}, "data": {"train_per_class": 1}},
+        "leave an image of class",
     ),
     "bido": (
         {"recipe": {"defense": {"kind": "bido", "lambda_input": 0.1, "lambda_label": 0.1}, "batch_size": 64}},
@@ -106,7 +108,7 @@ REFUSED = {  # what is wrong -> the sweep, words of the line
     "alpha": ({"recipe": {"defense": {"alpha": -1e300}}}, "alpha: expected at least -3.4e+38"),
     "a defense's number": ({"recipe": {"defense": {"kind": "focal", "gamma": 1e39}}}, "gamma: expected a number of"),
     "a wide layer": ({"recipe": {"defense": {"kind": "loft", "rank": 10**9}}}, "rank: expected"),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("wrong", sorted(REFUSED))
@@ -162,13 +164,15 @@ def test_a_poison_that_leaves_a_defense_too_little_is_seen_when_planned(each, sh
 
 
 LATENTS = {
-    "cma_es": ({"attack": {"kind": "cma_es", "pool": {"size": 20}}, "prior": {"kind": "eigenfaces", "components": 1}},
-               "prior: expected latents of at least 2 directions for cma_es, got 1"),
+    "cma_es": (
+        {"attack": {"kind": "cma_es", "pool": {"size": 20}}, "prior": {"kind": "eigenfaces", "components": 1}},
+        "prior: expected latents of at least 2 directions for cma_es, got 1",
+    ),
     "pool": ({"attack": {"pool": {"size": 10**9}}}, "attack.pool.size: expected a whole number of at most 10000000"),
     "prior": ({"prior": {"kind": "stylegan2", "z_dim": 10**9}}, "prior.z_dim: expected less than or equal to 16384"),
     "public": ({"public": {"kind": "synthetic", "identities": 10**9, "per_identity": 1000}}, "at most 1 TiB in all"),
     "step": ({"attack": {**tiny_sweep()["attack"], "lr": 1e300}}, "lr: expected a number of at most 3.4e+38"),
-}  # fmt: skip
+}
 
 
 def test_a_folder_of_too_few_public_images_is_seen_when_planned(tmp_path, capsys):
@@ -199,9 +203,13 @@ def test_an_attack_that_cannot_begin_is_refused_when_planned(wrong, tmp_path, ca
 
 
 @pytest.mark.parametrize(
-    "judges", [{"robustness": {"steps": 1, "generations": 1, "population": 1, "strong_steps": 1, "images": images}}
-               for images in (1, 4)] + [{"features": {"perplexity": 2.0}}],
-)  # fmt: skip
+    "judges",
+    [
+        {"robustness": {"steps": 1, "generations": 1, "population": 1, "strong_steps": 1, "images": images}}
+        for images in (1, 4)
+    ]
+    + [{"features": {"perplexity": 2.0}}],
+)
 @pytest.mark.parametrize("identities", [3, 4])
 def test_a_judge_of_the_target_is_refused_when_planned_or_measures(judges, identities, tmp_path):
     agree(tmp_path, without_attack(judges=judges, data={"identities": identities}))

@@ -71,8 +71,12 @@ def bring(made, name, out, *more):
 def brought(made, tmp_path_factory):
     """name -> the folder that the import wrote."""
     root = tmp_path_factory.mktemp("brought")
-    said = {"logits.pt": SIZED, "logits.pt2": [], "labels.pt": [*SIZED, "--answers", "labels"],
-            "scores.pt": [*SIZED, "--answers", "probabilities"]}  # fmt: skip
+    said = {
+        "logits.pt": SIZED,
+        "logits.pt2": [],
+        "labels.pt": [*SIZED, "--answers", "labels"],
+        "scores.pt": [*SIZED, "--answers", "probabilities"],
+    }
     for name, more in said.items():
         assert bring(made, name, root / name, *more) == 0
     return root
@@ -80,9 +84,13 @@ def brought(made, tmp_path_factory):
 
 @pytest.mark.parametrize(
     ("name", "kind", "access"),
-    [("logits.pt", "torchscript", "gradients"), ("scores.pt", "torchscript", "gradients"),
-     ("labels.pt", "torchscript", "labels"), ("logits.pt2", "torch_export", "gradients")],
-)  # fmt: skip
+    [
+        ("logits.pt", "torchscript", "gradients"),
+        ("scores.pt", "torchscript", "gradients"),
+        ("labels.pt", "torchscript", "labels"),
+        ("logits.pt2", "torch_export", "gradients"),
+    ],
+)
 def test_the_card_says_what_a_program_is_and_gives(brought, name, kind, access):
     card = ImportedClassifier(imported=str(brought / name)).checked
     assert (card.architecture, card.access, card.image_size) == (kind, access, SIDE)
@@ -100,7 +108,7 @@ def test_the_card_says_what_a_program_is_and_gives(brought, name, kind, access):
         ("logits.pt2", ["--image-size", "64"], "--image-size: expected 32, which"),
         ("logits.pt", [*SIZED, "--classes", "7"], "expected logits of shape [1, 7], got [1, 6]"),
     ],
-)  # fmt: skip
+)
 def test_what_a_program_contradicts_is_one_line_and_nothing_is_written(made, here, tmp_path, capsys, name, more, line):
     assert bring(made, name, tmp_path / "out", *more) == 2
     said = capsys.readouterr().err
@@ -154,8 +162,17 @@ def test_a_program_that_says_the_class_alone_has_no_calibration_and_shows_no_sco
 
 def audit_file(made, folder, tmp_path, access, change=lambda tree: None):
     card = ImportedClassifier(imported=str(folder)).checked
-    tree = audit_sweep(model=folder, card=card, data=made / "people", public=made / "people", independent={},
-                       access=access, people=3, seeds=[1], reach="whole")  # fmt: skip
+    tree = audit_sweep(
+        model=folder,
+        card=card,
+        data=made / "people",
+        public=made / "people",
+        independent={},
+        access=access,
+        people=3,
+        seeds=[1],
+        reach="whole",
+    )
     change(tree)
     file = tmp_path / "audit.yaml"
     file.write_text(as_file(tree))
@@ -164,8 +181,11 @@ def audit_file(made, folder, tmp_path, access, change=lambda tree: None):
 
 def test_an_attack_that_needs_more_than_the_program_gives_is_refused_at_the_start(made, brought, tmp_path):
     file = audit_file(made, brought / "labels.pt", tmp_path, "gradients")
-    with pytest.raises(InputError, match="expected an attack on labels, which is all that a TorchScript program gives "
-                                         "here, got ppa, which needs gradients"):  # fmt: skip
+    with pytest.raises(
+        InputError,
+        match="expected an attack on labels, which is all that a TorchScript program gives "
+        "here, got ppa, which needs gradients",
+    ):
         load_sweep(file)
     load_sweep(audit_file(made, brought / "labels.pt", tmp_path, "labels"))
 
@@ -177,7 +197,7 @@ def test_an_attack_that_needs_more_than_the_program_gives_is_refused_at_the_star
         (lambda tree: tree["judges"].update(features={}), "judges.features: expected none for a TorchScript program"),
         (lambda tree: tree["judges"].update(robustness={}), "judges.robustness: expected none for a TorchScript"),
     ],
-)  # fmt: skip
+)
 def test_judges_that_look_at_layers_are_refused(made, brought, tmp_path, change, line):
     with pytest.raises(InputError, match=line):
         load_sweep(audit_file(made, brought / "logits.pt", tmp_path, "gradients", change))
@@ -196,8 +216,18 @@ def test_an_audit_leaves_out_what_the_model_cannot_be_shown_and_says_so(brought)
 @pytest.mark.parametrize(("images", "components"), [(None, 150), (3, 2), (150, 149), (151, 150), (9000, 150)])
 def test_few_public_images_make_a_smaller_prior(made, brought, images, components):
     card = ImportedClassifier(imported=str(brought / "logits.pt")).checked
-    tree = audit_sweep(model=brought / "logits.pt", card=card, data=made / "people", public=made / "people",
-                       independent={}, access="scores", people=3, seeds=[1], reach="quick", images=images)  # fmt: skip
+    tree = audit_sweep(
+        model=brought / "logits.pt",
+        card=card,
+        data=made / "people",
+        public=made / "people",
+        independent={},
+        access="scores",
+        people=3,
+        seeds=[1],
+        reach="quick",
+        images=images,
+    )
     assert tree["prior"]["components"] == components
 
 
@@ -218,8 +248,7 @@ def test_every_part_that_looks_at_layers_is_declared_so():
     import smoothsweep.core.attacks
 
     folder = Path(smoothsweep.core.attacks.__file__).parent
-    looking = {name for name, part in PARTS.items()
-               if part.access == "gradients" and _function(folder, part.make)}  # fmt: skip
+    looking = {name for name, part in PARTS.items() if part.access == "gradients" and _function(folder, part.make)}
     assert looking == {name for name, part in PARTS.items() if part.layers}
 
 
@@ -233,5 +262,3 @@ def test_every_attack_says_what_it_needs_of_the_target():
         if kind.startswith("lomma") or kind == "ked":
             assert looks_at_layers(attack()), kind
         assert access_needed(attack()) in ("none", "labels", "scores", "gradients")
-
-

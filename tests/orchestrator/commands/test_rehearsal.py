@@ -46,8 +46,24 @@ PICTURES = 7  # of each person
 TRIED = 12  # where a checkpoint that was brought in is tried on test images first
 PEOPLE = len(FACESCRUB)
 TWO = {"classes": "[0, 4]"}
-JUDGED = ("test_acc", "ece", "attack_acc1", "attack_acc1_std", "attack_acc5", "dist_eval", "dist_face", "fid", "kid",
-          "precision", "recall", "density", "coverage", "xi_train", "xi_test", "features_intra")  # fmt: skip
+JUDGED = (
+    "test_acc",
+    "ece",
+    "attack_acc1",
+    "attack_acc1_std",
+    "attack_acc5",
+    "dist_eval",
+    "dist_face",
+    "fid",
+    "kid",
+    "precision",
+    "recall",
+    "density",
+    "coverage",
+    "xi_train",
+    "xi_test",
+    "features_intra",
+)
 STUDIED = ("smoothing -0.05", "MID beta 0.005", "BiDO 0.05 / 2.5, batches random")
 
 
@@ -66,8 +82,14 @@ def stage(tmp_path_factory):
 
 def seen_images(stage, size, tree="facescrub"):
     """All pictures and labels exactly as a sweep reads them: random weights tell nothing from pictures a little off."""
-    config = {"kind": "facescrub", "path": str(stage / tree), "size": size, "split_seed": 42,
-              "on_corrupt": "refuse", "classes": PEOPLE}  # fmt: skip
+    config = {
+        "kind": "facescrub",
+        "path": str(stage / tree),
+        "size": size,
+        "split_seed": 42,
+        "on_corrupt": "refuse",
+        "classes": PEOPLE,
+    }
     out = stage / f"seen{size}"
     out.mkdir()
     prepare_private(config, {}, out, TaskContext(work=out))
@@ -85,16 +107,23 @@ def table1(stage):
     """--set options of Table 1: every judge at its own size, all people, and beside them the features' geometry."""
     fid = stage / "fid.pth"
     return {
-        **of(stage, "facescrub"), **ATTACKED, **COUNTS, "prior.path": stage / "priors" / "ffhq",
-        "attack.candidates": 4, "attack.batch_size": 4, "attack.selected": 4,  # more than the fidelity's neighbours
-        "judges": json.dumps({
-            "evaluator": {"pretrained": False, "epochs": 1, "batch_size": 6},
-            "embedder": {"name": "facenet", "weights": str(stage / "facenet.pt")},
-            "fidelity": {"weights": str(fid), "sha256": sha256(fid.read_bytes()).hexdigest()},
-            "knowledge": {"image_size": 64, "pretrained": False, "epochs": 1, "batch_size": 8},
-            "features": {"perplexity": 5},
-        }),
-    }  # fmt: skip
+        **of(stage, "facescrub"),
+        **ATTACKED,
+        **COUNTS,
+        "prior.path": stage / "priors" / "ffhq",
+        "attack.candidates": 4,
+        "attack.batch_size": 4,
+        "attack.selected": 4,  # more than the fidelity's neighbours
+        "judges": json.dumps(
+            {
+                "evaluator": {"pretrained": False, "epochs": 1, "batch_size": 6},
+                "embedder": {"name": "facenet", "weights": str(stage / "facenet.pt")},
+                "fidelity": {"weights": str(fid), "sha256": sha256(fid.read_bytes()).hexdigest()},
+                "knowledge": {"image_size": 64, "pretrained": False, "epochs": 1, "batch_size": 8},
+                "features": {"perplexity": 5},
+            }
+        ),
+    }
 
 
 @pytest.mark.parametrize("data", ["facescrub", "celeba"])
@@ -135,9 +164,12 @@ def test_table_13_asks_people_about_three_of_its_recipes(stage, table1):
 
 def test_table_1_of_celeba_and_tables_2_and_3_share_its_targets(stage):
     for sweep, rows in (
-        ("table1_celeba", range(6, 11)), ("table2_facescrub", range(1, 14)), ("table2_celeba", range(14, 23)),
-        ("table3_facescrub", range(1, 9)), ("table3_celeba", range(9, 17)),
-    ):  # fmt: skip
+        ("table1_celeba", range(6, 11)),
+        ("table2_facescrub", range(1, 14)),
+        ("table2_celeba", range(14, 23)),
+        ("table3_facescrub", range(1, 9)),
+        ("table3_celeba", range(9, 17)),
+    ):
         data = of(stage, sweep.rpartition("_")[2])
         given = options(data, ATTACKED, COUNTS, TWO, {"prior.path": stage / "priors" / "ffhq"})
         results, _, _ = run_table(sweep, list(rows), given, stage / "store")
@@ -147,14 +179,27 @@ def test_table_1_of_celeba_and_tables_2_and_3_share_its_targets(stage):
 @pytest.mark.parametrize(
     ("table", "more"),
     [
-        ("5", {"judges": json.dumps({**json.loads(ATTACKED["judges"]),
-                                     "gradients": {"per_class": 1, "steps": 3, "crop": 50}})}),
+        (
+            "5",
+            {
+                "judges": json.dumps(
+                    {**json.loads(ATTACKED["judges"]), "gradients": {"per_class": 1, "steps": 3, "crop": 50}}
+                )
+            },
+        ),
         ("6", {}),
         ("7", {}),
-        ("10", {"attack.pool.size": None, "cells": json.dumps(
-            shipped_cells("table10", {"attack.pool.size": lambda size: LATENTS if size == 2000 else size}))}),
+        (
+            "10",
+            {
+                "attack.pool.size": None,
+                "cells": json.dumps(
+                    shipped_cells("table10", {"attack.pool.size": lambda size: LATENTS if size == 2000 else size})
+                ),
+            },
+        ),
     ],
-)  # fmt: skip
+)
 def test_the_tables_about_the_attacks_stages_find_their_rows(stage, table, more):
     """After Table 1, whose three targets they share. More candidates are 10,000, or the row is another."""
     given = {**of(stage, "facescrub"), **ATTACKED, **COUNTS, **TWO, "prior.path": stage / "priors" / "ffhq", **more}
@@ -170,14 +215,22 @@ def test_table_9_stops_at_the_accuracy_of_the_negative_target(stage):
     """Which is that after two epochs, as in Table 1; the others have longer to reach it."""
     cells = shipped_cells(
         "table9",
-        {"data.path": lambda name: str(stage / name), "attack.pool.size": lambda _: LATENTS,
-         "attack.steps": lambda _: STEPS, "recipe.stop_at_test_acc": negative_after_two},
+        {
+            "data.path": lambda name: str(stage / name),
+            "attack.pool.size": lambda _: LATENTS,
+            "attack.steps": lambda _: STEPS,
+            "recipe.stop_at_test_acc": negative_after_two,
+        },
         without="judges.evaluator.lr_milestones",
-    )  # fmt: skip
+    )
     cells = [cell | {"recipe.epochs": 8 if cell["recipe.stop_at_test_acc"] else 2} for cell in cells]
     targets = {key: value for key, value in TARGETS.items() if key != "recipe.epochs"}
-    given = options(targets, ATTACKED, TWO, {"prior.path": stage / "priors" / "ffhq", "cells": json.dumps(cells),
-                                             "data.classes": PEOPLE})  # fmt: skip
+    given = options(
+        targets,
+        ATTACKED,
+        TWO,
+        {"prior.path": stage / "priors" / "ffhq", "cells": json.dumps(cells), "data.classes": PEOPLE},
+    )
     _, compared, _ = run_table("table9", [1, 2, 3, 4, 5, 6], given, stage / "store")
     reached = compared[compared["metric"] == "test_acc"].set_index("paper_row")["ours"]
     assert (reached[[1, 2]] >= reached[3]).all() and (reached[[4, 5]] >= reached[6]).all()
@@ -190,8 +243,9 @@ def negative_after_two(goal):
 def test_table_11_makes_adversarial_images(stage):
     few = {"images": 2, "steps": 2, "generations": 1, "population": 4, "strong_steps": 2}
     cells = shipped_cells("table11", {"data.path": lambda name: str(stage / name)})
-    given = options(TARGETS, {"judges": json.dumps({"robustness": few}), "cells": json.dumps(cells),
-                              "data.classes": PEOPLE})  # fmt: skip
+    given = options(
+        TARGETS, {"judges": json.dumps({"robustness": few}), "cells": json.dumps(cells), "data.classes": PEOPLE}
+    )
     results, compared, _ = run_table("table11", list(range(1, 19)), given, stage / "store")
     assert len(results) == 18 and results["fgsm_untargeted"].notna().all()
     assert compared["ours"].notna().all()
@@ -206,15 +260,30 @@ def test_an_official_checkpoint_is_attacked_like_any_target(stage, table1):
     state = {f"model._orig_mod.{key}": value for key, value in network.state_dict().items()}
     torch.save({"epoch": 100, "model_state_dict": state, "optimizer_state_dict": {}}, stage / "Classifier_9123.pth")
     text = smoothsweep(
-        "import", "target", stage / "Classifier_9123.pth", "--architecture", "resnet152", "--classes", PEOPLE,
-        "--out", stage / "targets" / "resnet152", "--alpha", "-0.05", "--image-size", 64,
-    )  # fmt: skip
+        "import",
+        "target",
+        stage / "Classifier_9123.pth",
+        "--architecture",
+        "resnet152",
+        "--classes",
+        PEOPLE,
+        "--out",
+        stage / "targets" / "resnet152",
+        "--alpha",
+        "-0.05",
+        "--image-size",
+        64,
+    )
     assert "(model_state_dict)" in text and "not measured" in text
     given = {key: value for key, value in table1.items() if not key.startswith("recipe.")} | {
-        "recipe": f"{{imported: {stage}/targets/resnet152}}", "grid": "{}", "baseline": "{}", **TWO,
-        "name": "imported", "data.path": stage / "tried",
+        "recipe": f"{{imported: {stage}/targets/resnet152}}",
+        "grid": "{}",
+        "baseline": "{}",
+        **TWO,
+        "name": "imported",
+        "data.path": stage / "tried",
         "judges": json.dumps({**json.loads(table1["judges"]), **json.loads(ATTACKED["judges"])}),  # a small evaluator
-    }  # fmt: skip
+    }
     run = smoothsweep("run", "sweeps/table1_facescrub.yaml", *options(given), "--store", stage / "store", "--yes")
     row = pd.read_parquet(stage / "store" / "sweeps" / "imported" / "results.parquet").iloc[0]
     assert row["status"] == "done" and row["recipe_alpha"] == -0.05 and row["recipe_architecture"] == "resnet152"

@@ -30,12 +30,16 @@ FEWER = {  # attack -> what is smaller
     "ked": {**LOW, "gan": {**GAN, "epochs": 1}, "reference_batch": 3},
     "lomma_gmi": {**LOW, "gan": {**GAN, "epochs": 1}, "students": STUDENTS},
     "lomma_ked": {**LOW, "gan": {**GAN, "epochs": 1}, "students": STUDENTS, "reference_batch": 3},
-    "plg_mi": {**LOW, "top_n": 3,
-               "gan": {"steps": 2, "critic_steps": 1, "batch_size": 8, "width": 4, "z_dim": 16}},
+    "plg_mi": {**LOW, "top_n": 3, "gan": {"steps": 2, "critic_steps": 1, "batch_size": 8, "width": 4, "z_dim": 16}},
     "rlb_mi": {"episodes": 12, "minibatch": 6, "hidden": 8, "gan": {**GAN, "epochs": 1}},
-    "brep_mi": {"patience": 2, "max_passes": 4, "probes": 4, "starts": {"batch": 16, "max_batches": 2},
-                "gan": {**GAN, "epochs": 1}},
-}  # fmt: skip
+    "brep_mi": {
+        "patience": 2,
+        "max_passes": 4,
+        "probes": 4,
+        "starts": {"batch": 16, "max_batches": 2},
+        "gan": {**GAN, "epochs": 1},
+    },
+}
 # The others attack all.
 CLASSES = {"ked": [0, 2], "lomma_gmi": [1, 2], "lomma_ked": [0, 3], "plg_mi": [0, 1, 2], "rlb_mi": [3, 1]}
 JUDGED = ("test_acc", "attack_acc1", "attack_acc5", "attack_acc5_last", "dist_eval")
@@ -73,11 +77,19 @@ def settings(stage):
         for kind in [cell["attack"]["kind"]]
     ]
     values = {
-        "seeds": [42], "data.path": stage / "celeba", "data.classes": PEOPLE, "public.path": stage / "celeba",
-        "recipe.pretrained": "false", "recipe.epochs": 2, "recipe.batch_size": 8, "judges.evaluator.epochs": 1,
-        "judges.evaluator.batch_size": 8, "judges.evaluator.architecture": "ir50_112_narrow",
-        "tracking.models": "none", "cells": json.dumps(cells),
-    }  # fmt: skip
+        "seeds": [42],
+        "data.path": stage / "celeba",
+        "data.classes": PEOPLE,
+        "public.path": stage / "celeba",
+        "recipe.pretrained": "false",
+        "recipe.epochs": 2,
+        "recipe.batch_size": 8,
+        "judges.evaluator.epochs": 1,
+        "judges.evaluator.batch_size": 8,
+        "judges.evaluator.architecture": "ir50_112_narrow",
+        "tracking.models": "none",
+        "cells": json.dumps(cells),
+    }
     return [part for key, value in values.items() for part in ("--set", f"{key}={value}")]
 
 

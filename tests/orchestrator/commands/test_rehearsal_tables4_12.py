@@ -41,12 +41,23 @@ def stage(tmp_path_factory):
 def test_table_4_trains_on_few_images_of_each_person(stage):
     cells = shipped_cells(
         "table4",
-        {"data.path": lambda name: str(stage / name), "attack.pool.size": lambda _: LATENTS,
-         "attack.steps": lambda _: STEPS},
+        {
+            "data.path": lambda name: str(stage / name),
+            "attack.pool.size": lambda _: LATENTS,
+            "attack.steps": lambda _: STEPS,
+        },
         without="judges.evaluator.lr_milestones",
-    )  # fmt: skip
-    given = options(TARGETS, ATTACKED, {"prior.path": stage / "priors" / "ffhq", "data.classes": PEOPLE,
-                                        "cells": json.dumps(cells), "recipe.epochs": 1})  # fmt: skip
+    )
+    given = options(
+        TARGETS,
+        ATTACKED,
+        {
+            "prior.path": stage / "priors" / "ffhq",
+            "data.classes": PEOPLE,
+            "cells": json.dumps(cells),
+            "recipe.epochs": 1,
+        },
+    )
     results, _, text = run_table("table4", list(range(1, 25)), given, stage / "store")
     assert results["attack_acc1"].notna().all() and "Beside the paper's Table 4 (FaceScrub and CelebA)" in text
 

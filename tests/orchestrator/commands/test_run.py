@@ -158,8 +158,15 @@ def test_a_wider_grid_costs_only_the_difference(finished, capsys):
     assert main(["plan", str(wider), "--store", str(store), "--json"]) == 0
     plan = json.loads(capsys.readouterr().out)
     to_run = {name: row["to_run"] for name, row in plan["by_stage"].items() if row["to_run"]}
-    assert to_run == {"target": 1, "candidates": 1, "attack": 1, "loot": 1, "judge_evaluator": 1, "judge_embedder": 1,
-                      "knowledge": 1}  # fmt: skip
+    assert to_run == {
+        "target": 1,
+        "candidates": 1,
+        "attack": 1,
+        "loot": 1,
+        "judge_evaluator": 1,
+        "judge_embedder": 1,
+        "knowledge": 1,
+    }
 
 
 def test_a_diverging_recipe_fails_alone_with_its_cause(apart):

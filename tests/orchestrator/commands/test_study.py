@@ -53,8 +53,10 @@ def test_every_picture_is_where_the_key_says(built):
     shown = pictures_of((folder / "study.html").read_text())
     for question, (examples, options) in zip(key["questions"], shown, strict=True):
         green = question["person"] * 16 + 8
-        assert all(near(one, (REAL_RED, green, 50 * (row % 4))) for one, row in
-                   zip(examples, question["examples"], strict=True))  # fmt: skip
+        assert all(
+            near(one, (REAL_RED, green, 50 * (row % 4)))
+            for one, row in zip(examples, question["examples"], strict=True)
+        )
         for colour, option in zip(options, question["options"], strict=True):
             if option is None:
                 assert near(colour, (REAL_RED, green, 50 * (question["real"] % 4)))
@@ -76,8 +78,10 @@ def test_the_page_tells_nothing_that_the_key_hides(built):
 def test_positions_are_drawn_and_follow_the_seed(made, built, tmp_path):
     sweep, store = made
     folder, key = built
-    placed = [[question["options"].index(recipe) for question in key["questions"] if recipe in question["options"]]
-              for recipe in range(3)]  # fmt: skip
+    placed = [
+        [question["options"].index(recipe) for question in key["questions"] if recipe in question["options"]]
+        for recipe in range(3)
+    ]
     assert all(set(places) == {0, 1, 2} for places in placed)
     command = ["study", "build", str(sweep), "--store", str(store), "--out"]
     assert main([*command, str(tmp_path / "again"), *BUILD]) == 0
@@ -104,20 +108,25 @@ def refused(capsys, *arguments):
     return told.err
 
 
-@pytest.mark.parametrize("options, said", [
-    (("--people", 13), "--people: expected at most the 12 people reconstructed, got 13"),
-    (("--people", 0), "--people: expected at least 1, got 0"),
-    (("--examples", 0), "--examples: expected at least 1, got 0"),
-    (("--checks", 7), "--checks: expected at least 8"),
-    (("--seed", -1), "--seed: expected at least 0, got -1"),
-    (("--recipe", "alpha 0", "--recipe", "alpha 7"), "--recipe: expected one of 'alpha -0.2', 'alpha 0', 'alpha 0.1', "
-                                                     "got 'alpha 7'"),
-    (("--recipe", "alpha 0", "--recipe", "alpha 0"), "--recipe: expected each once, got 'alpha 0' twice"),
-    (("--recipe", "alpha 0"), "expected at least 2 recipes to choose between, got 1"),
-    (("--set", "grid={recipe.defense.alpha: [0.0]}"), "expected at least 2 recipes to choose between, got 1"),
-    (("--attack", "gmi"), "--attack: expected none, since there is one, got 'gmi'"),
-    (("--set", "recipe.lr=0.5"), "got none: smoothsweep run makes them"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (("--people", 13), "--people: expected at most the 12 people reconstructed, got 13"),
+        (("--people", 0), "--people: expected at least 1, got 0"),
+        (("--examples", 0), "--examples: expected at least 1, got 0"),
+        (("--checks", 7), "--checks: expected at least 8"),
+        (("--seed", -1), "--seed: expected at least 0, got -1"),
+        (
+            ("--recipe", "alpha 0", "--recipe", "alpha 7"),
+            "--recipe: expected one of 'alpha -0.2', 'alpha 0', 'alpha 0.1', got 'alpha 7'",
+        ),
+        (("--recipe", "alpha 0", "--recipe", "alpha 0"), "--recipe: expected each once, got 'alpha 0' twice"),
+        (("--recipe", "alpha 0"), "expected at least 2 recipes to choose between, got 1"),
+        (("--set", "grid={recipe.defense.alpha: [0.0]}"), "expected at least 2 recipes to choose between, got 1"),
+        (("--attack", "gmi"), "--attack: expected none, since there is one, got 'gmi'"),
+        (("--set", "recipe.lr=0.5"), "got none: smoothsweep run makes them"),
+    ],
+)
 def test_what_cannot_be_asked_is_refused(made, tmp_path, capsys, options, said):
     sweep, store = made
     line = refused(capsys, "study", "build", sweep, "--store", store, "--out", tmp_path / "out", *options)
@@ -174,8 +183,10 @@ def test_from_the_answers_to_the_shares(study, capsys):
 
 def test_who_takes_the_photograph_for_least_like_the_person_is_named_and_left_out(study, capsys):
     folder, key = study
-    careless = [question["options"].index(None) if question["real"] is not None else choice
-                for question, choice in zip(key["questions"], choosing(key, 2), strict=True)]  # fmt: skip
+    careless = [
+        question["options"].index(None) if question["real"] is not None else choice
+        for question, choice in zip(key["questions"], choosing(key, 2), strict=True)
+    ]
     ann = answers_file(folder / "a.json", key, choosing(key, 0))
     bob = answers_file(folder / "b.json", key, careless, who="Bob\x1b[2J", number=2)
     assert main(["study", "read", str(ann), str(bob)]) == 0
@@ -191,19 +202,22 @@ def other(content, **changes):
     return json.dumps({**content, **changes})
 
 
-@pytest.mark.parametrize("damage, said", [
-    (lambda good: json.dumps(good)[:-9], "expected the answers of one annotator, got: "),
-    (lambda good: "[1, 2]", "expected the answers of one annotator, got no object"),
-    (lambda good: "[" * 100_000, "expected the answers of one annotator, got: nested too deeply"),
-    (lambda good: other(good, study="0" * 64), "expected answers to the study"),
-    (lambda good: other(good, answers=good["answers"][:-1]), "answers: expected 20, got 19"),
-    (lambda good: other(good, answers=[3, *good["answers"][1:]]), "answers.0: expected a position below 3 or null"),
-    (lambda good: other(good, answers=[-1, *good["answers"][1:]]), "answers.0"),
-    (lambda good: other(good, answers=[0.5, *good["answers"][1:]]), "answers.0"),
-    (lambda good: other(good, answers=[None] * 20), "expected at least one question answered, got none"),
-    (lambda good: other(good, recipe=1), "recipe: expected no such key"),
-    (lambda good: json.dumps({key: value for key, value in good.items() if key != "annotator"}), "annotator"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "damage, said",
+    [
+        (lambda good: json.dumps(good)[:-9], "expected the answers of one annotator, got: "),
+        (lambda good: "[1, 2]", "expected the answers of one annotator, got no object"),
+        (lambda good: "[" * 100_000, "expected the answers of one annotator, got: nested too deeply"),
+        (lambda good: other(good, study="0" * 64), "expected answers to the study"),
+        (lambda good: other(good, answers=good["answers"][:-1]), "answers: expected 20, got 19"),
+        (lambda good: other(good, answers=[3, *good["answers"][1:]]), "answers.0: expected a position below 3 or null"),
+        (lambda good: other(good, answers=[-1, *good["answers"][1:]]), "answers.0"),
+        (lambda good: other(good, answers=[0.5, *good["answers"][1:]]), "answers.0"),
+        (lambda good: other(good, answers=[None] * 20), "expected at least one question answered, got none"),
+        (lambda good: other(good, recipe=1), "recipe: expected no such key"),
+        (lambda good: json.dumps({key: value for key, value in good.items() if key != "annotator"}), "annotator"),
+    ],
+)
 def test_damaged_answers_are_one_line(study, capsys, damage, said):
     folder, key = study
     good = json.loads(answers_file(folder / "good.json", key, choosing(key, 0)).read_text())
@@ -232,9 +246,13 @@ def test_a_key_that_was_changed_is_refused(study, capsys):
     assert "no.json: expected the key of a study, got" in line
 
 
-@pytest.mark.parametrize("dataset, theirs", [
-    ("facescrub", (0.4776, 0.1716, 0.3507)), ("celeba", (0.7153, 0.1022, 0.1825)),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "dataset, theirs",
+    [
+        ("facescrub", (0.4776, 0.1716, 0.3507)),
+        ("celeba", (0.7153, 0.1022, 0.1825)),
+    ],
+)
 def test_the_papers_shares_stand_beside_the_same_three_recipes_alone(repository, dataset, theirs):
     """A share depends on what else there was to choose."""
     loaded = load_sweep(repository / "sweeps" / f"table1_{dataset}.yaml")

@@ -22,8 +22,10 @@ POINT = "#trade-off svg.fig a.pt"
 def report(defense_data, tmp_path_factory):
     """A page with everything that moves: 26 recipes, two attacks, a search by halving."""
     data = defense_data(seeds=2, search=halving([(0.1 * k, 0.1 * k) for k in range(1, 9)], kept=4, audited=2))
-    links = {trial: (StageLink(stage="target", path=f"../store/target/{trial}/manifest.json", seconds=61.0),)
-             for trial in data.results["trial"]}  # fmt: skip
+    links = {
+        trial: (StageLink(stage="target", path=f"../store/target/{trial}/manifest.json", seconds=61.0),)
+        for trial in data.results["trial"]
+    }
     data = replace(data, links=links, min_test_acc=0.9)
     page = tmp_path_factory.mktemp("page") / "report.html"
     page.write_text(render(data, summarise(data, resamples=100)), encoding="utf-8")

@@ -19,10 +19,18 @@ def a_view(seed, points=60, spread=1.0):
     rng = np.random.default_rng(seed)
     label = np.arange(points) % 6
     places = 8 * np.stack([np.cos(label), np.sin(label)], 1) + spread * rng.normal(size=(points, 2))
-    distances = {name: np.clip(rng.normal(centre, 0.05 * spread, points), 0, 1)
-                 for (name, _), centre in zip(KINDS, (0.3, 0.7, 0.1, 0.5), strict=True)}  # fmt: skip
-    mapped = {"row": np.arange(points), "class": label, "tsne_x": places[:, 0], "tsne_y": places[:, 1],
-              "pca_x": places[:, 1], "pca_y": places[:, 0]}  # fmt: skip
+    distances = {
+        name: np.clip(rng.normal(centre, 0.05 * spread, points), 0, 1)
+        for (name, _), centre in zip(KINDS, (0.3, 0.7, 0.1, 0.5), strict=True)
+    }
+    mapped = {
+        "row": np.arange(points),
+        "class": label,
+        "tsne_x": places[:, 0],
+        "tsne_y": places[:, 1],
+        "pca_x": places[:, 1],
+        "pca_y": places[:, 0],
+    }
     return FeatureView(points=pd.DataFrame(mapped), distances=pd.DataFrame(distances).assign(**{"class": label}))
 
 

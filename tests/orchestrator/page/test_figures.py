@@ -48,8 +48,12 @@ def test_labels_do_not_cover_each_other(barred):
         labels.place(100, 100, 60, (0, 0, 300, 200))
     boxes = labels.names
     assert len(boxes) == 6
-    overlaps = [(a, b) for i, a in enumerate(boxes) for b in boxes[:i]
-                if a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]]  # fmt: skip
+    overlaps = [
+        (a, b)
+        for i, a in enumerate(boxes)
+        for b in boxes[:i]
+        if a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+    ]
     assert not overlaps
 
 
@@ -201,8 +205,12 @@ def test_micro_bars_stay_in_their_cell():
 
 def test_gradient_curves_show_the_band_and_leave_out_steps_without_a_value(summary):
     def rows(mean):
-        found = [(loss, quantity, step, mean, mean - 0.1, mean + 0.1) for loss in ("poincare", "cross_entropy")
-                 for quantity in ("cosine", "zero", "saturated") for step in range(6)]  # fmt: skip
+        found = [
+            (loss, quantity, step, mean, mean - 0.1, mean + 0.1)
+            for loss in ("poincare", "cross_entropy")
+            for quantity in ("cosine", "zero", "saturated")
+            for step in range(6)
+        ]
         frame = pd.DataFrame(found, columns=["loss", "quantity", "step", "mean", "low", "high"])
         first = (frame["step"] == 0) & (frame["quantity"] == "cosine")
         return frame.assign(**{end: frame[end].mask(first) for end in ("mean", "low", "high")})

@@ -16,9 +16,27 @@ from smoothsweep.orchestrator.reading.numbers.summary import summarise
 from tests.orchestrator.conftest import make_frames
 
 VOID = frozenset({"br", "hr", "img", "link", "meta", "wbr"})
-SECTIONS = ["trade-off", "results", "limits", "recipes", "attacks", "hiding", "pairs", "sheets", "judges", "exposure",
-            "advantage", "training", "paper", "cost", "everything", "troubles", "about",
-            "method", "provenance"]  # fmt: skip
+SECTIONS = [
+    "trade-off",
+    "results",
+    "limits",
+    "recipes",
+    "attacks",
+    "hiding",
+    "pairs",
+    "sheets",
+    "judges",
+    "exposure",
+    "advantage",
+    "training",
+    "paper",
+    "cost",
+    "everything",
+    "troubles",
+    "about",
+    "method",
+    "provenance",
+]
 
 
 class Page(HTMLParser):
@@ -140,8 +158,17 @@ def test_unclear_differences_say_so(make_data):
 
 
 def test_quiet_corners(make_data):
-    bare = {"per_class": None, "sheets": (), "alpha_curves": {}, "training_curves": {}, "links": {}, "paper": None,
-            "intro": (), "facts": {}, "reasons": {}}  # fmt: skip
+    bare = {
+        "per_class": None,
+        "sheets": (),
+        "alpha_curves": {},
+        "training_curves": {},
+        "links": {},
+        "paper": None,
+        "intro": (),
+        "facts": {},
+        "reasons": {},
+    }
     sections = [attributes["id"] for attributes in Page(render(make_data(**bare))).of("section")]
     assert "sheets" not in sections and "paper" not in sections and "training" not in sections
     nothing = make_data().results.assign(status="missing")
@@ -154,9 +181,19 @@ def test_quiet_corners(make_data):
 
 def test_many_recipes_keep_the_page_readable():
     rng = np.random.default_rng(0)
-    rows = [{"trial": f"t{i}", "seed": 0, "status": "done", "failure": None, "alpha": a, "lr": 0.1 * (i % 2),
-             "test_acc": 0.8 + rng.uniform(0, 0.1), "embedder_acc1": rng.uniform(0, 1)}
-            for i, a in enumerate(np.linspace(-1, 0, 40))]  # fmt: skip
+    rows = [
+        {
+            "trial": f"t{i}",
+            "seed": 0,
+            "status": "done",
+            "failure": None,
+            "alpha": a,
+            "lr": 0.1 * (i % 2),
+            "test_acc": 0.8 + rng.uniform(0, 0.1),
+            "embedder_acc1": rng.uniform(0, 1),
+        }
+        for i, a in enumerate(np.linspace(-1, 0, 40))
+    ]
     data = ReportData(title="t", results=pd.DataFrame(rows), axes=(Axis(key="alpha"), Axis(key="lr")))
     page = render(data)
     read = Page(page)

@@ -27,8 +27,10 @@ def flat(value, size=8):
 @pytest.fixture
 def sheet():
     tiles = (Tile(image=flat(100), recognised=True), Tile(image=flat(200), recognised=False), None)
-    rows = (SheetRow(name="A\nname with a line break", real=Tile(image=flat(10)), reconstructions=tiles),
-            SheetRow(name="王小明" * 30, real=Tile(image=flat(30)), reconstructions=tiles))  # fmt: skip
+    rows = (
+        SheetRow(name="A\nname with a line break", real=Tile(image=flat(10)), reconstructions=tiles),
+        SheetRow(name="王小明" * 30, real=Tile(image=flat(30)), reconstructions=tiles),
+    )
     return ContactSheet(title="T", columns=("alpha \u22120.2", "alpha 0", "x" * 80), rows=rows)
 
 

@@ -50,8 +50,13 @@ def saved(folder, count=1):
 
 def key_press(tab, character):
     for kind in ("keyDown", "keyUp"):
-        tab.call("Input.dispatchKeyEvent", type=kind, key=character, text=character if kind == "keyDown" else "",
-                 windowsVirtualKeyCode=ord(character))  # fmt: skip
+        tab.call(
+            "Input.dispatchKeyEvent",
+            type=kind,
+            key=character,
+            text=character if kind == "keyDown" else "",
+            windowsVirtualKeyCode=ord(character),
+        )
 
 
 def enter(tab):
@@ -89,8 +94,10 @@ def test_on_a_phone_everything_fits_and_a_closed_page_goes_on(study, tab, tmp_pa
     tab.resize(360, 700)
     tab.click("#start .go")
     assert tab.run("document.documentElement.scrollWidth") <= 360
-    sizes = tab.run("[...document.querySelectorAll('.question:not([hidden]) .options label')]"
-                    ".map(l => l.getBoundingClientRect()).map(b => [b.width, b.height, b.right])")  # fmt: skip
+    sizes = tab.run(
+        "[...document.querySelectorAll('.question:not([hidden]) .options label')]"
+        ".map(l => l.getBoundingClientRect()).map(b => [b.width, b.height, b.right])"
+    )
     assert all(wide >= 44 and high >= 44 and right <= 360 for wide, high, right in sizes), "large enough for a thumb"
     assert tab.run("document.querySelector('#next').disabled")
     tab.click(".question:not([hidden]) .options label:nth-child(2)")

@@ -12,8 +12,16 @@ from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.page.writing import write_report
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
-FIGURES = {"accuracy-leak.svg", "judges.svg", "exposure.svg", "advantage.svg", "alpha-curves.svg",
-           "training-curves.svg", "sheet-1.png", "overview.png"}  # fmt: skip
+FIGURES = {
+    "accuracy-leak.svg",
+    "judges.svg",
+    "exposure.svg",
+    "advantage.svg",
+    "alpha-curves.svg",
+    "training-curves.svg",
+    "sheet-1.png",
+    "overview.png",
+}
 
 
 def test_the_report_and_its_figures_are_written(make_data, tmp_path):

@@ -44,15 +44,19 @@ def test_what_can_be_done_passes(cluster, resources, stages):
     [
         (facts(), {"gpus_per_training": 1}, [TRAINING], "gpus_per_training: expected a cluster with GPUs"),
         (facts(), {"gpus_per_task": 0.5}, [ATTACK], "gpus_per_task: expected a cluster with GPUs"),
-        (facts(gpus=8, node_gpus=4), {"gpus_per_training": 8}, [TRAINING],
-         "expected at most 4, which the largest machine has, got 8"),
+        (
+            facts(gpus=8, node_gpus=4),
+            {"gpus_per_training": 8},
+            [TRAINING],
+            "expected at most 4, which the largest machine has, got 8",
+        ),
         (facts(gpus=8), {"gpus_per_task": 16}, [ATTACK], "expected at most 8, which the cluster has, got 16"),
         (facts(gpus=8), {"gpus_per_task": 1.5}, [ATTACK], "expected at most 1 or a whole number, got 1.5"),
         (facts(gpus=4), {}, [TRAINING, group(5)], "workers: expected at most 4, the GPUs .* got 5 for the stage"),
         (facts(), {}, [group(9)], "workers: expected at most 8, the CPUs"),
         (facts(node_cpus=4), {"cpus_per_task": 5}, [ATTACK], "cpus_per_task: expected at most 4, .* got 5"),
     ],
-)  # fmt: skip
+)
 def test_what_can_never_be_done_is_one_line(cluster, resources, stages, words):
     with pytest.raises(InputError, match=words) as caught:
         refuse_unfit(cluster, Resources(**resources), stages)

@@ -14,11 +14,15 @@ GAN = {"kind": "stylegan2", "z_dim": 8, "w_dim": 8, "channel_base": 64, "channel
 def stages(tmp_path_factory):
     """Every kind of stage, with every key that only some sweeps have."""
     made = []
-    for number, changes in enumerate([
-        {}, {"prior": GAN}, {"prior": {"kind": "shipped"}, "public": None},
-        {"data": {"kind": "synthetic", "identities": 4, "train_per_class": 8, "samples_per_class": 4, "size": 32}},
-        {"recipe": {"architecture": "resnet_small", **TRAINING, "precision": "bf16"}},
-    ]):  # fmt: skip
+    for number, changes in enumerate(
+        [
+            {},
+            {"prior": GAN},
+            {"prior": {"kind": "shipped"}, "public": None},
+            {"data": {"kind": "synthetic", "identities": 4, "train_per_class": 8, "samples_per_class": 4, "size": 32}},
+            {"recipe": {"architecture": "resnet_small", **TRAINING, "precision": "bf16"}},
+        ]
+    ):
         made += every_stage(tmp_path_factory.mktemp(f"sweep{number}"), **changes)
     return made
 
@@ -45,22 +49,35 @@ def attack(**changes):
     return Stage(name="attack", config=config)
 
 
-@pytest.mark.parametrize("alike", [
-    (target(), target(lr=0.2)), (target(), target(data_seed=3)),
-    (target(), target(defense={"kind": "mid", "beta": 2})),
-    (attack(), attack(seed=[2, 3])), (attack(), attack(lr=0.3)), (attack(classes=[1, 2]), attack(classes=[3, 4])),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "alike",
+    [
+        (target(), target(lr=0.2)),
+        (target(), target(data_seed=3)),
+        (target(), target(defense={"kind": "mid", "beta": 2})),
+        (attack(), attack(seed=[2, 3])),
+        (attack(), attack(lr=0.3)),
+        (attack(classes=[1, 2]), attack(classes=[3, 4])),
+    ],
+)
 def test_what_makes_nothing_dearer_tells_the_cost_of_the_other(alike):
     history = History()
     history.add_stage(alike[0], 4.0)
     assert history.expected(alike[1]) == (4.0, 4.0, 4.0)
 
 
-@pytest.mark.parametrize("other", [
-    (target(), target(epochs=3)), (target(), target(defense={"kind": "bido"})), (target(), target(image_size=64)),
-    (attack(), attack(steps=4)), (attack(), attack(pool={"size": 5})), (attack(classes=[1, 2]), attack(classes=[1])),
-    (attack(), attack(newcomer="a word")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "other",
+    [
+        (target(), target(epochs=3)),
+        (target(), target(defense={"kind": "bido"})),
+        (target(), target(image_size=64)),
+        (attack(), attack(steps=4)),
+        (attack(), attack(pool={"size": 5})),
+        (attack(classes=[1, 2]), attack(classes=[1])),
+        (attack(), attack(newcomer="a word")),
+    ],
+)
 def test_what_makes_a_stage_dearer_tells_nothing(other):
     history = History()
     history.add_stage(other[0], 4.0)

@@ -38,9 +38,19 @@ def test_what_is_shared_is_counted_once(tmp_path):
     summary = plan_summary(plan, LocalStore(root=tmp_path / "store"))
     totals = {name: row["total"] for name, row in summary["by_stage"].items()}
     assert totals == {
-        "data": 1, "public": 1, "prior": 1, "pool": 1, "target": 5, "candidates": 4, "attack": 4, "loot": 4,
-        "embeddings": 2, "judge_evaluator": 4, "judge_embedder": 4, "knowledge": 4,
-    }  # fmt: skip
+        "data": 1,
+        "public": 1,
+        "prior": 1,
+        "pool": 1,
+        "target": 5,
+        "candidates": 4,
+        "attack": 4,
+        "loot": 4,
+        "embeddings": 2,
+        "judge_evaluator": 4,
+        "judge_embedder": 4,
+        "knowledge": 4,
+    }
     assert summary["device_hours"] is None and summary["stages_of_unknown_cost"] == 35
 
 
@@ -285,9 +295,7 @@ def test_cells_do_not_carry_the_values_of_all_others(tmp_path):
 def test_a_price_must_be_a_finite_number_of_at_least_nothing(price, tmp_path, capsys):
     arguments = ["plan", str(write_tiny(tmp_path)), "--store", str(tmp_path / "store"), f"--price={price}"]
     assert main(arguments) == 2
-    assert capsys.readouterr().err == (
-        f"smoothsweep: --price: expected a finite number of at least 0, got {price!r}\n"
-    )
+    assert capsys.readouterr().err == (f"smoothsweep: --price: expected a finite number of at least 0, got {price!r}\n")
 
 
 def test_the_plan_as_json_has_the_price(measured, tmp_path, capsys):

@@ -53,13 +53,18 @@ def test_rates_are_of_stages_that_there_are():
 @pytest.mark.parametrize(
     ("change", "kind", "times"),
     [
-        ({"recipe.epochs": 4}, "target", 2.0), ({"data.train_per_class": 16}, "target", 2.0),
-        ({"recipe.image_size": 64}, "target", 4.0), ({"attack.candidates": 8}, "attack", 2.0),
-        ({"attack.steps": 6}, "attack", 22 / 13), ({"data.identities": 8}, "attack", 2.0),
-        ({"classes": [0, 1]}, "attack", 0.5), ({"attack.selected": 4}, "loot", 2.0),
-        ({"public.identities": 120}, "prior", 2.0), ({"judges.knowledge.epochs": 4}, "knowledge", 2.0),
+        ({"recipe.epochs": 4}, "target", 2.0),
+        ({"data.train_per_class": 16}, "target", 2.0),
+        ({"recipe.image_size": 64}, "target", 4.0),
+        ({"attack.candidates": 8}, "attack", 2.0),
+        ({"attack.steps": 6}, "attack", 22 / 13),
+        ({"data.identities": 8}, "attack", 2.0),
+        ({"classes": [0, 1]}, "attack", 0.5),
+        ({"attack.selected": 4}, "loot", 2.0),
+        ({"public.identities": 120}, "prior", 2.0),
+        ({"judges.knowledge.epochs": 4}, "knowledge", 2.0),
     ],
-)  # fmt: skip
+)
 def test_the_time_grows_as_the_work_does(change, kind, times, tmp_path):
     path = write_tiny(tmp_path, grid={}, baseline={})
     before = stages_of(load_sweep(path))[kind]
@@ -70,11 +75,12 @@ def test_the_time_grows_as_the_work_does(change, kind, times, tmp_path):
 @pytest.mark.parametrize(
     ("change", "kind"),
     [
-        ("recipe.defense.kind=at_at", "target"), ("recipe.architecture=resnet18", "target"),
+        ("recipe.defense.kind=at_at", "target"),
+        ("recipe.architecture=resnet18", "target"),
         ("recipe.workers=2", "target"),
         ("attack={kind: brep_mi}", "attack"),
     ],
-)  # fmt: skip
+)
 def test_what_nobody_has_measured_stays_unknown(change, kind, tmp_path):
     loaded = load_sweep(write_tiny(tmp_path, grid={}, baseline={}), [change])
     assert reference_s(stages_of(loaded)[kind]) is None

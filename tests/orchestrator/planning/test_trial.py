@@ -32,8 +32,10 @@ def test_a_label_has_the_axes_that_are_set_the_seed_and_an_unusual_phase(given, 
 
 
 def test_whole_attacks_recipes_and_defenses_are_said_in_their_own_words(tmp_path):
-    grid = {"recipe.defense": [{"kind": "label_smoothing", "alpha": -0.2}, {"kind": "dropout", "p": 0.3}],
-            "attack": [tiny_sweep()["attack"], {"kind": "random_latents", "selected": 2}]}
+    grid = {
+        "recipe.defense": [{"kind": "label_smoothing", "alpha": -0.2}, {"kind": "dropout", "p": 0.3}],
+        "attack": [tiny_sweep()["attack"], {"kind": "random_latents", "selected": 2}],
+    }
     cells = expand(load_sweep(write_tiny(tmp_path, grid=grid, baseline={})))
     labels = [Trial(cell=cell, seed=1).label for cell in cells]
     assert labels[1] == "smoothing\u00a0\u22120.2 · random latents · seed 1"
@@ -55,9 +57,7 @@ def test_its_id_follows_from_its_stages_alone():
     assert trial(seed=4).id != plain.id and trial(judges={}).id != plain.id
 
 
-@pytest.mark.parametrize(
-    ("kind", "control"), [("ppa", False), ("selection_only", True), ("random_latents", True)]
-)
+@pytest.mark.parametrize(("kind", "control"), [("ppa", False), ("selection_only", True), ("random_latents", True)])
 def test_a_control_is_known(kind, control):
     attack = tiny_sweep()["attack"] if kind == "ppa" else {"kind": kind, "selected": 2}
     assert trial(attack=attack).is_control is control
@@ -75,8 +75,9 @@ def test_stages_run_in_the_order_in_which_they_are_needed():
 
 
 def test_a_judge_that_was_brought_in_is_looked_at_before_there_is_anything_to_judge(tmp_path):
-    brought = imported_folder(tmp_path / "judge", {"head.weight": torch.zeros(4, 2)}, architecture="vgg_small",
-                              num_classes=4)  # fmt: skip
+    brought = imported_folder(
+        tmp_path / "judge", {"head.weight": torch.zeros(4, 2)}, architecture="vgg_small", num_classes=4
+    )
     judges, ran = {**tiny_sweep()["judges"], "evaluator": {"imported": brought}}, []
     asked = trial(judges=judges)
     run_trial(asked, ran.append)

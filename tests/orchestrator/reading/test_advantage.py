@@ -70,17 +70,23 @@ def hand_made(axes=("alpha",), **columns):
     plain = {"control": [False] * rows, "is_baseline": frame["alpha"].eq(0).tolist()}
     return SimpleNamespace(
         frame=frame.assign(**{name: values for name, values in plain.items() if name not in frame}),
-        axes=tuple(Axis(key=key) for key in axes), measured=("embedder_acc1", "dist_face"),
-    )  # fmt: skip
+        axes=tuple(Axis(key=key) for key in axes),
+        measured=("embedder_acc1", "dist_face"),
+    )
 
 
 RISING = [0.1, -0.2, 0.0, -0.1]
 BY_HAND = {
-    "alpha": RISING, "embedder_acc1": [0.6, 0.1, 0.4, 0.3], "embedder_acc1_diff": [0.2, -0.3, np.nan, -0.1],
-    "embedder_acc1_diff_low": [0.1, -0.36, np.nan, -0.2], "embedder_acc1_diff_high": [0.24, -0.28, np.nan, np.nan],
-    "dist_face": [1.0, 1.5, 1.25, 1.4], "dist_face_diff": [-0.25, 0.25, np.nan, 0.15],
-    "dist_face_diff_low": [-0.5, 0.125, np.nan, 0.1], "dist_face_diff_high": [-0.125, 0.5, np.nan, 0.2],
-}  # fmt: skip
+    "alpha": RISING,
+    "embedder_acc1": [0.6, 0.1, 0.4, 0.3],
+    "embedder_acc1_diff": [0.2, -0.3, np.nan, -0.1],
+    "embedder_acc1_diff_low": [0.1, -0.36, np.nan, -0.2],
+    "embedder_acc1_diff_high": [0.24, -0.28, np.nan, np.nan],
+    "dist_face": [1.0, 1.5, 1.25, 1.4],
+    "dist_face_diff": [-0.25, 0.25, np.nan, 0.15],
+    "dist_face_diff_low": [-0.5, 0.125, np.nan, 0.1],
+    "dist_face_diff_high": [-0.125, 0.5, np.nan, 0.2],
+}
 
 
 def values(points):
@@ -92,12 +98,24 @@ def test_by_hand_a_rate_grows_and_a_distance_shrinks():
     (panel,) = advantage_panels(hand_made(**BY_HAND))
     rate, distance = panel.curves["independent judge"], panel.curves["face distance"]
     assert (panel.title, set(panel.curves)) == ("", {"independent judge", "face distance"})
-    np.testing.assert_allclose(values(rate), [
-        (-0.2, -0.75, -0.9, -0.7), (-0.1, -0.25, -0.5, np.nan), (0.0, 0.0, np.nan, np.nan), (0.1, 0.5, 0.25, 0.6),
-    ])  # fmt: skip
-    np.testing.assert_allclose(values(distance), [
-        (-0.2, -0.2, -0.4, -0.1), (-0.1, -0.12, -0.16, -0.08), (0.0, 0.0, np.nan, np.nan), (0.1, 0.2, 0.1, 0.4),
-    ])  # fmt: skip
+    np.testing.assert_allclose(
+        values(rate),
+        [
+            (-0.2, -0.75, -0.9, -0.7),
+            (-0.1, -0.25, -0.5, np.nan),
+            (0.0, 0.0, np.nan, np.nan),
+            (0.1, 0.5, 0.25, 0.6),
+        ],
+    )
+    np.testing.assert_allclose(
+        values(distance),
+        [
+            (-0.2, -0.2, -0.4, -0.1),
+            (-0.1, -0.12, -0.16, -0.08),
+            (0.0, 0.0, np.nan, np.nan),
+            (0.1, 0.2, 0.1, 0.4),
+        ],
+    )
 
 
 def test_controls_words_and_what_was_not_compared_are_no_points():
@@ -117,8 +135,10 @@ def test_controls_words_and_what_was_not_compared_are_no_points():
 
 def test_what_else_is_varied_makes_a_panel_each():
     """Two architectures whose differences are not alike; the order is that of the frame."""
-    twice = {name: [*column, *(np.array(column) / (1 if name == "alpha" else 2)).tolist()]
-             for name, column in BY_HAND.items()}  # fmt: skip
+    twice = {
+        name: [*column, *(np.array(column) / (1 if name == "alpha" else 2)).tolist()]
+        for name, column in BY_HAND.items()
+    }
     twice["embedder_acc1"] = [*BY_HAND["embedder_acc1"], 0.9, 0.65, 0.8, 0.75]
     first, second = advantage_panels(hand_made(axes=("alpha", "arch"), **twice, arch=["small"] * 4 + ["large"] * 4))
     assert (first.title, second.title) == ("small", "large")

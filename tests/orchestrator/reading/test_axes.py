@@ -28,19 +28,30 @@ def recipe(defense, **given):
     [
         (recipe(SMOOTH), ["plain training", "smoothing\u00a0\u22120.05"], True),
         (recipe(PLAIN, epochs=3), ["plain training, epochs 2", "plain training, epochs 3"], False),
-        (recipe(SMOOTH, architecture="resnet18"), ["plain training, architecture resnet_small",
-                                                   "smoothing\u00a0\u22120.05, architecture resnet18"], False),
+        (
+            recipe(SMOOTH, architecture="resnet18"),
+            ["plain training, architecture resnet_small", "smoothing\u00a0\u22120.05, architecture resnet18"],
+            False,
+        ),
     ],
-)  # fmt: skip
+)
 @pytest.mark.parametrize("place", ["grid", "cells"])
 def test_a_whole_recipe_is_called_by_its_defense_and_what_else_differs(tmp_path, place, second, names, defense_alone):
     both = [recipe(PLAIN), second]
     listed = {"recipe": both} if place == "grid" else [{"recipe": one} for one in both]
     file = tmp_path / "sweep.yaml"
-    file.write_text(yaml.safe_dump({
-        "name": "recipes", "seeds": [1], "attack": None, place: listed, "baseline": {"recipe": both[0]},
-        "data": {"kind": "synthetic", "identities": 3, "train_per_class": 4, "test_per_class": 2, "size": 32},
-    }))  # fmt: skip
+    file.write_text(
+        yaml.safe_dump(
+            {
+                "name": "recipes",
+                "seeds": [1],
+                "attack": None,
+                place: listed,
+                "baseline": {"recipe": both[0]},
+                "data": {"kind": "synthetic", "identities": 3, "train_per_class": 4, "test_per_class": 2, "size": 32},
+            }
+        )
+    )
     loaded = load_sweep(file)
     trials = trials_of(loaded)
     [axis] = sweep_axes(loaded, trials)
@@ -109,14 +120,21 @@ def a_trial(alpha, loss, *stages):
 
 def test_the_first_finished_stage_of_each_recipe_in_the_order_of_the_trials():
     """Recipe 0: its second trial is done, its third too; recipe 1: none; recipe 2: its only one; 3: no such stage."""
-    trials = [a_trial(0.0, "a", "target/1", "attack/1"), a_trial(0.1, "a", "target/2"), a_trial(0.0, "b", "target/3"),
-              a_trial(0.0, "a", "attack/4", "target/4"), a_trial(0.2, "a", "pool/9", "target/5"), a_trial(0.3, "a")]
+    trials = [
+        a_trial(0.0, "a", "target/1", "attack/1"),
+        a_trial(0.1, "a", "target/2"),
+        a_trial(0.0, "b", "target/3"),
+        a_trial(0.0, "a", "attack/4", "target/4"),
+        a_trial(0.2, "a", "pool/9", "target/5"),
+        a_trial(0.3, "a"),
+    ]
     done = {"attack/1", "attack/4", "target/3", "target/4", "target/5"}
     store = SimpleNamespace(has=lambda stage: stage.text in done)
     found = first_finished(trials, AXES, store, "target")
     assert {recipe.replace("\u00a0", " "): stage.text for recipe, stage in found.items()} == {
-        "alpha 0": "target/3", "alpha 0.2": "target/5",
-    }  # fmt: skip
+        "alpha 0": "target/3",
+        "alpha 0.2": "target/5",
+    }
     assert {stage.text for stage in first_finished(trials, AXES, store, "attack").values()} == {"attack/1"}
     assert first_finished(trials, AXES, store, "judge") == {} == first_finished([], AXES, store, "target")
 

@@ -10,8 +10,14 @@ from smoothsweep.orchestrator.reading.numbers.estimates import Sample
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
-ACCESS = {"brep": "labels", "rlb": "scores", "ppa": "gradients", "plg": "gradients", "random": "none",
-    "chosen": "scores"}
+ACCESS = {
+    "brep": "labels",
+    "rlb": "scores",
+    "ppa": "gradients",
+    "plg": "gradients",
+    "random": "none",
+    "chosen": "scores",
+}
 CONTROLS = ("random", "chosen")
 LEAKS = {  # recipe -> attack -> mean leak; each recipe has another strongest attack, at each level another one
     "base": {"brep": 0.20, "rlb": 0.50, "ppa": 0.70, "plg": 0.40, "random": 0.06, "chosen": 0.30},
@@ -32,11 +38,25 @@ def frame(metric="embedder_acc1", leave_out=(), times=1.0):
         for recipe in LEAKS:
             seeds = [seed for seed in SEEDS if (recipe, attack, seed) not in leave_out]
             rates = {seed: pd.Series([leak(recipe, attack, seed, at) for at in range(5)], CLASSES) for seed in seeds}
-            samples.append({metric: {seed: Sample(value=times * float(one.mean()), by_class=times * one)
-                                     for seed, one in rates.items()}})  # fmt: skip
+            samples.append(
+                {
+                    metric: {
+                        seed: Sample(value=times * float(one.mean()), by_class=times * one)
+                        for seed, one in rates.items()
+                    }
+                }
+            )
             values = [one.value for one in samples[-1][metric].values()]
-            rows.append({"recipe": recipe, "attack": attack, "access": ACCESS[attack], "control": attack in CONTROLS,
-                         metric: np.mean(values) if values else np.nan, "test_acc": 0.9})  # fmt: skip
+            rows.append(
+                {
+                    "recipe": recipe,
+                    "attack": attack,
+                    "access": ACCESS[attack],
+                    "control": attack in CONTROLS,
+                    metric: np.mean(values) if values else np.nan,
+                    "test_acc": 0.9,
+                }
+            )
     return pd.DataFrame(rows), tuple(samples)
 
 
@@ -44,16 +64,25 @@ def named(cells, worst):
     return {recipe: cells.frame.loc[row, "attack"] for recipe, row in worst.items()}
 
 
-@pytest.mark.parametrize(("access", "base", "alpha", "mid"), [
-    (None, "ppa", "plg", "brep"), ("gradients", "ppa", "plg", "brep"), ("scores", "rlb", "brep", "brep"),
-    ("labels", "brep", "brep", "brep"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("access", "base", "alpha", "mid"),
+    [
+        (None, "ppa", "plg", "brep"),
+        ("gradients", "ppa", "plg", "brep"),
+        ("scores", "rlb", "brep", "brep"),
+        ("labels", "brep", "brep", "brep"),
+    ],
+)
 def test_at_each_level_the_strongest_of_those_that_see_no_more(access, base, alpha, mid):
     cells = AttackedCells(**dict(zip(("frame", "samples"), frame(), strict=True)))
     assert named(cells, cells.worst("embedder_acc1", access)) == {"base": base, "alpha": alpha, "mid": mid}
-    attacks = [attack for attack, level in ACCESS.items() if attack not in CONTROLS and level in
-               {"labels": ("labels",), "scores": ("labels", "scores")}.get(access, ("labels", "scores",
-    "gradients"))]  # fmt: skip
+    attacks = [
+        attack
+        for attack, level in ACCESS.items()
+        if attack not in CONTROLS
+        and level
+        in {"labels": ("labels",), "scores": ("labels", "scores")}.get(access, ("labels", "scores", "gradients"))
+    ]
     cases = cells.cases("embedder_acc1", access)
     assert cases.attacks == tuple(attacks) and cases.seeds == (1, 2, 3) and cases.recipes == tuple(LEAKS)
 
@@ -77,8 +106,10 @@ def test_the_strongest_attack_is_that_of_the_seeds_that_count():
 
 def test_the_leaks_of_all_are_of_the_seeds_in_order_and_the_classes_that_all_have():
     shown, samples = frame()
-    samples[4]["embedder_acc1"] = {seed: Sample(value=one.value, by_class=one.by_class.drop("c2"))
-                                   for seed, one in samples[4]["embedder_acc1"].items()}  # fmt: skip
+    samples[4]["embedder_acc1"] = {
+        seed: Sample(value=one.value, by_class=one.by_class.drop("c2"))
+        for seed, one in samples[4]["embedder_acc1"].items()
+    }
     for metric, sign in (("embedder_acc1", 1), ("dist_face", -1)):
         cells = AttackedCells(
             frame=shown.rename(columns={"embedder_acc1": metric}),
@@ -95,8 +126,9 @@ def test_the_leaks_of_all_are_of_the_seeds_in_order_and_the_classes_that_all_hav
 
 
 def test_a_recipe_that_lacks_an_attack_is_compared_with_none_and_what_it_lacks_is_named():
-    cells = AttackedCells(**dict(zip(("frame", "samples"), frame(leave_out=[("alpha", "ppa", s) for s in SEEDS]),
-                                     strict=True)))  # fmt: skip
+    cells = AttackedCells(
+        **dict(zip(("frame", "samples"), frame(leave_out=[("alpha", "ppa", s) for s in SEEDS]), strict=True))
+    )
     cases = cells.cases("embedder_acc1")
     assert cases.recipes == ("base", "mid") and cases.missing == {"alpha": {"ppa": (1, 2, 3)}}
     assert set(cells.worst("embedder_acc1")) == {"base", "mid"}
@@ -112,15 +144,31 @@ def data(accuracies, leaks=LEAKS, seeds=(5, 1, 4, 2, 3), metric="embedder_acc1",
             noise -= noise.mean()  # so that the mean of a cell is the one that is listed
             for seed, shift in zip(seeds, noise, strict=True):
                 trial, hits = f"{recipe}-{attack}-{seed}", leaks[recipe][attack] + shift
-                rows.append({
-                    "trial": trial, "seed": seed, "status": "done", "failure": None, "recipe_name": recipe,
-                    "attack_name": attack, "attack_access": ACCESS[attack], "attack_control": attack in CONTROLS,
-                    "attack_published": True, "test_acc": accuracies[recipe], metric: float(hits.mean()),
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "trial": trial,
+                        "seed": seed,
+                        "status": "done",
+                        "failure": None,
+                        "recipe_name": recipe,
+                        "attack_name": attack,
+                        "attack_access": ACCESS[attack],
+                        "attack_control": attack in CONTROLS,
+                        "attack_published": True,
+                        "test_acc": accuracies[recipe],
+                        metric: float(hits.mean()),
+                    }
+                )
                 classes += [{"trial": trial, "class": at, "embedder_acc1": hit} for at, hit in enumerate(hits)]
     axes = (Axis(key="recipe_name", bare=True), Axis(key="attack_name", role="attack", bare=True))
-    return ReportData(title="t", results=pd.DataFrame(rows), axes=axes, baseline={"recipe_name": "base"},
-                      per_class=pd.DataFrame(classes) if metric == "embedder_acc1" else None, **more)  # fmt: skip
+    return ReportData(
+        title="t",
+        results=pd.DataFrame(rows),
+        axes=axes,
+        baseline={"recipe_name": "base"},
+        per_class=pd.DataFrame(classes) if metric == "embedder_acc1" else None,
+        **more,
+    )
 
 
 ACCURACIES = {"base": 0.95, "alpha": 0.9, "mid": 0.8}
@@ -140,10 +188,15 @@ def test_a_summary_names_attacks_controls_and_levels_in_one_order_and_the_best_c
     assert far.leaks("dist_face")["mid"] == pytest.approx(-0.15)
 
 
-@pytest.mark.parametrize(("floor", "best", "front"), [
-    (None, "mid", ("base", "alpha", "mid")), (0.85, "alpha", ("base", "alpha")), (0.92, "base", ("base",)),
-    (0.96, None, ()),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("floor", "best", "front"),
+    [
+        (None, "mid", ("base", "alpha", "mid")),
+        (0.85, "alpha", ("base", "alpha")),
+        (0.92, "base", ("base",)),
+        (0.96, None, ()),
+    ],
+)
 def test_who_is_chosen_among_the_accurate_enough(floor, best, front):
     summary = summarise(data(ACCURACIES, min_test_acc=floor), resamples=20)
     found = decide(summary)
@@ -172,9 +225,19 @@ def test_of_a_distance_the_farthest_is_chosen():
 
 
 def test_without_columns_of_an_attack_every_trial_is_a_published_one_that_sees_gradients():
-    rows = [{"trial": f"{name}/{seed}", "seed": seed, "status": status, "failure": None, "name": name, "test_acc": 0.9,
-             "embedder_acc1": 0.3} for name in "ab" for seed, status in ((1, "done"), (2, "failed"), (3, "missing"),
-                                                                         (4, "done"), (5, "missing"), (6, "missing"))]
+    rows = [
+        {
+            "trial": f"{name}/{seed}",
+            "seed": seed,
+            "status": status,
+            "failure": None,
+            "name": name,
+            "test_acc": 0.9,
+            "embedder_acc1": 0.3,
+        }
+        for name in "ab"
+        for seed, status in ((1, "done"), (2, "failed"), (3, "missing"), (4, "done"), (5, "missing"), (6, "missing"))
+    ]
     data = ReportData(title="t", results=pd.DataFrame(rows), axes=(Axis(key="name", bare=True),))
     summary = summarise(data, resamples=20)
     assert summary.access_levels == ["gradients"] and summary.controls == [] and summary.attacks == [""]

@@ -32,13 +32,19 @@ def sweep(points, *, seeds=2, noise=0.04, baseline=None, **changes):
     for number, (recipe, (acc, *rates)) in enumerate(points.items()):
         for seed in range(seeds):
             rng, trial = np.random.default_rng([number, seed]), f"{recipe}/{seed}"
-            values = {key: np.clip(rate + rng.normal(0, noise, len(CLASSES)), 0, 1)
-                      for key, rate in zip(("embedder_acc1", "attack_acc1"), rates, strict=False)}  # fmt: skip
+            values = {
+                key: np.clip(rate + rng.normal(0, noise, len(CLASSES)), 0, 1)
+                for key, rate in zip(("embedder_acc1", "attack_acc1"), rates, strict=False)
+            }
             hits.append(pd.DataFrame({"trial": trial, "class": CLASSES, **values}))
             means = {key: one.mean() for key, one in values.items()}
             rows.append({"trial": trial, "seed": seed, "status": "done", "recipe": recipe, "test_acc": acc} | means)
-    fields = {"title": "t", "results": pd.DataFrame(rows).rename(columns={"recipe": "name"}),
-              "per_class": pd.concat(hits), "axes": (Axis(key="name", bare=True),)}  # fmt: skip
+    fields = {
+        "title": "t",
+        "results": pd.DataFrame(rows).rename(columns={"recipe": "name"}),
+        "per_class": pd.concat(hits),
+        "axes": (Axis(key="name", bare=True),),
+    }
     return ReportData(**(fields | ({"baseline": {"name": baseline}} if baseline else {}) | changes))
 
 
@@ -180,7 +186,12 @@ def test_a_stage_costs_once_and_belongs_to_the_recipe_that_alone_needs_it():
 
 def test_probabilities_are_never_certain_and_schedules_that_return_are_named():
     assert [ascii_text(share(p)) for p in (0.0, 0.004, 0.5, 0.996, 1.0)] == [
-        "below 1 %", "below 1 %", "50 %", "above 99 %", "above 99 %"]  # fmt: skip
+        "below 1 %",
+        "below 1 %",
+        "50 %",
+        "above 99 %",
+        "above 99 %",
+    ]
     schedule = {"kind": "ramp", "start": 0.2, "end": 0.4, "back": 0.7}
     back = recipe_words({"kind": "label_smoothing", "alpha": -0.2, "schedule": schedule})
     assert ascii_text(back.label) == "smoothing -0.2, ramp start 0.2 end 0.4 back 0.7"

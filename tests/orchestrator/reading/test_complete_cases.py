@@ -35,8 +35,10 @@ def test_complete_recipes_have_met_every_counted_attack_under_every_seed(trials)
 
 @given(st.sets(st.sampled_from(EVERY), min_size=1), st.sampled_from(RECIPES))
 def test_an_incomplete_recipe_is_compared_with_none_and_never_chosen(trials, baseline):
-    leaks = {(r, a): {s: 0.3 + 0.2 * RECIPES.index(r) + 0.01 * ATTACKS.index(a) for s in SEEDS if (r, a, s) in trials}
-             for r, a in product(RECIPES, ATTACKS)}  # fmt: skip
+    leaks = {
+        (r, a): {s: 0.3 + 0.2 * RECIPES.index(r) + 0.01 * ATTACKS.index(a) for s in SEEDS if (r, a, s) in trials}
+        for r, a in product(RECIPES, ATTACKS)
+    }
     frame, samples = audit(leaks)
     all_cells = cells(frame, samples, baseline_recipe=baseline)
     found, missing = all_cells.gather_worst("embedder_acc1"), all_cells.cases("embedder_acc1").missing

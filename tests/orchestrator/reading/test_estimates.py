@@ -37,14 +37,18 @@ def trials(*rows):
 
 def test_only_what_is_done_and_measured_is_collected_under_its_seed():
     rows = trials(
-        {"seed": 7, RATE: 0.5, "test_acc": 0.9}, {"seed": 3, RATE: 0.25, "test_acc": None},
-        {"seed": 1, RATE: 1.0, "test_acc": 1.0, "status": "failed"}, {"seed": 2, RATE: None, "test_acc": 0.8},
-    )  # fmt: skip
-    by_class = pd.DataFrame([
-        {"trial": trial, "class": name, RATE: rate, "other": 9.0}
-        for trial, rates_of in (("t0", {"b": 0.75, "a": 0.25, "c": None}), ("t2", {"a": 1.0}), ("t3", {"a": 0.5}))
-        for name, rate in rates_of.items()
-    ])  # fmt: skip
+        {"seed": 7, RATE: 0.5, "test_acc": 0.9},
+        {"seed": 3, RATE: 0.25, "test_acc": None},
+        {"seed": 1, RATE: 1.0, "test_acc": 1.0, "status": "failed"},
+        {"seed": 2, RATE: None, "test_acc": 0.8},
+    )
+    by_class = pd.DataFrame(
+        [
+            {"trial": trial, "class": name, RATE: rate, "other": 9.0}
+            for trial, rates_of in (("t0", {"b": 0.75, "a": 0.25, "c": None}), ("t2", {"a": 1.0}), ("t3", {"a": 0.5}))
+            for name, rate in rates_of.items()
+        ]
+    )
     found = collect(rows, by_class)
     assert set(found) == set(BY_KEY) and not any(found[key] for key in found if key not in (RATE, "test_acc"))
     assert {seed: one.value for seed, one in found["test_acc"].items()} == {7: 0.9, 2: 0.8}
@@ -91,10 +95,16 @@ def paired(mine, reference, among=1):
 def test_a_difference_is_paired_by_seed_and_class_whatever_their_order():
     """Mine minus the reference over seeds 1, 2 and 3, classes a and b; a fourth seed on either side counts for none."""
     reference = {1: sample(a=0.1, b=0.3), 2: sample(a=0.2, b=0.3), 3: sample(a=0.1, b=0.4), 8: sample(a=1.0, b=1.0)}
-    mine = {3: sample(b=0.65, a=0.42), 9: sample(a=0.0, b=0.0), 1: sample(a=0.45, b=0.6, z=1.0),
-            2: sample(a=0.5, b=0.61)}  # fmt: skip
-    sides = {"mine": np.array([[0.42, 0.65], [0.45, 0.6], [0.5, 0.61]]),
-             "reference": np.array([[0.1, 0.4], [0.1, 0.3], [0.2, 0.3]])}  # fmt: skip
+    mine = {
+        3: sample(b=0.65, a=0.42),
+        9: sample(a=0.0, b=0.0),
+        1: sample(a=0.45, b=0.6, z=1.0),
+        2: sample(a=0.5, b=0.61),
+    }
+    sides = {
+        "mine": np.array([[0.42, 0.65], [0.45, 0.6], [0.5, 0.61]]),
+        "reference": np.array([[0.1, 0.4], [0.1, 0.3], [0.2, 0.3]]),
+    }
     for among in (1, 6):
         (pair,) = compare_recipes(sides, level=0.9, among=among, span=1.0).pairs
         found, back = paired(mine, reference, among), paired(reference, mine, among)

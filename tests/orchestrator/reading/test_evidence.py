@@ -110,8 +110,11 @@ def test_the_order_of_recipes_changes_no_verdict(order):
 
 
 def test_tables_hold_the_corrected_difference_under_one_attack():
-    leaks = {(r, attack): both(m + shift) for attack, shift in (("x", 0.0), ("y", 0.1))
-             for r, m in (("base", 0.5), ("b", 0.2), ("c", 0.49))}  # fmt: skip
+    leaks = {
+        (r, attack): both(m + shift)
+        for attack, shift in (("x", 0.0), ("y", 0.1))
+        for r, m in (("base", 0.5), ("b", 0.2), ("c", 0.49))
+    }
     frame, samples = audit(leaks)
     told = cells(frame, samples).with_differences([None, 0, 0, None, 3, 3])
     assert told["embedder_acc1_verdict"].tolist()[:3] == ["", "lower", "inconclusive"]

@@ -29,10 +29,24 @@ def sweep(leaks, *, seeds=3, accs=None, noise=0.02, drift=0.0, metric="embedder_
             trial = f"{alpha}/{seed}"
             hits.append(pd.DataFrame({"trial": trial, "class": [f"c{i}" for i in range(CLASSES)], metric: values}))
             acc = (accs or {}).get(alpha, 0.87) + 0.002 * seed
-            rows.append({"trial": trial, "seed": seed, "status": "done", "failure": None, "alpha": alpha,
-                         "test_acc": acc, metric: values.mean()})  # fmt: skip
-    fields = {"title": "t", "results": pd.DataFrame(rows), "per_class": pd.concat(hits), "axes": (ALPHA,),
-              "baseline": {"alpha": 0.0}}  # fmt: skip
+            rows.append(
+                {
+                    "trial": trial,
+                    "seed": seed,
+                    "status": "done",
+                    "failure": None,
+                    "alpha": alpha,
+                    "test_acc": acc,
+                    metric: values.mean(),
+                }
+            )
+    fields = {
+        "title": "t",
+        "results": pd.DataFrame(rows),
+        "per_class": pd.concat(hits),
+        "axes": (ALPHA,),
+        "baseline": {"alpha": 0.0},
+    }
     return ReportData(**(fields | changes))
 
 
@@ -56,9 +70,7 @@ def test_a_clear_case_is_called_clear():
 
 def test_an_unclear_case_is_inconclusive_and_says_what_might_settle_it():
     answer, more = said(sweep({-0.2: 0.30, 0.0: 0.39}, noise=0.2, drift=0.05))
-    assert answer.startswith(
-        "Inconclusive: alpha -0.2 has the lowest leak by the independent judge"
-    )
+    assert answer.startswith("Inconclusive: alpha -0.2 has the lowest leak by the independent judge")
     assert "this is inconclusive (p = " in answer and "might settle it" in answer
     assert "reduces" not in answer and "leaks more" not in more and "flatters" not in more
 
@@ -152,8 +164,19 @@ def test_unstable_gradients_are_a_caution(make_data):
 
 
 def test_distances_leak_less_when_larger():
-    rows = [{"trial": f"{a}{s}", "seed": s, "status": "done", "failure": None, "alpha": a, "test_acc": 0.9,
-             "dist_face": d + s * (0.01 + a / 50)} for a, d in ((0.0, 0.7), (-0.2, 1.2), (0.1, 0.5)) for s in range(3)]
+    rows = [
+        {
+            "trial": f"{a}{s}",
+            "seed": s,
+            "status": "done",
+            "failure": None,
+            "alpha": a,
+            "test_acc": 0.9,
+            "dist_face": d + s * (0.01 + a / 50),
+        }
+        for a, d in ((0.0, 0.7), (-0.2, 1.2), (0.1, 0.5))
+        for s in range(3)
+    ]
     data = ReportData(title="t", results=pd.DataFrame(rows), axes=(ALPHA,), baseline={"alpha": 0})
     answer, _ = said(data)
     assert "Alpha -0.2 leaks least by face distance: 1.2" in answer
@@ -198,12 +221,23 @@ def test_a_tie_goes_to_the_baseline():
 def test_where_no_recipe_has_met_every_attack_failures_and_masked_gradients_are_still_told():
     """Two recipes, two attacks, each recipe met by another one: nothing is compared, and what to beware of stays."""
     rows = [
-        {"trial": f"{alpha}/{attack}/{seed}", "seed": seed, "failure": None, "alpha": alpha, "attack_name": attack,
-         "status": "done" if (alpha == 0.0) == (attack == "x") else "failed" if seed else "missing",
-         "attack_control": False, "attack_access": "gradients", "test_acc": 0.9, "backdoor_collapsed": seed / 2,
-         "embedder_acc1": 0.3 if (alpha == 0.0) == (attack == "x") else None}
-        for alpha in (0.0, -0.2) for attack in "xy" for seed in (0, 1, 2)
-    ]  # fmt: skip
+        {
+            "trial": f"{alpha}/{attack}/{seed}",
+            "seed": seed,
+            "failure": None,
+            "alpha": alpha,
+            "attack_name": attack,
+            "status": "done" if (alpha == 0.0) == (attack == "x") else "failed" if seed else "missing",
+            "attack_control": False,
+            "attack_access": "gradients",
+            "test_acc": 0.9,
+            "backdoor_collapsed": seed / 2,
+            "embedder_acc1": 0.3 if (alpha == 0.0) == (attack == "x") else None,
+        }
+        for alpha in (0.0, -0.2)
+        for attack in "xy"
+        for seed in (0, 1, 2)
+    ]
     data = ReportData(title="t", results=pd.DataFrame(rows), axes=(ALPHA, Axis(key="attack_name", role="attack")))
     found = find(data, summarise(data))
     assert decide(summarise(data)).rows == {} and len(found.answer) == 1 and found.more == ()

@@ -23,16 +23,31 @@ def rows(leaks, seeds, *, metric="embedder_acc1", noise=0.03, tag=""):
             values = np.clip(leak + rng.normal(0, noise, len(CLASSES)), 0, 1)
             trial = f"{tag}{alpha}/{seed}"
             hits.append(pd.DataFrame({"trial": trial, "class": CLASSES, metric: values}))
-            results.append({"trial": trial, "seed": seed, "status": "done", "failure": None, "alpha": alpha,
-                            "test_acc": 0.9 - 0.1 * abs(alpha), metric: values.mean()})  # fmt: skip
+            results.append(
+                {
+                    "trial": trial,
+                    "seed": seed,
+                    "status": "done",
+                    "failure": None,
+                    "alpha": alpha,
+                    "test_acc": 0.9 - 0.1 * abs(alpha),
+                    metric: values.mean(),
+                }
+            )
     return pd.DataFrame(results), pd.concat(hits)
 
 
 def audited(first, later, **changes):
     before, hits = rows(first, (0, 1))
     after, again = rows(later, (101, 102))
-    fields = {"title": "t", "results": before, "fresh": after, "per_class": pd.concat([hits, again]),
-              "axes": (Axis(key="alpha"),), "baseline": {"alpha": 0.0}}  # fmt: skip
+    fields = {
+        "title": "t",
+        "results": before,
+        "fresh": after,
+        "per_class": pd.concat([hits, again]),
+        "axes": (Axis(key="alpha"),),
+        "baseline": {"alpha": 0.0},
+    }
     return ReportData(**(fields | changes))
 
 

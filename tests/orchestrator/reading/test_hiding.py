@@ -1,6 +1,5 @@
 """The word per recipe as the page, the terminal and the file say it."""
 
-
 from dataclasses import replace
 
 import numpy as np
@@ -31,15 +30,26 @@ def data(attacks=tuple(PUBLISHED), published=PUBLISHED, seeds=(1, 2, 3), rates=R
             for seed in seeds:
                 trial = f"{alpha}-{attack}-{seed}"
                 hits = generator.binomial(8, under[attack], CLASSES) / 8
-                rows.append({
-                    "trial": trial, "seed": seed, "status": "done", "failure": None, "alpha": alpha,
-                    "attack_settings": attack, "attack_access": "gradients", "attack_control": attack == "chance",
-                    "attack_published": published[attack], "test_acc": 0.95, "embedder_acc1": float(hits.mean()),
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "trial": trial,
+                        "seed": seed,
+                        "status": "done",
+                        "failure": None,
+                        "alpha": alpha,
+                        "attack_settings": attack,
+                        "attack_access": "gradients",
+                        "attack_control": attack == "chance",
+                        "attack_published": published[attack],
+                        "test_acc": 0.95,
+                        "embedder_acc1": float(hits.mean()),
+                    }
+                )
                 classes += [{"trial": trial, "class": f"c{at:02}", "embedder_acc1": hit} for at, hit in enumerate(hits)]
     axes = (Axis(key="alpha"), Axis(key="attack_settings", role="attack", bare=True))
-    return ReportData(title="t", results=pd.DataFrame(rows), per_class=pd.DataFrame(classes), axes=axes,
-                      baseline={"alpha": 0.0})  # fmt: skip
+    return ReportData(
+        title="t", results=pd.DataFrame(rows), per_class=pd.DataFrame(classes), axes=axes, baseline={"alpha": 0.0}
+    )
 
 
 @pytest.fixture(scope="module")
@@ -101,8 +111,9 @@ def test_one_seed_tells_nothing():
 def test_a_recipe_that_not_every_attack_was_tried_on_is_named():
     whole = data()
     short = whole.results[~((whole.results["alpha"] == -0.5) & (whole.results["attack_settings"] == "ppa logit"))]
-    summary = summarise(ReportData(title="t", results=short, per_class=whole.per_class, axes=whole.axes,
-                                   baseline={"alpha": 0.0}))  # fmt: skip
+    summary = summarise(
+        ReportData(title="t", results=short, per_class=whole.per_class, axes=whole.axes, baseline={"alpha": 0.0})
+    )
     found = hidings(summary)
     assert len(found.left_out) == 1 and found.left_out[0] not in found.verdicts
 
@@ -130,8 +141,11 @@ def test_the_answer_and_the_verdict_of_a_recipe_have_one_interval():
 
 def test_every_undecided_recipe_has_what_might_settle_it_in_every_output():
     """A difference of some points needs seeds; one of almost none needs more than anyone trains."""
-    rates = {0.0: RATES[0.0], -0.1: {"ppa": 0.77, "ppa logit": 0.72, "chance": 0.05},
-             -0.2: {"ppa": 0.8, "ppa logit": 0.79, "chance": 0.05}}  # fmt: skip
+    rates = {
+        0.0: RATES[0.0],
+        -0.1: {"ppa": 0.77, "ppa logit": 0.72, "chance": 0.05},
+        -0.2: {"ppa": 0.8, "ppa logit": 0.79, "chance": 0.05},
+    }
     summary = summarise(data(rates=rates))
     found = hidings(summary)
     undecided = {recipe: one for recipe, one in found.verdicts.items() if one.word == "inconclusive"}

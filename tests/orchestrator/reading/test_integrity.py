@@ -7,13 +7,19 @@ import pytest
 
 from smoothsweep.orchestrator.reading.findings.integrity import integrity_lines, inverts_nothing, without_leak
 
-RATES = ("fgsm_untargeted_correct", "pgd_untargeted_correct", "bim_untargeted_correct",
-         "margin_pgd_untargeted_correct", "auto_pgd_untargeted_correct")  # fmt: skip
+RATES = (
+    "fgsm_untargeted_correct",
+    "pgd_untargeted_correct",
+    "bim_untargeted_correct",
+    "margin_pgd_untargeted_correct",
+    "auto_pgd_untargeted_correct",
+)
 
 
 def summary(**rates):
-    frame = pd.DataFrame([{"recipe": recipe, **dict(zip(RATES, values, strict=True))}
-                          for recipe, values in rates.items()])  # fmt: skip
+    frame = pd.DataFrame(
+        [{"recipe": recipe, **dict(zip(RATES, values, strict=True))} for recipe, values in rates.items()]
+    )
     return SimpleNamespace(frame=frame, measured=("test_acc", "zero_gradients"))
 
 
@@ -32,12 +38,21 @@ def test_masked_gradients_are_named_where_the_logits_attacks_go_far_beyond():
     assert integrity_lines(data(seed=[1]), unmeasured) == ()
 
 
-@pytest.mark.parametrize(("rates", "masked"), [
-    ((0.5, 0.1, 0.2, 0.3, 0.69), False), ((0.5, 0.1, 0.2, 0.3, 0.71), True), ((0.1, 0.5, 0.2, 0.71, 0.3), True),
-    ((0.1, 0.2, 0.5, 0.71, 0.3), True), ((0.1, 0.2, 0.6, 0.71, 0.3), False), ((None, 0.2, 0.5, None, 0.71), True),
-    ((None, None, None, 0.9, 0.9), False), ((0.1, 0.1, 0.1, None, None), False), ((0.25, 0.25, 0.25, 0.5, 0.25), True),
-    ((0.9, 0.1, 0.1, 0.2, 0.3), False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("rates", "masked"),
+    [
+        ((0.5, 0.1, 0.2, 0.3, 0.69), False),
+        ((0.5, 0.1, 0.2, 0.3, 0.71), True),
+        ((0.1, 0.5, 0.2, 0.71, 0.3), True),
+        ((0.1, 0.2, 0.5, 0.71, 0.3), True),
+        ((0.1, 0.2, 0.6, 0.71, 0.3), False),
+        ((None, 0.2, 0.5, None, 0.71), True),
+        ((None, None, None, 0.9, 0.9), False),
+        ((0.1, 0.1, 0.1, None, None), False),
+        ((0.25, 0.25, 0.25, 0.5, 0.25), True),
+        ((0.9, 0.1, 0.1, 0.2, 0.3), False),
+    ],
+)
 def test_the_best_of_each_kind_of_attack_is_compared(rates, masked):
     """A fifth of the images and more, between the largest of the three and the largest of the two."""
     found = integrity_lines(data(seed=[1]), summary(plain=(0.1,) * 5, odd=rates, fine=(0.9,) * 5))
@@ -61,24 +76,35 @@ def test_a_sweep_without_an_attack_says_so():
 
 def measured(values, **verdicts):
     """A sweep whose robust accuracy was measured of these recipes, the first of them the baseline."""
-    frame = pd.DataFrame({"recipe": list(values), "robust_acc": list(values.values()),
-                          "robust_acc_verdict": [verdicts.get(recipe, "") for recipe in values],
-                          "is_baseline": [place == 0 for place in range(len(values))]})  # fmt: skip
+    frame = pd.DataFrame(
+        {
+            "recipe": list(values),
+            "robust_acc": list(values.values()),
+            "robust_acc_verdict": [verdicts.get(recipe, "") for recipe in values],
+            "is_baseline": [place == 0 for place in range(len(values))],
+        }
+    )
     return SimpleNamespace(frame=frame, measured=("test_acc", "robust_acc"), primary=None)
 
 
 @pytest.mark.parametrize(
     ("values", "verdicts", "said"),
     [
-        ({"plain": 0.4, "a": 0.35, "b": 0.5}, {"a": "inconclusive", "b": "higher"},
-         "Robust accuracy lies between 35.0\u00a0% (a) and 50.0\u00a0% (b); b is higher than plain (40.0\u00a0%)."),
-        ({"plain": 0.4, "a": 0.35}, {"a": "inconclusive"},
-         "lies between 35.0\u00a0% (a) and 40.0\u00a0% (plain); every recipe is inconclusive against plain "
-         "(40.0\u00a0%)."),
+        (
+            {"plain": 0.4, "a": 0.35, "b": 0.5},
+            {"a": "inconclusive", "b": "higher"},
+            "Robust accuracy lies between 35.0\u00a0% (a) and 50.0\u00a0% (b); b is higher than plain (40.0\u00a0%).",
+        ),
+        (
+            {"plain": 0.4, "a": 0.35},
+            {"a": "inconclusive"},
+            "lies between 35.0\u00a0% (a) and 40.0\u00a0% (plain); every recipe is inconclusive against plain "
+            "(40.0\u00a0%).",
+        ),
         ({"plain": 0.4, "a": 0.4}, {}, "Robust accuracy is 40.0\u00a0% under every recipe."),
         ({"plain": None, "a": 0.4, "b": 0.3}, {}, "lies between 30.0\u00a0% (b) and 40.0\u00a0% (a)."),
     ],
-)  # fmt: skip
+)
 def test_a_sweep_without_an_attack_answers_by_what_it_measured(values, verdicts, said):
     answer = without_leak(data(seed=[1, 2]), measured(values, **verdicts))
     assert answer.startswith("This sweep inverts nothing") and answer.endswith(said)

@@ -53,10 +53,14 @@ def test_of_several_controls_the_one_that_is_credited_most_and_photographs_of_al
     published = {"ppa": True, "ppa logit": False, "chance": True, "other chance": True}
     rates = {alpha: under | {"other chance": {0.0: 0.1, -0.2: 0.3, -0.5: 0.2}[alpha]} for alpha, under in RATES.items()}
     given = data(attacks=attacks, published=published, seeds=(1, 2), rates=rates)
-    given = replace(given, real_images=70, results=given.results.assign(
-        attack_control=given.results["attack_settings"].str.contains("chance"),
-        embedder_real_acc=0.8 + 0.01 * given.results["seed"] - 0.1 * given.results["alpha"],
-    ))  # fmt: skip
+    given = replace(
+        given,
+        real_images=70,
+        results=given.results.assign(
+            attack_control=given.results["attack_settings"].str.contains("chance"),
+            embedder_real_acc=0.8 + 0.01 * given.results["seed"] - 0.1 * given.results["alpha"],
+        ),
+    )
     found, summary = known_error(given, summarise(given)), summarise(given)
     controls = given.results[given.results["attack_control"]]
     by_cell = controls.groupby(["alpha", "attack_settings"])["embedder_acc1"].mean()

@@ -30,11 +30,14 @@ def summary_of(loaded, store, trials):
     table = results_table(trials, store, {})
     return summarise(
         ReportData(
-            title="looked", results=table, axes=sweep_axes(loaded, trials), baseline=baseline_axes(loaded),
+            title="looked",
+            results=table,
+            axes=sweep_axes(loaded, trials),
+            baseline=baseline_axes(loaded),
             looks=loaded.sweep.looks,
         ),
         resamples=20,
-    )  # fmt: skip
+    )
 
 
 @pytest.fixture(scope="module")
@@ -57,8 +60,11 @@ def expected(recipes, seeds, error):
 def test_each_recipe_is_told_over_its_own_seeds_at_its_own_looks_error(swept):
     summary, errors = swept[2], Looks(seeds=(2, 3, 5)).errors
     found = summary.stops("embedder_acc1")
-    told = {2: expected((-0.3, -0.2, -0.1, 0.1), 2, errors[0]), 3: expected((-0.2, -0.1, 0.1), 3, errors[1]),
-            5: expected((-0.1, 0.1), 5, errors[2])}  # fmt: skip
+    told = {
+        2: expected((-0.3, -0.2, -0.1, 0.1), 2, errors[0]),
+        3: expected((-0.2, -0.1, 0.1), 3, errors[1]),
+        5: expected((-0.1, 0.1), 5, errors[2]),
+    }
     for alpha, seeds, answer in ((-0.3, 2, "told"), (-0.2, 3, "told"), (-0.1, 5, "undecided"), (0.1, 5, "told")):
         one, other = found[LABELS[alpha]], told[seeds][LABELS[alpha]]
         assert (one.seeds, one.answer) == (seeds, answer)

@@ -95,14 +95,21 @@ def test_of_many_points_a_thousand_are_drawn_of_every_class_the_same_share(point
     assert again.drawn["class"].value_counts().to_dict() == pytest.approx(counts.to_dict(), abs=1)
 
 
-@pytest.mark.parametrize(("trials", "seeds", "alphas", "fine"), [
-    ("abc", (0, 1, 0), (0.0, 0.0, 0.5), True), ("abc", (0, 1, 0), (0.0, 0.5, 0.0), False),
-    ("aab", (0, 0, 1), (0.0, 0.5, 0.5), True), ("abc", (1, 0, 1), (None, None, None), False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("trials", "seeds", "alphas", "fine"),
+    [
+        ("abc", (0, 1, 0), (0.0, 0.0, 0.5), True),
+        ("abc", (0, 1, 0), (0.0, 0.5, 0.0), False),
+        ("aab", (0, 0, 1), (0.0, 0.5, 0.5), True),
+        ("abc", (1, 0, 1), (None, None, None), False),
+    ],
+)
 def test_no_cell_holds_a_seed_twice(trials, seeds, alphas, fine):
     """Two spellings of one recipe may share a trial; the last of three is the one that repeats."""
-    rows = [{"trial": trial, "seed": seed, "status": "done", "alpha": alpha, "test_acc": 0.9}
-            for trial, seed, alpha in zip(trials, seeds, alphas, strict=True)]  # fmt: skip
+    rows = [
+        {"trial": trial, "seed": seed, "status": "done", "alpha": alpha, "test_acc": 0.9}
+        for trial, seed, alpha in zip(trials, seeds, alphas, strict=True)
+    ]
     fields = {"title": "t", "results": pd.DataFrame(rows), "axes": (Axis(key="alpha"),)}
     if fine:
         assert len(ReportData(**fields).results) == 3
@@ -111,10 +118,19 @@ def test_no_cell_holds_a_seed_twice(trials, seeds, alphas, fine):
         ReportData(**fields)
 
 
-@pytest.mark.parametrize(("column", "value", "fine"), [
-    ("test_acc", 1.0, True), ("test_acc", 0.0, True), ("test_acc", 1.01, False), ("test_acc", -0.01, False),
-    ("dist_face", 7.0, True), ("embedder_acc1", 1.5, False), ("fid", 99.0, True), ("notes", 5.0, True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("column", "value", "fine"),
+    [
+        ("test_acc", 1.0, True),
+        ("test_acc", 0.0, True),
+        ("test_acc", 1.01, False),
+        ("test_acc", -0.01, False),
+        ("dist_face", 7.0, True),
+        ("embedder_acc1", 1.5, False),
+        ("fid", 99.0, True),
+        ("notes", 5.0, True),
+    ],
+)
 def test_fractions_are_fractions_in_each_row_and_other_numbers_any(column, value, fine):
     rows = pd.concat([results(**{column: 0.5}), results(seed=1, **{column: value}), results(seed=2, **{column: None})])
     fields = {"title": "t", "results": rows, "axes": (Axis(key="alpha"),)}
@@ -132,7 +148,11 @@ def test_classes_are_counted_once_and_all_trials_are_those_of_every_kind():
     assert ReportData(**fields).judged_classes is None
     assert ReportData(**fields, per_class=by_class.iloc[:0]).judged_classes is None
     fresh, others = results(trial="fresh", seed=7), pd.concat([results(trial="o1"), results(trial="o2", seed=3)])
-    for given, named in (({}, ["aa"]), ({"fresh": fresh}, ["aa", "fresh"]), ({"fresh": fresh.iloc[:0]}, ["aa"]),
-                         ({"fresh": fresh, "others": others}, ["aa", "fresh", "o1", "o2"])):  # fmt: skip
+    for given, named in (
+        ({}, ["aa"]),
+        ({"fresh": fresh}, ["aa", "fresh"]),
+        ({"fresh": fresh.iloc[:0]}, ["aa"]),
+        ({"fresh": fresh, "others": others}, ["aa", "fresh", "o1", "o2"]),
+    ):
         every = ReportData(**fields, **given).every_trial
         assert every["trial"].tolist() == named and every.index.tolist() == list(range(len(named)))

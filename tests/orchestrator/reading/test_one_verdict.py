@@ -32,13 +32,36 @@ def sweep(*, seeds, gap, seed_noise=0.05, draw=0, **changes):
             trial, shift = f"{alpha}/{seed}", seed_noise * rng.normal()
             judge = np.clip(0.2 + gap * place + shift + 0.05 * rng.normal(size=CLASSES), 0, 1)
             evaluator = np.clip(0.5 + gap * place / 2 + shift + 0.05 * rng.normal(size=CLASSES), 0, 1)
-            hits.append(pd.DataFrame({"trial": trial, "class": [f"c{i}" for i in range(CLASSES)],
-                                      "embedder_acc1": judge, "attack_acc1": evaluator}))  # fmt: skip
-            rows.append({"trial": trial, "seed": seed, "status": "done", "failure": None, "alpha": alpha,
-                         "test_acc": 0.9 + gap * place / 10 + shift / 10, "ece": 0.05 + gap * place + abs(shift) / 5,
-                         "embedder_acc1": judge.mean(), "attack_acc1": evaluator.mean()})  # fmt: skip
-    fields = {"title": "t", "results": pd.DataFrame(rows), "per_class": pd.concat(hits),
-              "axes": (Axis(key="alpha"),), "baseline": {"alpha": 0.0}}  # fmt: skip
+            hits.append(
+                pd.DataFrame(
+                    {
+                        "trial": trial,
+                        "class": [f"c{i}" for i in range(CLASSES)],
+                        "embedder_acc1": judge,
+                        "attack_acc1": evaluator,
+                    }
+                )
+            )
+            rows.append(
+                {
+                    "trial": trial,
+                    "seed": seed,
+                    "status": "done",
+                    "failure": None,
+                    "alpha": alpha,
+                    "test_acc": 0.9 + gap * place / 10 + shift / 10,
+                    "ece": 0.05 + gap * place + abs(shift) / 5,
+                    "embedder_acc1": judge.mean(),
+                    "attack_acc1": evaluator.mean(),
+                }
+            )
+    fields = {
+        "title": "t",
+        "results": pd.DataFrame(rows),
+        "per_class": pd.concat(hits),
+        "axes": (Axis(key="alpha"),),
+        "baseline": {"alpha": 0.0},
+    }
     return ReportData(**(fields | changes))
 
 
@@ -117,9 +140,13 @@ def test_the_baselines_recipe_is_the_reference_also_under_a_stronger_attack_than
     strong = weak.results.assign(trial=weak.results["trial"] + "+", embedder_acc1=weak.results["embedder_acc1"] + 0.1)
     by_class = weak.per_class["embedder_acc1"] + 0.1
     hits = weak.per_class.assign(trial=weak.per_class["trial"] + "+", embedder_acc1=by_class)
-    data = replace(weak, results=pd.concat([weak.results.assign(loss="weak"), strong.assign(loss="strong")]),
-                   axes=(Axis(key="alpha"), Axis(key="loss", role="attack")),
-                   baseline={"alpha": 0.0, "loss": "weak"}, per_class=pd.concat([weak.per_class, hits]))  # fmt: skip
+    data = replace(
+        weak,
+        results=pd.concat([weak.results.assign(loss="weak"), strong.assign(loss="strong")]),
+        axes=(Axis(key="alpha"), Axis(key="loss", role="attack")),
+        baseline={"alpha": 0.0, "loss": "weak"},
+        per_class=pd.concat([weak.per_class, hits]),
+    )
     first = part("first", data, summarise(data, resamples=100))
     rows = {row.split('"')[0]: row.split("</tr>")[0] for row in first.split('data-recipe="')[1:]}
     assert {name for name, row in rows.items() if ">reference<" in row} == {"alpha\u00a00"}

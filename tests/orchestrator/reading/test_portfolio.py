@@ -12,20 +12,35 @@ LEAKS = {  # recipe -> attack -> leak
     0.0: {"ppa poincare": 0.6, "ppa cross_entropy": 0.7, "selection_only": 0.9, "random_latents": 0.05, "labels": 0.3},
     -0.2: {"ppa poincare": 0.5, "ppa cross_entropy": 0.2, "selection_only": 0.8, "random_latents": 0.06, "labels": 0.4},
 }
-ACCESS = {"ppa poincare": "gradients", "ppa cross_entropy": "gradients", "selection_only": "scores",
-          "random_latents": "none", "labels": "labels"}  # fmt: skip
+ACCESS = {
+    "ppa poincare": "gradients",
+    "ppa cross_entropy": "gradients",
+    "selection_only": "scores",
+    "random_latents": "none",
+    "labels": "labels",
+}
 CONTROLS = ("selection_only", "random_latents")
 
 
 def data(attacks=tuple(ACCESS)):
     rows = [
         {
-            "trial": f"{alpha}-{attack}-{seed}", "seed": seed, "status": "done", "failure": None, "alpha": alpha,
-            "attack_settings": attack, "attack_access": ACCESS[attack], "attack_control": attack in CONTROLS,
-            "test_acc": 0.95, "embedder_acc1": LEAKS[alpha][attack] + 0.01 * seed, "gradient_cosine": 0.5,
+            "trial": f"{alpha}-{attack}-{seed}",
+            "seed": seed,
+            "status": "done",
+            "failure": None,
+            "alpha": alpha,
+            "attack_settings": attack,
+            "attack_access": ACCESS[attack],
+            "attack_control": attack in CONTROLS,
+            "test_acc": 0.95,
+            "embedder_acc1": LEAKS[alpha][attack] + 0.01 * seed,
+            "gradient_cosine": 0.5,
         }
-        for alpha in LEAKS for attack in attacks for seed in (1, 2, 3)
-    ]  # fmt: skip
+        for alpha in LEAKS
+        for attack in attacks
+        for seed in (1, 2, 3)
+    ]
     axes = (Axis(key="alpha"), Axis(key="attack_settings", role="attack", bare=True))
     return ReportData(title="t", results=pd.DataFrame(rows), axes=axes, baseline={"alpha": 0.0})
 
@@ -38,8 +53,9 @@ def summary():
 def test_the_worst_is_over_attacks_and_never_a_control(summary):
     frame, worst = summary.frame, summary.evidence.rows
     assert {frame.loc[row, "alpha"]: frame.loc[row, "attack_settings"] for row in worst.values()} == {
-        0.0: "ppa cross_entropy", -0.2: "ppa poincare",
-    }  # fmt: skip
+        0.0: "ppa cross_entropy",
+        -0.2: "ppa poincare",
+    }
     assert summary.attacks == ["ppa poincare", "ppa cross_entropy", "labels"]
     assert summary.controls == ["selection_only", "random_latents"]
 
@@ -65,7 +81,9 @@ def test_without_controls_and_with_one_level_nothing_is_added():
 def test_results_without_the_columns_count_as_attacks_that_see_everything():
     old = data(("ppa poincare",))
     old = ReportData(
-        title="t", axes=old.axes, results=old.results.drop(columns=["attack_access", "attack_control"]),
+        title="t",
+        axes=old.axes,
+        results=old.results.drop(columns=["attack_access", "attack_control"]),
         baseline={"alpha": 0.0},
-    )  # fmt: skip
+    )
     assert summarise(old).attacks == ["ppa poincare"]

@@ -28,8 +28,13 @@ from smoothsweep.sweeps.paper_settings import Standing, standing
 from smoothsweep.sweeps.schema import InversionSweep
 
 SEEDS = (1, 2, 3)
-PLAIN = {"dataset": "facescrub", "architecture": "resnet152", "defense": "label_smoothing", "samples_per_class": None,
-         "attack": "ppa"}  # fmt: skip
+PLAIN = {
+    "dataset": "facescrub",
+    "architecture": "resnet152",
+    "defense": "label_smoothing",
+    "samples_per_class": None,
+    "attack": "ppa",
+}
 
 
 def sweep_data(values=None, *, alphas=(0.0, -0.05, -0.2), seeds=SEEDS, protocol="paper", spread=0.004, **standings):
@@ -44,10 +49,13 @@ def sweep_data(values=None, *, alphas=(0.0, -0.05, -0.2), seeds=SEEDS, protocol=
     ]
     held = {row["trial"]: Standing(axes=PLAIN | {"alpha": row["alpha"]}, **standings) for row in rows}
     return ReportData(
-        title="t", results=pd.DataFrame(rows), axes=(Axis(key="alpha"),), protocol=protocol,
+        title="t",
+        results=pd.DataFrame(rows),
+        axes=(Axis(key="alpha"),),
+        protocol=protocol,
         reasons={"xi_train": "the sweep has no knowledge judge"},
         paper=PaperReference(table="2", datasets=("facescrub",), standings=held),
-    )  # fmt: skip
+    )
 
 
 def compared(data):
@@ -67,7 +75,9 @@ def a_line(**changes):
 def test_cells_are_paired_with_their_rows_and_the_rest_is_named():
     published = compared(sweep_data())
     assert [(block.recipe, block.row.first.row) for block in published.blocks] == [
-        ("alpha\u00a0\u22120.05", 7), ("alpha\u00a00", 4)]  # fmt: skip
+        ("alpha\u00a0\u22120.05", 7),
+        ("alpha\u00a00", 4),
+    ]
     assert published.strangers == {"alpha\u00a0\u22120.2": "the table has no such row"}
     assert len(published.absent) == 11
     assert "ResNet-152, alpha 0.3" in published.absent and "DenseNet-121, alpha \u22120.05" in published.absent
@@ -151,8 +161,10 @@ def test_departures_have_a_line_for_each_part_of_a_sweep_file():
 
 def test_departures_are_split_into_shared_and_own():
     data = sweep_data()
-    held = {trial: replace(known, departures=("epochs 10", *(("steps 5",) if "t0.0" in trial else ())))
-            for trial, known in data.paper.standings.items()}  # fmt: skip
+    held = {
+        trial: replace(known, departures=("epochs 10", *(("steps 5",) if "t0.0" in trial else ())))
+        for trial, known in data.paper.standings.items()
+    }
     published = compared(replace(data, paper=replace(data.paper, standings=held)))
     assert published.departures == ("epochs 10",)
     assert [block.departures for block in published.blocks] == [(), ("steps 5",)]
@@ -160,8 +172,7 @@ def test_departures_are_split_into_shared_and_own():
 
 def test_recipes_that_cannot_be_placed_are_named_not_dropped():
     data = sweep_data(alphas=(0.0,))
-    held = {trial: Standing(axes=axes) for trial, axes in
-            zip(data.paper.standings, (None, None, None), strict=True)}  # fmt: skip
+    held = {trial: Standing(axes=axes) for trial, axes in zip(data.paper.standings, (None, None, None), strict=True)}
     unknown = compared(replace(data, paper=replace(data.paper, standings=held)))
     assert unknown.strangers == {"alpha\u00a00": "how the imported target was trained is not stated"}
     ablation = compared(replace(data, paper=replace(data.paper, table="5")))
@@ -249,18 +260,34 @@ def test_metrics_that_only_the_paper_has_are_listed():
 
 
 def test_standings_come_from_the_sweeps_settings():
-    settings = InversionSweep.model_validate({
-        "name": "t", "seeds": [1], "data": {"kind": "labelled", "path": "faces"},
-        "prior": {"kind": "folder", "path": "ffhq"}, "attack": {"pool": {"crop": 800}},
-        "judges": {"embedder": {"name": "synthetic"}, "evaluator": {"architecture": "resnet50"}},
-    })  # fmt: skip
+    settings = InversionSweep.model_validate(
+        {
+            "name": "t",
+            "seeds": [1],
+            "data": {"kind": "labelled", "path": "faces"},
+            "prior": {"kind": "folder", "path": "ffhq"},
+            "attack": {"pool": {"crop": 800}},
+            "judges": {"embedder": {"name": "synthetic"}, "evaluator": {"architecture": "resnet50"}},
+        }
+    )
     clean = standing(settings, "facescrub", "2")
     assert clean.axes["alpha"] == 0.0
-    assert {"protocol clean (paper: paper)", "data.kind labelled (paper: facescrub)",
-            "judges.embedder.name synthetic (paper: facenet)"} <= set(clean.departures)  # fmt: skip
+    assert {
+        "protocol clean (paper: paper)",
+        "data.kind labelled (paper: facescrub)",
+        "judges.embedder.name synthetic (paper: facenet)",
+    } <= set(clean.departures)
     assert set(clean.incomparable) == {"attack_acc1_std", "fid", "dist_eval", "dist_face"}
-    official = settings.model_copy(update={"protocol": "paper", "judges": settings.judges.model_copy(
-        update={"embedder": None, "evaluator": settings.judges.evaluator.model_copy(
-            update={"architecture": "inception_v3"})})})  # fmt: skip
+    official = settings.model_copy(
+        update={
+            "protocol": "paper",
+            "judges": settings.judges.model_copy(
+                update={
+                    "embedder": None,
+                    "evaluator": settings.judges.evaluator.model_copy(update={"architecture": "inception_v3"}),
+                }
+            ),
+        }
+    )
     assert set(standing(official, "facescrub", "2").incomparable) == {"attack_acc1_std"}
     json.dumps(dict(clean.axes))

@@ -17,10 +17,13 @@ from smoothsweep.sweeps.load import load_sweep
 
 CLASSES = 10
 ATTACKS = {  # attack -> access, is a control, queries per class, queries of parts, hit rate
-    "white": ("gradients", False, 500.0, 0.0, 0.6), "labels": ("labels", False, 9000.0, 0.0, 0.3),
-    "students": ("scores", False, 20.0, 1000.0, 0.2), "chance": ("none", True, None, 0.0, 0.1),
-    "untold": ("scores", False, None, 0.0, 0.9), "alike": ("scores", False, 120.0, 0.0, 0.25),
-}  # fmt: skip
+    "white": ("gradients", False, 500.0, 0.0, 0.6),
+    "labels": ("labels", False, 9000.0, 0.0, 0.3),
+    "students": ("scores", False, 20.0, 1000.0, 0.2),
+    "chance": ("none", True, None, 0.0, 0.1),
+    "untold": ("scores", False, None, 0.0, 0.9),
+    "alike": ("scores", False, 120.0, 0.0, 0.25),
+}
 
 
 @pytest.fixture(scope="module")
@@ -30,16 +33,28 @@ def found():
         for attack, (access, control, queries, once, rate) in ATTACKS.items():
             for seed in (1, 2):
                 trial, leak = f"{alpha} {attack} {seed}", rate / (2 if alpha else 1)
-                rows.append({
-                    "trial": trial, "seed": seed, "status": "done", "failure": None, "alpha": alpha, "attack_settings":
-                    attack, "attack_access": access, "attack_control": control, "attack_published": True,
-                    "queries": queries, "test_acc": 0.9, "embedder_acc1": leak,
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "trial": trial,
+                        "seed": seed,
+                        "status": "done",
+                        "failure": None,
+                        "alpha": alpha,
+                        "attack_settings": attack,
+                        "attack_access": access,
+                        "attack_control": control,
+                        "attack_published": True,
+                        "queries": queries,
+                        "test_acc": 0.9,
+                        "embedder_acc1": leak,
+                    }
+                )
                 hits += [{"trial": trial, "class": f"c{c}", "embedder_acc1": leak} for c in range(CLASSES)]
                 parts[trial] = once
     axes = (Axis(key="alpha"), Axis(key="attack_settings", role="attack", bare=True))
-    data = ReportData(title="t", results=pd.DataFrame(rows), per_class=pd.DataFrame(hits), axes=axes,
-                      baseline={"alpha": 0.0})  # fmt: skip
+    data = ReportData(
+        title="t", results=pd.DataFrame(rows), per_class=pd.DataFrame(hits), axes=axes, baseline={"alpha": 0.0}
+    )
     return query_frame(summarise(data, resamples=50), parts)
 
 
@@ -84,8 +99,9 @@ def test_the_figure_has_a_panel_per_access_and_a_staircase_per_recipe(found):
         for line, (_, own) in zip(stairs, known.groupby("recipe", sort=False), strict=True):
             assert line.get_xdata()[:-1].tolist() == sorted(set(own["queries"]))
             assert line.get_ydata()[-1] == own["reached"].max()
-        dots = [(float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in axes.lines
-                if line.get_marker() == "o"]  # fmt: skip
+        dots = [
+            (float(line.get_xdata()[0]), float(line.get_ydata()[0])) for line in axes.lines if line.get_marker() == "o"
+        ]
         mine = known[known["access"] == level]
         assert sorted(dots) == sorted(mine[["queries", "leak"]].itertuples(index=False, name=None))
     named = {text.get_text() for axes in canvas.figure.axes for text in axes.texts}
@@ -121,18 +137,33 @@ def uneven(metric="embedder_acc1", classes=4):
         for attack, access, leak in (("far", "scores", 0.6), ("near", "gradients", 0.4), ("blind", "none", 0.1)):
             for seed in (3, 1, 2):
                 trial = f"{recipe} {attack} {seed}"
-                rows.append({
-                    "trial": trial, "seed": seed, "status": "done", "failure": None, "recipe_name": recipe,
-                    "attack_name": attack, "attack_access": access, "attack_control": False, "attack_published": True,
-                    "queries": {"far": 1000.0, "near": 10.0 * seed, "blind": 99.0}[attack], "test_acc": 0.9,
-                    metric: factor * leak,
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "trial": trial,
+                        "seed": seed,
+                        "status": "done",
+                        "failure": None,
+                        "recipe_name": recipe,
+                        "attack_name": attack,
+                        "attack_access": access,
+                        "attack_control": False,
+                        "attack_published": True,
+                        "queries": {"far": 1000.0, "near": 10.0 * seed, "blind": 99.0}[attack],
+                        "test_acc": 0.9,
+                        metric: factor * leak,
+                    }
+                )
                 hits += [{"trial": trial, "class": c, "embedder_acc1": factor * leak} for c in range(classes)]
                 if attack == "near" and seed != 2:
                     parts[trial] = 100.0 * seed
     axes = (Axis(key="recipe_name", bare=True), Axis(key="attack_name", role="attack", bare=True))
-    data = ReportData(title="t", results=pd.DataFrame(rows), axes=axes, baseline={"recipe_name": "b"},
-                      per_class=pd.DataFrame(hits) if metric == "embedder_acc1" else None)  # fmt: skip
+    data = ReportData(
+        title="t",
+        results=pd.DataFrame(rows),
+        axes=axes,
+        baseline={"recipe_name": "b"},
+        per_class=pd.DataFrame(hits) if metric == "embedder_acc1" else None,
+    )
     return summarise(data, resamples=50), parts
 
 
@@ -141,16 +172,29 @@ def test_queries_are_means_over_the_seeds_and_those_of_parts_over_the_seeds_that
     found = query_frame(*uneven())
     assert list(zip(found["recipe"], found["attack"], strict=True)) == [
         (recipe, attack) for recipe in "ba" for attack in ("blind", "near", "far")
-    ]  # fmt: skip
+    ]
     assert list(found.columns) == [
-        "recipe", "attack", "access", "control", "n", "classes", "queries_class", "queries_once", "queries", "metric",
-        "leak", "low", "high", "reached",
-    ]  # fmt: skip
+        "recipe",
+        "attack",
+        "access",
+        "control",
+        "n",
+        "classes",
+        "queries_class",
+        "queries_once",
+        "queries",
+        "metric",
+        "leak",
+        "low",
+        "high",
+        "reached",
+    ]
     assert found.index.tolist() == list(range(6))
     near = found[found["attack"] == "near"]
-    assert near[["queries_class", "queries_once", "queries", "classes", "n"]].to_numpy().tolist() == [
-        [20.0, 200.0, 70.0, 4, 3]
-    ] * 2  # fmt: skip
+    assert (
+        near[["queries_class", "queries_once", "queries", "classes", "n"]].to_numpy().tolist()
+        == [[20.0, 200.0, 70.0, 4, 3]] * 2
+    )
     blind, far = (found[found["attack"] == attack] for attack in ("blind", "far"))
     assert (blind["queries"] == 0).all() and (far["queries"] == 1000).all() and (far["queries_once"] == 0).all()
     assert found["reached"].tolist() == pytest.approx([0.1, 0.4, 0.6, 0.05, 0.2, 0.3])

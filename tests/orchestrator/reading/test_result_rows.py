@@ -23,11 +23,22 @@ from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import tiny_sweep, write_tiny
 
 
-@pytest.mark.parametrize(("values", "kept"), [
-    ([1, 2.5, None], True), ([1, True], False), ([0.5, False, None], False), (["a", None, "b"], True),
-    (["a", 1], False), ([True, "True"], False), ([True, None, False], True), ([{"seed": 3}, 0.9], False),
-    ([{"seed": 3}, "a"], True), ([None, None], True), ([1, "a", True, float("nan")], False),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("values", "kept"),
+    [
+        ([1, 2.5, None], True),
+        ([1, True], False),
+        ([0.5, False, None], False),
+        (["a", None, "b"], True),
+        (["a", 1], False),
+        ([True, "True"], False),
+        ([True, None, False], True),
+        ([{"seed": 3}, 0.9], False),
+        ([{"seed": 3}, "a"], True),
+        ([None, None], True),
+        ([1, "a", True, float("nan")], False),
+    ],
+)
 def test_a_column_of_several_kinds_becomes_text_and_its_nulls_stay(values, kept):
     other = [0.5] * len(values)
     table = pd.DataFrame({"before": other, "mixed": pd.Series(values, dtype=object), "after": other})
@@ -73,14 +84,18 @@ def stage(name, number, **inputs):
 
 def test_rates_by_class_of_all_judges_stand_in_one_row_of_a_trial_and_class(tmp_path):
     """Two trials, two judges of different classes, a third that has not finished, a stage that judges none."""
-    stages = {(name, n): stage(name, n) for name in ("judge_evaluator", "judge_embedder", "judge_general", "attack")
-              for n in (1, 2)}  # fmt: skip
+    stages = {
+        (name, n): stage(name, n)
+        for name in ("judge_evaluator", "judge_embedder", "judge_general", "attack")
+        for n in (1, 2)
+    }
     held = Held(tmp_path, {name: {} for name in ("judge_evaluator", "judge_embedder", "attack")})
     for (name, n), one in stages.items():
-        rates = {"judge_evaluator": {"attack_acc1": {"b": 0.1 * n, "a": 0.2 * n}},
-                 "judge_embedder": {"embedder_acc1": {"a": 0.3 * n,
-    "c": 0.4 * n}}}.get(name, {"other": {"a": 9.0}})  # fmt: skip
-        (column, by_class), = rates.items()
+        rates = {
+            "judge_evaluator": {"attack_acc1": {"b": 0.1 * n, "a": 0.2 * n}},
+            "judge_embedder": {"embedder_acc1": {"a": 0.3 * n, "c": 0.4 * n}},
+        }.get(name, {"other": {"a": 9.0}})
+        ((column, by_class),) = rates.items()
         held.place(one).mkdir(parents=True)
         frame = pd.DataFrame({"class": list(by_class), column: list(by_class.values())})
         frame.to_parquet(held.place(one) / "per_class.parquet")
@@ -88,8 +103,9 @@ def test_rates_by_class_of_all_judges_stand_in_one_row_of_a_trial_and_class(tmp_
     found = per_class_rows(trials, held)
     assert list(found.columns) == ["trial", "class", "attack_acc1", "embedder_acc1"]
     rows = [tuple(None if value != value else value for value in row) for row in found.itertuples(index=False)]
-    assert rows == [(f"t{n}", *row) for n in (1, 2) for row in (
-        ("a", 0.2 * n, 0.3 * n), ("b", 0.1 * n, None), ("c", None, 0.4 * n))]  # fmt: skip
+    assert rows == [
+        (f"t{n}", *row) for n in (1, 2) for row in (("a", 0.2 * n, 0.3 * n), ("b", 0.1 * n, None), ("c", None, 0.4 * n))
+    ]
     nothing = per_class_rows(trials, Held(tmp_path, {}))
     assert nothing.empty and list(nothing.columns) == ["trial", "class"]
 
@@ -102,8 +118,11 @@ def test_links_lead_to_every_finished_stage_and_only_trainings_hold_several_devi
     held = Held(tmp_path / "store", {name: {"seconds": one} for name, one in seconds.items()})
     links = relative_links(trial(1, attack, open_one, target), held, tmp_path / "report" / "here", workers=4.0)
     assert {(link.stage, link.seconds, link.devices) for link in links} == {
-        ("prior", 1.5, 1.0), ("target", 2.5, 4.0), ("attack", 4.0, 1.0), ("data", 0.25, 1.0),
-    }  # fmt: skip
+        ("prior", 1.5, 1.0),
+        ("target", 2.5, 4.0),
+        ("attack", 4.0, 1.0),
+        ("data", 0.25, 1.0),
+    }
     assert len(links) == 4, "each once, though two stages need the prior"
     for link in links:
         assert link.path.startswith("../../store/") and link.path.endswith("manifest.json")
@@ -129,8 +148,12 @@ def test_the_row_of_a_trial_says_what_is_done_what_failed_and_what_it_took(tmp_p
         def file(self, stage, name):
             return None
 
-    finished = {stage.fingerprint for one in trials for stage in one.stages
-                if one.id in done or (one is trials[1] and stage.name == "target")}  # fmt: skip
+    finished = {
+        stage.fingerprint
+        for one in trials
+        for stage in one.stages
+        if one.id in done or (one is trials[1] and stage.name == "target")
+    }
     held = Some(tmp_path, {})
     failures = {trials[2].id: "no memory", trials[3].id: "mended", "elsewhere": "x"}
     table = results_table(trials, held, failures)
@@ -152,12 +175,19 @@ def test_the_row_of_a_trial_says_what_is_done_what_failed_and_what_it_took(tmp_p
 def test_a_target_that_was_brought_in_has_the_columns_of_one_that_was_trained(tmp_path):
     """What nobody said of its training is null; its defense is what was said."""
     trained = recipe_fields(trials_of(load_sweep(write_tiny(tmp_path)))[0])
-    for stated, kind, alpha in ((None, None, None), ({"kind": "label_smoothing", "alpha": -0.2},
-    "label_smoothing", -0.2),
-                                ({"kind": "mid"}, "mid", None)):  # fmt: skip
+    for stated, kind, alpha in (
+        (None, None, None),
+        ({"kind": "label_smoothing", "alpha": -0.2}, "label_smoothing", -0.2),
+        ({"kind": "mid"}, "mid", None),
+    ):
         found = _imported_fields(SimpleNamespace(architecture="resnet18", stated_defense=stated))
         assert list(found) == [name for name in trained if name.startswith("recipe_")]
         assert {name: value for name, value in found.items() if value is not None} == {
-            name: value for name, value in {"recipe_architecture": "resnet18", "recipe_defense": kind,
-                                            "recipe_alpha": alpha}.items() if value is not None
-        }  # fmt: skip
+            name: value
+            for name, value in {
+                "recipe_architecture": "resnet18",
+                "recipe_defense": kind,
+                "recipe_alpha": alpha,
+            }.items()
+            if value is not None
+        }

@@ -40,14 +40,19 @@ def write(folder, **frames):
 def test_every_rate_knows_of_how_many_images_it_is(tmp_path):
     """A judge of all images; one that asked about some, beside natural ones, and had no answer once; an old one."""
     write(
-        tmp_path / "judge_embedder", per_class={"class": [0, 3], "embedder_acc1": [0.5, 1.0]},
+        tmp_path / "judge_embedder",
+        per_class={"class": [0, 3], "embedder_acc1": [0.5, 1.0]},
         per_image={"class": [0, 0, 3, 3, 3], "hit": [True, False, True, True, True]},
-    )  # fmt: skip
+    )
     write(
-        tmp_path / "judge_asked", per_class={"class": [0, 3], "asked_acc1": [1.0, 0.0]},
-        per_image={"kind": ["loot", "loot", "loot", "same", "other"], "class": [0, 0, 3, 0, 3],
-                   "hit": pd.array([True, None, False, True, False], dtype="boolean")},
-    )  # fmt: skip
+        tmp_path / "judge_asked",
+        per_class={"class": [0, 3], "asked_acc1": [1.0, 0.0]},
+        per_image={
+            "kind": ["loot", "loot", "loot", "same", "other"],
+            "class": [0, 0, 3, 0, 3],
+            "hit": pd.array([True, None, False, True, False], dtype="boolean"),
+        },
+    )
     write(tmp_path / "judge_evaluator", per_class={"class": [0, 3], "attack_acc1": [0.25, 0.75]})
     write(tmp_path / "judge_gradients", per_class={"class": [0, 3], "gradients_zero_ce": [0.0, 0.0]})
     stages = [SimpleNamespace(name=name) for name in ("target", *sorted(path.name for path in tmp_path.iterdir()))]

@@ -52,8 +52,10 @@ def test_one_objective_shows_the_best_so_far():
 
 def test_distances_are_measured_from_the_worst_seen():
     far = Objective(column="dist_face", way="max")
-    points = [proposed(k, a, None, objectives={"test_acc": a, "dist_face": d}) for k, (a, d) in
-              enumerate(((0.5, 1.0), (0.4, 1.5), (0.3, 0.8)))]  # fmt: skip
+    points = [
+        proposed(k, a, None, objectives={"test_acc": a, "dist_face": d})
+        for k, (a, d) in enumerate(((0.5, 1.0), (0.4, 1.5), (0.3, 0.8)))
+    ]
     found = progress(view(*points, objectives=(OBJECTIVES[0], far)))
     assert found.reference == (0.0, 0.8) and found.values[-1] == pytest.approx(0.5 * 0.2 + 0.4 * 0.5)
 
@@ -118,13 +120,21 @@ def test_a_page_with_a_search_holds_it(make_data):
     assert 'id="search"' in page and 'href="#row-' in page
 
 
-@pytest.mark.parametrize(("changes", "best", "marked"), [
-    ({}, (), ""), ({}, (7,), "frontier"), ({"feasible": False}, (), "misses a constraint"),
-    ({"feasible": False, "status": "open"}, (), "open"), ({"status": "failed"}, (1,), "failed"),
-    ({"kept": True}, (), "went on"), ({"kept": False}, (), "dropped"), ({"audited": True}, (), "audit"),
-    ({"kept": False, "audited": True, "feasible": False}, (7,), "frontier, misses a constraint, dropped, audit"),
-    ({"status": "open", "kept": True}, (7,), "open, frontier, went on"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "best", "marked"),
+    [
+        ({}, (), ""),
+        ({}, (7,), "frontier"),
+        ({"feasible": False}, (), "misses a constraint"),
+        ({"feasible": False, "status": "open"}, (), "open"),
+        ({"status": "failed"}, (1,), "failed"),
+        ({"kept": True}, (), "went on"),
+        ({"kept": False}, (), "dropped"),
+        ({"audited": True}, (), "audit"),
+        ({"kept": False, "audited": True, "feasible": False}, (7,), "frontier, misses a constraint, dropped, audit"),
+        ({"status": "open", "kept": True}, (7,), "open, frontier, went on"),
+    ],
+)
 def test_what_became_of_a_proposal(changes, best, marked):
     proposal = replace(proposed(7, 0.8, 0.5), **changes)
     gone = Progress(met=(), hours=(), values=(), reference=(), best=best)
@@ -136,8 +146,10 @@ def test_what_became_of_a_proposal(changes, best, marked):
 def test_one_objective_may_be_driven_either_way_and_the_best_so_far_never_gets_worse():
     """Of five proposals an open one and one that misses a constraint cost time and show nothing."""
     accuracies = (0.6, 0.8, 0.7, 0.9, 0.85)
-    proposals = [replace(proposed(number, accuracy, 1 - accuracy), device_hours=number + 1.0)
-                 for number, accuracy in enumerate(accuracies)]  # fmt: skip
+    proposals = [
+        replace(proposed(number, accuracy, 1 - accuracy), device_hours=number + 1.0)
+        for number, accuracy in enumerate(accuracies)
+    ]
     proposals[1] = replace(proposals[1], feasible=False)
     proposals[3] = replace(proposals[3], status="open")
     for objective, values, best in ((OBJECTIVES[0], (0.6, 0.7, 0.85), (4,)), (OBJECTIVES[1], (0.4, 0.3, 0.15), (4,))):
@@ -151,11 +163,17 @@ def test_one_objective_may_be_driven_either_way_and_the_best_so_far_never_gets_w
 
 def test_recipes_are_paired_by_what_they_are_and_not_by_their_number():
     """Of four on the rung: one failed in full, one has no number there, and two met both, in another order."""
-    cheap = [replace(proposed(number, 0.8, leak), rung=0, key=key)
-             for number, (key, leak) in enumerate((("a", 0.1), ("b", 0.2), ("c", None), ("d", 0.4)))]  # fmt: skip
+    cheap = [
+        replace(proposed(number, 0.8, leak), rung=0, key=key)
+        for number, (key, leak) in enumerate((("a", 0.1), ("b", 0.2), ("c", None), ("d", 0.4)))
+    ]
     other = replace(proposed(9, 0.8, 0.9), rung=1, key="b")
-    full = [replace(proposed(number, 0.8, leak), key=key, status=status) for number, (key, leak, status) in enumerate(
-        (("d", 0.5, "done"), ("c", 0.3, "done"), ("a", 0.25, "failed"), ("b", 0.35, "done")), 10)]  # fmt: skip
+    full = [
+        replace(proposed(number, 0.8, leak), key=key, status=status)
+        for number, (key, leak, status) in enumerate(
+            (("d", 0.5, "done"), ("c", 0.3, "done"), ("a", 0.25, "failed"), ("b", 0.35, "done")), 10
+        )
+    ]
     column = OBJECTIVES[1].column
     assert paired_with_full(view(*cheap, other, *full), 0, column) == [(0.2, 0.35), (0.4, 0.5)]
     assert paired_with_full(view(*cheap, other, *full), 1, column) == [(0.9, 0.35)]

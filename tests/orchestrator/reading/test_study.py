@@ -14,16 +14,28 @@ from smoothsweep.orchestrator.reading.study.text import agreement_words, study_t
 
 
 @given(
-    options=st.integers(2, 6), people=st.integers(1, 9), checks=st.integers(1, 20), examples=st.integers(1, 6),
-    images=st.lists(st.integers(1, 5), min_size=9, max_size=9), seed=st.integers(0, 99),
-)  # fmt: skip
+    options=st.integers(2, 6),
+    people=st.integers(1, 9),
+    checks=st.integers(1, 20),
+    examples=st.integers(1, 6),
+    images=st.lists(st.integers(1, 5), min_size=9, max_size=9),
+    seed=st.integers(0, 99),
+)
 def test_every_question_is_a_fair_one(options, people, checks, examples, images, seed):
     starts = np.cumsum([0, *images])
     rows = {label: range(starts[label], starts[label + 1]) for label in range(9)}
     if max(images) < 2:
         return
-    drawn = draw_questions(rows, [f"p{label}" for label in range(9)], (1, 2), options=options, people=people,
-                           checks=checks, examples=examples, generator=np.random.default_rng(seed))  # fmt: skip
+    drawn = draw_questions(
+        rows,
+        [f"p{label}" for label in range(9)],
+        (1, 2),
+        options=options,
+        people=people,
+        checks=checks,
+        examples=examples,
+        generator=np.random.default_rng(seed),
+    )
     asked = [question for question in drawn if not question.is_check]
     assert len(drawn) == people + checks and len({question.person for question in asked}) == people
     for question in drawn:
@@ -40,8 +52,9 @@ def test_every_question_is_a_fair_one(options, people, checks, examples, images,
 
 def test_each_recipe_stands_equally_often_in_each_place():
     rows = {label: [2 * label, 2 * label + 1] for label in range(3000)}
-    drawn = draw_questions(rows, ["p"] * 3000, (1,), options=3, people=2900, checks=100, examples=1,
-                           generator=np.random.default_rng(0))  # fmt: skip
+    drawn = draw_questions(
+        rows, ["p"] * 3000, (1,), options=3, people=2900, checks=100, examples=1, generator=np.random.default_rng(0)
+    )
     placed = np.array([question.options for question in drawn if not question.is_check])
     shares = [[(placed[:, place] == recipe).mean() for place in range(3)] for recipe in range(3)]
     assert np.abs(np.array(shares) - 1 / 3).max() < 0.04
@@ -65,12 +78,23 @@ def test_who_guesses_passes_rarely():
 
 
 def a_key(people, recipes=3, checks=8):
-    questions = [Question(person=n, name=f"p{n}", trained=1, examples=(0,), options=tuple(range(recipes)))
-                 for n in range(people)]  # fmt: skip
-    questions += [Question(person=0, name="p0", trained=1, examples=(0,), options=(None, *range(1, recipes)), real=1)
-                  for _ in range(checks)]  # fmt: skip
-    return StudyKey(sweep="s", attack="a", recipes=tuple(f"r{n}" for n in range(recipes)), seed=1, real_people=False,
-                    pictures="0" * 64, published=(None,) * recipes, questions=tuple(questions))  # fmt: skip
+    questions = [
+        Question(person=n, name=f"p{n}", trained=1, examples=(0,), options=tuple(range(recipes))) for n in range(people)
+    ]
+    questions += [
+        Question(person=0, name="p0", trained=1, examples=(0,), options=(None, *range(1, recipes)), real=1)
+        for _ in range(checks)
+    ]
+    return StudyKey(
+        sweep="s",
+        attack="a",
+        recipes=tuple(f"r{n}" for n in range(recipes)),
+        seed=1,
+        real_people=False,
+        pictures="0" * 64,
+        published=(None,) * recipes,
+        questions=tuple(questions),
+    )
 
 
 def answered(key, choices, number):
@@ -115,4 +139,10 @@ def test_intervals_of_answers_know_that_annotators_differ():
 
 def test_landis_and_koch():
     assert [agreement_words(kappa) for kappa in (-0.1, 0.1, 0.3, 0.5, 0.7, 0.9)] == [
-        "none", "slight", "fair", "moderate", "substantial", "almost perfect"]  # fmt: skip
+        "none",
+        "slight",
+        "fair",
+        "moderate",
+        "substantial",
+        "almost perfect",
+    ]

@@ -50,8 +50,13 @@ def test_rates_over_seeds_know_of_how_many_images_they_are():
     """Always right, on 50 test images and on 200 reconstructions of 5 people under each seed."""
     values = {"test_acc": 1.0, "attack_acc5": 1.0, "attack_acc1_std": 0.1, "backdoor_collapsed": 0}
     table = frame(*({"alpha": 0, "seed": seed, **values} for seed in range(3)))
-    classes = pd.DataFrame([{"trial": trial, "class": c, "attack_acc1": 1.0, "attack_acc1_images": 40}
-                            for trial in table["trial"] for c in range(5)])  # fmt: skip
+    classes = pd.DataFrame(
+        [
+            {"trial": trial, "class": c, "attack_acc1": 1.0, "attack_acc1_images": 40}
+            for trial in table["trial"]
+            for c in range(5)
+        ]
+    )
     data = ReportData(title="t", results=table, per_class=classes, axes=(ALPHA,), real_images=50)
     row = summarise(data).frame.iloc[0]
     z = stats.norm.ppf(0.975) ** 2
@@ -67,8 +72,13 @@ def test_hit_rates_know_of_how_many_images_they_are():
     table = frame(*rows)
     ends = []
     for images in (1, 40):
-        classes = pd.DataFrame([{"trial": trial, "class": c, "attack_acc1": 1.0, "attack_acc1_images": images}
-                                for trial in table["trial"] for c in range(5)])  # fmt: skip
+        classes = pd.DataFrame(
+            [
+                {"trial": trial, "class": c, "attack_acc1": 1.0, "attack_acc1_images": images}
+                for trial in table["trial"]
+                for c in range(5)
+            ]
+        )
         row = summarise(ReportData(title="t", results=table, per_class=classes, axes=(ALPHA,))).frame.iloc[0]
         expected = rate_interval(np.ones((3, 5)), images=15 * images)
         assert (row["attack_acc1_low"], row["attack_acc1_high"]) == (expected.low, 1.0)
@@ -102,9 +112,11 @@ def hit_rates():
     rng = np.random.default_rng(5)
     base = rng.uniform(0.2, 0.6, 12)
     return {
-        ("a", 0): base + 0.02, ("a", 1): base - 0.02,
-        ("b", 0): base - 0.08, ("b", 1): base - 0.12,
-    }  # fmt: skip
+        ("a", 0): base + 0.02,
+        ("a", 1): base - 0.02,
+        ("b", 0): base - 0.08,
+        ("b", 1): base - 0.12,
+    }
 
 
 def test_hit_rates_are_over_seeds_and_classes_and_pair_by_both():
@@ -128,8 +140,10 @@ def test_hit_rates_are_over_seeds_and_classes_and_pair_by_both():
 
 def test_differences_use_the_seeds_and_classes_both_have():
     hits = hit_rates()
-    rows = [{"trial": f"{r}{s}", "alpha": float(r == "b"), "seed": s + (r == "b"), "embedder_acc1": v.mean()}
-            for (r, s), v in hits.items()]  # fmt: skip
+    rows = [
+        {"trial": f"{r}{s}", "alpha": float(r == "b"), "seed": s + (r == "b"), "embedder_acc1": v.mean()}
+        for (r, s), v in hits.items()
+    ]
     classes = per_class({f"{r}{s}": v for (r, s), v in hits.items()})
     classes = classes[~((classes["trial"] == "b0") & (classes["class"] == "c3"))]
     row = cells(frame(*rows), classes, (ALPHA,), baseline={"alpha": 0}).iloc[1]
@@ -164,9 +178,11 @@ def test_failed_and_missing_trials_count_but_give_no_numbers():
 
 
 def test_the_baseline_follows_the_other_axes():
-    rows = [{"alpha": a, "loss": loss, "seed": s, "test_acc": v + s / 100}
-            for a, loss, v in ((0, "ce", 0.5), (0, "poincare", 0.7), (1, "ce", 0.6), (1, "poincare", 0.6))
-            for s in (0, 1)]  # fmt: skip
+    rows = [
+        {"alpha": a, "loss": loss, "seed": s, "test_acc": v + s / 100}
+        for a, loss, v in ((0, "ce", 0.5), (0, "poincare", 0.7), (1, "ce", 0.6), (1, "poincare", 0.6))
+        for s in (0, 1)
+    ]
     table = cells(frame(*rows), None, (ALPHA, LOSS), baseline={"alpha": 0.0})
     gaps = table.set_index(["alpha", "loss"])["test_acc_diff"]
     assert gaps[1, "ce"] == pytest.approx(0.1) and gaps[1, "poincare"] == pytest.approx(-0.1)

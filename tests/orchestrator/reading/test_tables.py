@@ -40,7 +40,10 @@ def test_one_seed_has_no_verdict_and_no_mark(make_data):
 
 
 def test_a_baseline_that_leaks_least_has_both_marks():
-    rows = [{"trial": f"{a}{s}", "seed": s, "status": "done", "failure": None, "alpha": a, "embedder_acc1": 0.2 + a}
-            for a in (0.0, 0.1) for s in (0, 1)]  # fmt: skip
+    rows = [
+        {"trial": f"{a}{s}", "seed": s, "status": "done", "failure": None, "alpha": a, "embedder_acc1": 0.2 + a}
+        for a in (0.0, 0.1)
+        for s in (0, 1)
+    ]
     data = ReportData(title="t", results=pd.DataFrame(rows), axes=(Axis(key="alpha"),), baseline={"alpha": 0})
     assert text_table(summarise(data)).splitlines()[2].startswith("*=  0")

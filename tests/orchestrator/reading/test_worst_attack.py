@@ -28,17 +28,36 @@ def test_the_two_directions_are_those_of_the_table():
 
 @settings(max_examples=80, deadline=None)
 @given(
-    seed=st.integers(0, 10_000), recipes=st.integers(2, 5), attacks=st.integers(2, 5),
-    metric=st.sampled_from((*UP, *DOWN)), access=st.sampled_from([None, *ACCESS_LEVELS[1:]]),
-)  # fmt: skip
+    seed=st.integers(0, 10_000),
+    recipes=st.integers(2, 5),
+    attacks=st.integers(2, 5),
+    metric=st.sampled_from((*UP, *DOWN)),
+    access=st.sampled_from([None, *ACCESS_LEVELS[1:]]),
+)
 def test_it_is_the_strongest_of_those_that_are_asked_about(seed, recipes, attacks, metric, access):
     """Every recipe has met every attack; rows lie in no order, and controls, which find most here, are no attacks."""
     draw = np.random.default_rng(seed)
-    rows = [{"recipe": f"r{recipe}", "attack": f"a{attack}", "control": False, metric: draw.uniform(0.1, 0.9),
-             "access": ACCESS_LEVELS[1 + attack % (len(ACCESS_LEVELS) - 1)]}
-            for recipe in range(recipes) for attack in range(attacks)]  # fmt: skip
-    rows += [{"recipe": f"r{recipe}", "attack": "control", "control": True, "access": ACCESS_LEVELS[0],
-              metric: 1.0 if metric in UP else 0.0} for recipe in range(recipes)]  # fmt: skip
+    rows = [
+        {
+            "recipe": f"r{recipe}",
+            "attack": f"a{attack}",
+            "control": False,
+            metric: draw.uniform(0.1, 0.9),
+            "access": ACCESS_LEVELS[1 + attack % (len(ACCESS_LEVELS) - 1)],
+        }
+        for recipe in range(recipes)
+        for attack in range(attacks)
+    ]
+    rows += [
+        {
+            "recipe": f"r{recipe}",
+            "attack": "control",
+            "control": True,
+            "access": ACCESS_LEVELS[0],
+            metric: 1.0 if metric in UP else 0.0,
+        }
+        for recipe in range(recipes)
+    ]
     frame = pd.DataFrame([rows[at] for at in draw.permutation(len(rows))])
     expected = {}
     for row, one in frame.iterrows():
@@ -53,6 +72,13 @@ def test_it_is_the_strongest_of_those_that_are_asked_about(seed, recipes, attack
 
 @pytest.mark.parametrize(("metric", "worst"), [("embedder_acc1", [1, 2]), ("dist_face", [0, 3])])
 def test_by_hand(metric, worst):
-    frame = pd.DataFrame({"recipe": ["a", "a", "b", "b"], "attack": list("xyxy"), "control": False,
-                          "access": "gradients", metric: [0.3, 0.6, 0.7, 0.2]})  # fmt: skip
+    frame = pd.DataFrame(
+        {
+            "recipe": ["a", "a", "b", "b"],
+            "attack": list("xyxy"),
+            "control": False,
+            "access": "gradients",
+            metric: [0.3, 0.6, 0.7, 0.2],
+        }
+    )
     assert worst_rows(frame, metric) == dict(zip("ab", worst, strict=True))

@@ -36,10 +36,12 @@ def trial_with_every_judge(weights, protocol, **attack):
         "evaluator": {"architecture": "vgg_small", **TRAINING},
         "embedder": {"name": "facenet", "weights": str(weights / "facenet.pt")},
         "fidelity": {
-            "weights": str(fid), "sha256": sha256(fid.read_bytes()).hexdigest(), "neighbours": 1,
+            "weights": str(fid),
+            "sha256": sha256(fid.read_bytes()).hexdigest(),
+            "neighbours": 1,
         },
         "knowledge": {"architecture": "resnet_small", **TRAINING, "batch_size": 4, "lr": 0.05, "image_size": 48},
-    }  # fmt: skip
+    }
     [trial] = trials_of(LoadedSweep(sweep=check(raw, "tiny"), raw=raw, intro="", source="tiny"))
     return trial
 

@@ -34,8 +34,13 @@ def asked(tmp_path, monkeypatch):
 
     def drive(place, planned_as):
         scheduler = Scheduler()
-        config = {"trial": planned_as, "values": json.dumps({"place": place}), "beside": "{}", "seed": 1,
-                  "phase": "sweep"}  # fmt: skip
+        config = {
+            "trial": planned_as,
+            "values": json.dumps({"place": place}),
+            "beside": "{}",
+            "seed": 1,
+            "phase": "sweep",
+        }
         return tuning.drive_proposed(config, "{}", "a sweep", scheduler), scheduler
 
     return trials, drive

@@ -56,8 +56,10 @@ def test_a_judge_that_is_registered_is_run(new_judge, tmp_path):
 
 EVERYTHING = {
     **tiny_sweep()["judges"],
-    "features": {"classes": 2, "perplexity": 2}, "robustness": {}, "gradients": {},
-}  # fmt: skip
+    "features": {"classes": 2, "perplexity": 2},
+    "robustness": {},
+    "gradients": {},
+}
 
 
 @pytest.mark.parametrize("judges", [{}, tiny_sweep()["judges"], EVERYTHING])
@@ -126,7 +128,17 @@ def test_ids_of_trials_are_those_of_the_declared_order(tmp_path):
     """Kept from before stages were run in an order of their own: an id stands in every MLflow run."""
     [trial] = trials_of(load_sweep(write_tiny(tmp_path, judges=EVERYTHING, grid={}, baseline={})))
     names = [stage.name for stage in trial.stages]
-    assert names == ["data", "target", "attack", "loot", "judge_evaluator", "judge_embedder", "knowledge",
-                     "judge_features", "judge_robustness", "judge_gradients"]  # fmt: skip
+    assert names == [
+        "data",
+        "target",
+        "attack",
+        "loot",
+        "judge_evaluator",
+        "judge_embedder",
+        "knowledge",
+        "judge_features",
+        "judge_robustness",
+        "judge_gradients",
+    ]
     joined = " ".join(stage.fingerprint for stage in trial.stages)
     assert trial.id == hashlib.sha256(joined.encode()).hexdigest()[:12]

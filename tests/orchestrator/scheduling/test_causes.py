@@ -29,15 +29,28 @@ def actor_died():
     return error
 
 
-@pytest.mark.parametrize("make", [lambda: ray.exceptions.OutOfMemoryError(RAYS_WORDS),
-                                  lambda: wrapped(ray.exceptions.OutOfMemoryError(RAYS_WORDS)), actor_died,
-                                  lambda: wrapped(wrapped(actor_died()))])  # fmt: skip
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: ray.exceptions.OutOfMemoryError(RAYS_WORDS),
+        lambda: wrapped(ray.exceptions.OutOfMemoryError(RAYS_WORDS)),
+        actor_died,
+        lambda: wrapped(wrapped(actor_died())),
+    ],
+)
 def test_a_worker_that_ray_ended_for_memory_is_said_in_plain_words(make):
     said = one_line(make())
     assert said == LACK_OF_MEMORY and said.startswith("out of memory: ") and "\n" not in said
 
 
-@pytest.mark.parametrize("error", [ray.exceptions.WorkerCrashedError(), ray.exceptions.ActorDiedError(),
-                                   ValueError("x"), RuntimeError("CUDA out of memory. Tried 2 GiB")])  # fmt: skip
+@pytest.mark.parametrize(
+    "error",
+    [
+        ray.exceptions.WorkerCrashedError(),
+        ray.exceptions.ActorDiedError(),
+        ValueError("x"),
+        RuntimeError("CUDA out of memory. Tried 2 GiB"),
+    ],
+)
 def test_other_ends_are_not_taken_for_it(error):
     assert one_line(error) != LACK_OF_MEMORY

@@ -17,9 +17,13 @@ from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.tasks.context import MachineLeaves
 
 RESOURCES = {
-    "cpus_per_task": 1, "gpus_per_task": 1, "gpus_per_training": 1, "classes_per_task": 2,
-    "training_timeout_minutes": None, "attack_timeout_minutes": None,
-}  # fmt: skip
+    "cpus_per_task": 1,
+    "gpus_per_task": 1,
+    "gpus_per_training": 1,
+    "classes_per_task": 2,
+    "training_timeout_minutes": None,
+    "attack_timeout_minutes": None,
+}
 HERE, THERE = Process("aa", 1, "spot-1"), Process("bb", 2, "spot-2")
 
 

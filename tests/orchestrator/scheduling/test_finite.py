@@ -45,9 +45,12 @@ def store(tmp_path):
 
 
 @given(
-    shape=st.lists(st.integers(0, 4), max_size=3), dtype=st.sampled_from(FLOATS), wild=st.sampled_from((*WILD, 1.0)),
-    place=st.integers(0, 63), part=st.sampled_from((1, 8, 64 * 2**20)),
-)  # fmt: skip
+    shape=st.lists(st.integers(0, 4), max_size=3),
+    dtype=st.sampled_from(FLOATS),
+    wild=st.sampled_from((*WILD, 1.0)),
+    place=st.integers(0, 63),
+    part=st.sampled_from((1, 8, 64 * 2**20)),
+)
 def test_one_wild_number_anywhere_in_a_tensor_is_found_and_counted(shape, dtype, wild, place, part, tmp_path_factory):
     folder, tensor = tmp_path_factory.mktemp("draft"), torch.ones(shape, dtype=dtype)
     if tensor.numel():
@@ -70,7 +73,7 @@ def test_one_wild_number_anywhere_in_a_tensor_is_found_and_counted(shape, dtype,
 @given(
     values=st.lists(st.sampled_from((0.5, -2.0, *WILD, None)), min_size=1, max_size=6),
     dtype=st.sampled_from(("float64", "float32")),
-)  # fmt: skip
+)
 def test_a_column_of_numbers_is_finite_and_whole_and_others_may_have_gaps(values, dtype, tmp_path_factory):
     folder = tmp_path_factory.mktemp("draft")
     column = pd.Series([math.nan if value is None else value for value in values], dtype=dtype)

@@ -38,9 +38,7 @@ def test_the_sweep_files_own_limit_counts_from_the_start_whatever_was_measured(s
     assert limit.reason() == "ran longer than resources.training_timeout_minutes allows (2 min 00 s), and was ended"
 
 
-@pytest.mark.parametrize(
-    ("expected", "silent"), [(None, UNKNOWN_S), (1.0, FLOOR_S), (FLOOR_S, TIMES * FLOOR_S)]
-)
+@pytest.mark.parametrize(("expected", "silent"), [(None, UNKNOWN_S), (1.0, FLOOR_S), (FLOOR_S, TIMES * FLOOR_S)])
 def test_the_default_is_silence_for_twenty_times_the_estimate(store, expected, silent):
     limit = Limits(store, NONE).of(TARGET, expected)
     assert (limit.total_s, limit.silent_s) == (None, silent)

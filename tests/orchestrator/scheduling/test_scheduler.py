@@ -23,9 +23,13 @@ from smoothsweep.orchestrator.store.opening import open_store
 
 LIMIT_S = 2.0
 RESOURCES = {
-    "cpus_per_task": 1, "gpus_per_task": 1, "gpus_per_training": 1, "classes_per_task": 1,
-    "training_timeout_minutes": None, "attack_timeout_minutes": None,
-}  # fmt: skip
+    "cpus_per_task": 1,
+    "gpus_per_task": 1,
+    "gpus_per_training": 1,
+    "classes_per_task": 1,
+    "training_timeout_minutes": None,
+    "attack_timeout_minutes": None,
+}
 
 
 @pytest.fixture(scope="module")
@@ -233,11 +237,13 @@ def test_placement_groups_of_a_lost_creator_are_removed_and_others_stay(cluster)
     "stage",
     [
         sleeping(1.5, classes=2),
-        Stage(name="public", config={"kind": "synthetic", "identities": 400, "per_identity": 1, "size": 64,
-                                     "spread": 0.6, "seed": 0}),
+        Stage(
+            name="public",
+            config={"kind": "synthetic", "identities": 400, "per_identity": 1, "size": 64, "spread": 0.6, "seed": 0},
+        ),
     ],
     ids=["a shard", "a whole stage"],
-)  # fmt: skip
+)
 def test_what_a_killed_worker_had_is_done_again(plain, stage):
     scheduler, _ = plain
     made = scheduler.ensure.remote(stage)

@@ -19,7 +19,7 @@ from smoothsweep.orchestrator.search.record import read_reaudit_record
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.base import Store
 from smoothsweep.orchestrator.store.local import LocalStore
-from smoothsweep.sweeps.search import Budget
+from smoothsweep.sweeps.limits import Budget
 
 RANDOM = {"strategy": "random", "recipes": 6}
 
@@ -200,8 +200,11 @@ def test_the_plan_counts_the_re_audit_until_its_recipes_are_known(tmp_path):
 
 def test_the_frontier_is_audited_again_under_fresh_seeds(tmp_path):
     store = LocalStore(root=tmp_path / "store")
-    loaded = load(tmp_path, {**RANDOM, "recipes": 12, "constraints": {"test_acc": {"at_least": 0.85}}},
-                  reaudit={"seeds": [101, 102, 103], "recipes": 3})  # fmt: skip
+    loaded = load(
+        tmp_path,
+        {**RANDOM, "recipes": 12, "constraints": {"test_acc": {"at_least": 0.85}}},
+        reaudit={"seeds": [101, 102, 103], "recipes": 3},
+    )
     work_off(loaded, store)
     assert read_reaudit(loaded, store) is None and read_reaudit_record(loaded, store) is None
     main = trials_of(loaded, store)

@@ -30,8 +30,13 @@ def search(tmp_path_factory):
     meter._own = SPENT.removesuffix(".jsonl")  # else a random name
     meter.update({"events": [{"what": "work", "stage": "target", "device_seconds": 40.0}], "running": []})
     meter.save()
-    write_state(store, "made", SweepState(name="made", total_stages=1, done_stages=1, total_trials=1),
-                {"abc": "a cause"}, finished=False)  # fmt: skip
+    write_state(
+        store,
+        "made",
+        SweepState(name="made", total_stages=1, done_stages=1, total_trials=1),
+        {"abc": "a cause"},
+        finished=False,
+    )
     write_reaudit(loaded, store, [{"recipe.defense.alpha": 0.0}])
     record.write_end(loaded, store, "recipes")
     return loaded, store

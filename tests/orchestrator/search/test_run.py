@@ -29,9 +29,14 @@ def stopped(smoothsweep, tmp_path):
     """A search that its budget has stopped: its file, its store, what is known of it."""
     judges = {"embedder": {"name": "synthetic"}}
     path = write_tiny(
-        tmp_path, search=SEARCH, grid={}, baseline={}, judges=judges, reaudit={"seeds": [9], "recipes": 1},
+        tmp_path,
+        search=SEARCH,
+        grid={},
+        baseline={},
+        judges=judges,
+        reaudit={"seeds": [9], "recipes": 1},
         budget={"device_hours": 0.5 / 3600},
-    )  # fmt: skip
+    )
     store = LocalStore(root=tmp_path / "store")
     run = smoothsweep("run", path, "--store", store.root)
     assert run.returncode == 0, run.stderr  # the budget is one of the ends of a search

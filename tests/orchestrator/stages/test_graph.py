@@ -29,8 +29,16 @@ ELSEWHERE = {"toy", "sleep", "pool_features", "judge_gradients", "judge_fid_lomm
 """Kinds of stage that no sweep of this file has: they are made in tests of their own."""
 NEEDED = {"ppa": {"steps": 2}, "if_gmi": {"stage_steps": [2, 2]}}  # no default, or too much
 BESIDE = {"if_gmi": {"prior": {"kind": "stylegan2"}}}  # the prior that an attack does not go without
-NETWORK = {"resolution": 32, "z_dim": 8, "w_dim": 8, "mapping_layers": 2, "channel_base": 64, "channel_max": 8,
-           "conv_clamp": None, "mbstd_group": None}  # fmt: skip
+NETWORK = {
+    "resolution": 32,
+    "z_dim": 8,
+    "w_dim": 8,
+    "mapping_layers": 2,
+    "channel_base": 64,
+    "channel_max": 8,
+    "conv_clamp": None,
+    "mbstd_group": None,
+}
 
 
 def stages_of(**changes):
@@ -40,8 +48,10 @@ def stages_of(**changes):
 
 def sweeps(folder):
     """Name -> changes of the tiny sweep; together they have every kind of stage, and every file that one may read."""
-    files = {name: folder / name for name in ("faces.parquet", "others.parquet", "embedder.bin", "general.bin",
-                                               "fid.safetensors")}
+    files = {
+        name: folder / name
+        for name in ("faces.parquet", "others.parquet", "embedder.bin", "general.bin", "fid.safetensors")
+    }
     for path in files.values():
         path.write_text(path.name)
     (folder / "celeba").mkdir()
@@ -58,32 +68,50 @@ def sweeps(folder):
     tiny = tiny_sweep()
     many = {**tiny["public"], "identities": 64}
     return {
-        "tiny": {}, "paper": {"protocol": "paper"},
+        "tiny": {},
+        "paper": {"protocol": "paper"},
         "loot_size": {"attack": {**tiny["attack"], "loot_size": 20, "precision": "bf16"}},
         "rows": {"resources": {"attack_rows": 3, "attack_compile": True}},
-        "labelled": {"data": {"kind": "labelled", "path": str(files["faces.parquet"])},
-                     "public": {"kind": "unlabelled", "path": str(files["others.parquet"])}},
+        "labelled": {
+            "data": {"kind": "labelled", "path": str(files["faces.parquet"])},
+            "public": {"kind": "unlabelled", "path": str(files["others.parquet"])},
+        },
         "published": {"data": {"kind": "celeba", "path": str(folder / "celeba"), "samples_per_class": 2}},
-        "imported": {"recipe": {"imported": brought["target"]},
-                     "judges": {**tiny["judges"], "evaluator": {"imported": brought["evaluator"]}}},
+        "imported": {
+            "recipe": {"imported": brought["target"]},
+            "judges": {**tiny["judges"], "evaluator": {"imported": brought["evaluator"]}},
+        },
         "folder": {**prior, "attack": {**tiny["attack"], "discriminator_weight": 0.1}},
-        "judges": {"judges": {"embedder": {"name": "facenet", "weights": str(files["embedder.bin"])},
-                              "general": {"weights": str(files["general.bin"])},
-                              "fidelity": {"weights": str(files["fid.safetensors"]), "neighbours": 1}}},
-        "defended": {"recipe": {**tiny["recipe"], "defense": {"kind": "mid", "beta": 0.01}},
-                     "attack": {**tiny["attack"], "readout": "mean"}},
+        "judges": {
+            "judges": {
+                "embedder": {"name": "facenet", "weights": str(files["embedder.bin"])},
+                "general": {"weights": str(files["general.bin"])},
+                "fidelity": {"weights": str(files["fid.safetensors"]), "neighbours": 1},
+            }
+        },
+        "defended": {
+            "recipe": {**tiny["recipe"], "defense": {"kind": "mid", "beta": 0.01}},
+            "attack": {**tiny["attack"], "readout": "mean"},
+        },
         "asked": {"judges": {"asked": {"model": "seer"}}},
         "trained": {"prior": {"kind": "stylegan2"}},
-        "measured": {"attack": None, "prior": None, "public": None,
-                     "recipe": {**tiny["recipe"], "poison": {"kind": "badnets"}},
-                     "judges": {"features": {"perplexity": 5.0}, "robustness": {}}},
+        "measured": {
+            "attack": None,
+            "prior": None,
+            "public": None,
+            "recipe": {**tiny["recipe"], "poison": {"kind": "badnets"}},
+            "judges": {"features": {"perplexity": 5.0}, "robustness": {}},
+        },
         "tempered": {"attack": {**tiny["attack"], "loss": "cross_entropy", "temperature": {"mean_confidence": 0.5}}},
         **{
-            kind: {"attack": {"kind": kind, "selected": 2, **NEEDED.get(kind, {})}, "public": many,
-                   **BESIDE.get(kind, {})}
+            kind: {
+                "attack": {"kind": kind, "selected": 2, **NEEDED.get(kind, {})},
+                "public": many,
+                **BESIDE.get(kind, {}),
+            }
             for kind in ATTACKS
         },
-    }  # fmt: skip
+    }
 
 
 @pytest.fixture(scope="module")
@@ -132,15 +160,24 @@ def asked_of(name):
     """
     module, _, function = TASKS[name].run.partition(":")
     tree = ast.parse(inspect.getsource(getattr(import_module(module), function)))
-    unsure = {inner for node in ast.walk(tree) if isinstance(node, ast.If | ast.IfExp | ast.BoolOp)
-              for inner in ast.walk(node)}  # fmt: skip
-    files = any(isinstance(node, ast.Call) and ast.unparse(node.func) == "planned" and node not in unsure
-                for node in ast.walk(tree))  # fmt: skip
+    unsure = {
+        inner
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If | ast.IfExp | ast.BoolOp)
+        for inner in ast.walk(node)
+    }
+    files = any(
+        isinstance(node, ast.Call) and ast.unparse(node.func) == "planned" and node not in unsure
+        for node in ast.walk(tree)
+    )
     return ({"path", "content"} if files else set()) | {
-        node.slice.value for node in ast.walk(tree)
-        if isinstance(node, ast.Subscript) and ast.unparse(node.value) == "config"
-        and isinstance(node.slice, ast.Constant) and node not in unsure
-    }  # fmt: skip
+        node.slice.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Subscript)
+        and ast.unparse(node.value) == "config"
+        and isinstance(node.slice, ast.Constant)
+        and node not in unsure
+    }
 
 
 def test_no_stage_lacks_a_key_that_its_task_takes_for_granted(stages):
@@ -157,22 +194,26 @@ def test_the_loot_says_how_its_images_are_cut(stages):
 
 def test_images_that_an_attack_has_left_are_nobodys_latents(stages):
     read = {stage.inputs["attack"].config["kind"]: set(stage.inputs) for stage in stages if stage.name == "loot"}
-    assert {kind for kind, names in read.items() if names == {"attack"}} == {
-        kind for kind, attack in ATTACKS.items() if attack.leaves_images
-    } == {"if_gmi"}  # fmt: skip
+    assert (
+        {kind for kind, names in read.items() if names == {"attack"}}
+        == {kind for kind, attack in ATTACKS.items() if attack.leaves_images}
+        == {"if_gmi"}
+    )
     assert all("attack" in names and len(names) <= 2 for names in read.values())
 
 
 READ = {
-    "faces.parquet": ("labelled", "data", "data.path"), "others.parquet": ("labelled", "public", "public.path"),
-    "celeba/list.txt": ("published", "data", None), "target/weights.safetensors": ("imported", "imported", "imported"),
+    "faces.parquet": ("labelled", "data", "data.path"),
+    "others.parquet": ("labelled", "public", "public.path"),
+    "celeba/list.txt": ("published", "data", None),
+    "target/weights.safetensors": ("imported", "imported", "imported"),
     "evaluator/weights.safetensors": ("imported", "imported", "imported"),
     "prior/weights.safetensors": ("folder", "prior", "prior.path"),
     "prior/discriminator.safetensors": ("folder", "prior", "attack.discriminator_weight"),
     "embedder.bin": ("judges", "judge_embedder", "judges.embedder.weights"),
     "general.bin": ("judges", "judge_general", "judges.general.weights"),
     "fid.safetensors": ("judges", "judge_fidelity", "judges.fidelity.weights"),
-}  # fmt: skip
+}
 """File that a sweep names -> which of `sweeps`, a stage that reads it, the key under which its absence is told."""
 
 
@@ -218,8 +259,11 @@ def test_an_accuracy_that_another_trial_reached_comes_as_an_input_and_is_no_sett
     (stopped,) = [target for target in targets if "reference" in target.inputs]
     assert stopped.inputs["reference"].config["defense"]["alpha"] == 0.0
     assert not any("stop_at_test_acc" in target.config for target in targets)
-    numbers = [stage.config.get("stop_at_test_acc") for stage in stages_of(
-        recipe={**tiny_sweep()["recipe"], "stop_at_test_acc": 0.5}) if stage.name == "target"]  # fmt: skip
+    numbers = [
+        stage.config.get("stop_at_test_acc")
+        for stage in stages_of(recipe={**tiny_sweep()["recipe"], "stop_at_test_acc": 0.5})
+        if stage.name == "target"
+    ]
     assert sorted(numbers, key=str) == [0.5, None]  # the target's, and the evaluator's
 
 

@@ -14,9 +14,14 @@ NEUTRAL_HINTS = {"path", "sha256", "checkpoint_every", "questions", "per_second"
 
 REACHES_NUMBERS = {"attack_rows": 3, "attack_compile": True, "attack_cuda_graphs": True}
 NEUTRAL_RESOURCES = {
-    "cpus_per_task": 2, "gpus_per_training": 2.0, "gpus_per_task": 1.0, "classes_per_task": 1, "trial_slots": 3,
-    "training_timeout_minutes": 5.0, "attack_timeout_minutes": 5.0,
-}  # fmt: skip
+    "cpus_per_task": 2,
+    "gpus_per_training": 2.0,
+    "gpus_per_task": 1.0,
+    "classes_per_task": 1,
+    "trial_slots": 3,
+    "training_timeout_minutes": 5.0,
+    "attack_timeout_minutes": 5.0,
+}
 
 
 @pytest.mark.parametrize("protocol", ["clean", "paper"])

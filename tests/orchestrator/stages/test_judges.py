@@ -93,13 +93,18 @@ def test_of_a_published_set_every_judge_sees_pictures_of_its_own_size(staged, tm
     (tmp_path / "celeba" / "list.txt").write_text("faces")
     stage_file(staged, "facenet")
     small = {"architecture": "vgg_small", "pretrained": False, "epochs": 1}
-    judged = {"embedder": {"name": "facenet"}, "evaluator": {**small, "image_size": 48},
-              "knowledge": {**small, "image_size": 40}}  # fmt: skip
+    judged = {
+        "embedder": {"name": "facenet"},
+        "evaluator": {**small, "image_size": 48},
+        "knowledge": {**small, "image_size": 40},
+    }
     stages = inversion_stages(settings(judged, data={"kind": "celeba", "path": str(tmp_path / "celeba")}), 1)
     sizes = {
-        "target": stages.target.inputs["data"], "embedder": stages.judge_embedder.inputs["real"].inputs["data"],
-        "evaluator": stages.judge_evaluator.inputs["real"].inputs["data"], "knowledge": stages.knowledge.inputs["data"],
-    }  # fmt: skip
+        "target": stages.target.inputs["data"],
+        "embedder": stages.judge_embedder.inputs["real"].inputs["data"],
+        "evaluator": stages.judge_evaluator.inputs["real"].inputs["data"],
+        "knowledge": stages.knowledge.inputs["data"],
+    }
     found = {name: stage.config["size"] for name, stage in sizes.items()}
     assert found == {"target": 32, "embedder": 160, "evaluator": 48, "knowledge": 40}
 
@@ -113,8 +118,11 @@ def test_staged_weights_count_by_their_content(staged):
     assert fid.config["content"] == contents["fid_inception"] and fid.config["neighbours"] == 1
     assert fid.hints == {"path": str(files["fid_inception"])}
     assert fid.inputs["real"].config == {
-        "network": "fid_inception", "protocol": "clean", "content": contents["fid_inception"], "parts": ["train"],
-    }  # fmt: skip
+        "network": "fid_inception",
+        "protocol": "clean",
+        "content": contents["fid_inception"],
+        "parts": ["train"],
+    }
     assert face.inputs["real"].config == face.config
 
 
@@ -138,11 +146,16 @@ def test_own_weights_are_read_where_they_are_said_to_be(staged, tmp_path):
         ({"embedder": {"name": "facenet"}}, [160]),
         ({"fidelity": {"neighbours": 1}}, [299]),
         ({"evaluator": {"architecture": "vgg_small", "pretrained": False, "image_size": 48}}, [48]),
-        ({"knowledge": {"architecture": "vgg_small", "pretrained": False, "image_size": 40},
-          "embedder": {"name": "facenet"}}, [40, 160]),
+        (
+            {
+                "knowledge": {"architecture": "vgg_small", "pretrained": False, "image_size": 40},
+                "embedder": {"name": "facenet"},
+            },
+            [40, 160],
+        ),
         ({**BOTH, "evaluator": {"architecture": "vgg_small", "pretrained": False, "image_size": 299}}, [160, 299]),
     ],
-)  # fmt: skip
+)
 def test_protocol_paper_keeps_the_loot_at_every_judges_size(staged, of_judges, sizes):
     assert loot_sizes(settings(of_judges)) == sizes
 

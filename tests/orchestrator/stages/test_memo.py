@@ -86,8 +86,12 @@ def test_a_check_looks_at_no_input_but_those_it_says(tmp_path):
     """What it is not shown it cannot have looked at: the refusals of the whole inputs are those of what it names."""
     from smoothsweep.tasks.registry import TASKS
 
-    judges = {"evaluator": {"architecture": "vgg_small", "image_size": 32, "pretrained": False}, "robustness": {},
-              "features": {"classes": 2, "perplexity": 3}, "embedder": {"name": "synthetic"}}  # fmt: skip
+    judges = {
+        "evaluator": {"architecture": "vgg_small", "image_size": 32, "pretrained": False},
+        "robustness": {},
+        "features": {"classes": 2, "perplexity": 3},
+        "embedder": {"name": "synthetic"},
+    }
     changes = {"grid": {"recipe.poison": [None, {"kind": "badnets"}]}, "baseline": {}, "judges": judges}
     plan = make_plan(trials_of(load_sweep(write_tiny(tmp_path, **changes))), LocalStore(root=tmp_path / "store"))
     met = set()

@@ -110,9 +110,10 @@ def test_of_a_search_every_choice_of_its_space_and_every_objective_counts(staged
     path = write_tiny(tmp_path, **changes, grid={}, baseline={})
     stops = json.loads(plan_of(path, capsys, "--json"))["stops"]
     assert [(stop["weights"], stop["needed_for"]) for stop in stops] == [
-        ("resnet18", "pretrained resnet18"), ("densenet121", "pretrained densenet121"),
+        ("resnet18", "pretrained resnet18"),
+        ("densenet121", "pretrained densenet121"),
         ("facenet", "search: embedder_acc1"),
-    ]  # fmt: skip
+    ]
     for stop in stops:
         assert main(["run", str(path), "--store", str(tmp_path / "store"), "--yes"]) == 2
         assert capsys.readouterr().err == f"smoothsweep: {stop['message']}\n"

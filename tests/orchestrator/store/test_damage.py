@@ -36,8 +36,10 @@ def forget_all(monkeypatch):
     monkeypatch.setattr(artifacts, "_whole", {})
 
 
-SOURCE = Stage(name="public", config={"kind": "synthetic", "identities": 5, "per_identity": 1, "size": 16, "seed": 1,
-                                      "spread": 0.4})  # fmt: skip
+SOURCE = Stage(
+    name="public",
+    config={"kind": "synthetic", "identities": 5, "per_identity": 1, "size": 16, "seed": 1, "spread": 0.4},
+)
 READER = Stage(name="prior", config={"kind": "eigenfaces", "components": 3, "seed": 0}, inputs={"public": SOURCE})
 
 
@@ -119,8 +121,9 @@ def test_a_manifest_edited_by_hand_is_noticed(store, resealed, capsys):
         assert store.has(SOURCE) and len(told) == 1
         assert told[0].startswith(f"prior {READER.fingerprint[:8]}: was made from another public")
     else:
-        assert not store.has(SOURCE) and told == (f"public {SOURCE.fingerprint[:8]}: its manifest was changed after it "
-                                                  "was written",)  # fmt: skip
+        assert not store.has(SOURCE) and told == (
+            f"public {SOURCE.fingerprint[:8]}: its manifest was changed after it was written",
+        )
         assert "was changed after it was written" in lines(capsys)[0]
 
 

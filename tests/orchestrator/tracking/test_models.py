@@ -1,6 +1,5 @@
 """Targets in the model registry: they load back without our code and without unpickling, and give the same logits."""
 
-
 import mlflow.pytorch
 import pytest
 import torch

@@ -29,8 +29,11 @@ def test_one_run_for_the_sweep_each_trial_and_each_recipe(load, store, uri, fini
     assert {run.data.tags["mlflow.parentRunId"] for run in children} == {parent.info.run_id}
     assert not doubled(client, [parent, *children])
     assert files(client, parent) >= {
-        "report.html", "sweep/as_given.yaml", "sweep/resolved.yaml", "environment/packages.txt",
-    }  # fmt: skip
+        "report.html",
+        "sweep/as_given.yaml",
+        "sweep/resolved.yaml",
+        "environment/packages.txt",
+    }
 
 
 def test_a_trials_run_holds_its_numbers_curves_and_files(load, store, uri, finished, real_sheets):
@@ -47,8 +50,11 @@ def test_a_trials_run_holds_its_numbers_curves_and_files(load, store, uri, finis
         history = client.get_metric_history(run.info.run_id, f"epoch/{name}")
         assert [point.step for point in history] == list(range(5)), name
     assert files(client, run) >= {
-        "result.json", "manifests.json", "contact_sheet.png", "judge_embedder_per_class.parquet",
-    }  # fmt: skip
+        "result.json",
+        "manifests.json",
+        "contact_sheet.png",
+        "judge_embedder_per_class.parquet",
+    }
     assert run.data.tags["smoothsweep.phase"] == "sweep" and run.data.tags["smoothsweep.strategy"] == "grid"
     assert run.data.tags["smoothsweep.code"] == "bench", "the code that made the artifacts, not the one that records"
 

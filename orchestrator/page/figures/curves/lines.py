@@ -31,5 +31,13 @@ def name_ends(axes: Axes, ends: Mapping[str, float], colours: Colours) -> None:
     last = -1e9
     for height, name in heights:
         last = max(height, last + 16)
-        axes.annotate(words_for(name), (1, ends[name]), (10, height - last - 4), color=colours.of(name), fontsize=12,
-                      weight="bold", xycoords=("axes fraction", "data"), textcoords="offset pixels")  # fmt: skip
+        axes.annotate(
+            words_for(name),
+            (1, ends[name]),
+            (10, height - last - 4),
+            color=colours.of(name),
+            fontsize=12,
+            weight="bold",
+            xycoords=("axes fraction", "data"),
+            textcoords="offset pixels",
+        )

@@ -41,23 +41,34 @@ def query_curves(asked: pd.DataFrame | None, colours: Colours) -> Canvas | None:
     ends = limits([0.0, *known["leak"], *asked.loc[asked["control"], "leak"].dropna()], share=0.06)
     for place, (level, rows) in enumerate(levels.items()):
         top, last = place * ROW, place == len(levels) - 1
-        axes = panel(canvas, (LEFT, top + ABOVE, RIGHT, top + ROW - BELOW), "",
-                     "images shown to the target per class attacked" if last else "", whole=False)  # fmt: skip
+        axes = panel(
+            canvas,
+            (LEFT, top + ABOVE, RIGHT, top + ROW - BELOW),
+            "",
+            "images shown to the target per class attacked" if last else "",
+            whole=False,
+        )
         axes.set_xscale("log")
         axes.set(xlim=(known["queries"].min() / 1.25, known["queries"].max() * 1.25), ylim=ends)
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axes.xaxis.set_minor_formatter(lambda value, _: "")
         axes.yaxis.set_major_formatter(percent if spec.unit == "percent" else plain)
-        axes.annotate(WHO[level], (0, 1), (-LEFT + 6, 58), xycoords="axes fraction", textcoords="offset pixels",
-                      fontsize=12.5, weight="bold", color=INK)  # fmt: skip
+        axes.annotate(
+            WHO[level],
+            (0, 1),
+            (-LEFT + 6, 58),
+            xycoords="axes fraction",
+            textcoords="offset pixels",
+            fontsize=12.5,
+            weight="bold",
+            color=INK,
+        )
         axes.set_ylabel(spec.label + (", %" if spec.unit == "percent" else ""), fontsize=11, color=SOFT)
         _draw(canvas, axes, rows, level, spec, colours)
     return canvas
 
 
-def _draw(
-    canvas: Canvas, axes: Axes, within: pd.DataFrame, level: str, spec: Metric, colours: Colours
-) -> None:
+def _draw(canvas: Canvas, axes: Axes, within: pd.DataFrame, level: str, spec: Metric, colours: Colours) -> None:
     rows = within[within["reached"].notna() & (within["queries"] > 0)]
     controls, end = within.loc[within["control"], "leak"].dropna(), axes.get_xlim()[1]
     if len(controls):
@@ -90,5 +101,15 @@ def _name_attacks(axes: Axes, known: pd.DataFrame) -> None:
     for at, names in groups:
         first = words_for(names[0] if len(names[0]) <= LONGEST else names[0][: LONGEST - 1] + "\u2026")
         text = first if len(names) == 1 else f"{first} and {len(names) - 1} more"
-        axes.annotate(text, (at, 1), (0, 4), xycoords=("figure pixels", "axes fraction"), rotation=20,
-                      textcoords="offset pixels", ha="left", va="bottom", fontsize=10, color=SOFT)  # fmt: skip
+        axes.annotate(
+            text,
+            (at, 1),
+            (0, 4),
+            xycoords=("figure pixels", "axes fraction"),
+            rotation=20,
+            textcoords="offset pixels",
+            ha="left",
+            va="bottom",
+            fontsize=10,
+            color=SOFT,
+        )

@@ -26,9 +26,13 @@ class Scaled(nn.Module):
         with torch.random.fork_rng():
             torch.manual_seed(0)
             self.body = nn.Sequential(
-                nn.Conv2d(3, 8, 3, 2, 1), nn.ReLU(), nn.Conv2d(8, 16, 3, 2, 1), nn.ReLU(), nn.Flatten(),
+                nn.Conv2d(3, 8, 3, 2, 1),
+                nn.ReLU(),
+                nn.Conv2d(8, 16, 3, 2, 1),
+                nn.ReLU(),
+                nn.Flatten(),
                 nn.Linear(16 * (SIDE // 4) ** 2, CLASSES),
-            )  # fmt: skip
+            )
         self.scale = scale
 
     def forward(self, images):
@@ -46,9 +50,7 @@ def of_scale(scale, pictures):
 
 
 def success(name, model, pictures, labels):
-    changed = perturbed(
-        name, model, pictures, labels, targeted=False, settings=FAST, classes=CLASSES, seed=0
-    )
+    changed = perturbed(name, model, pictures, labels, targeted=False, settings=FAST, classes=CLASSES, seed=0)
     assert (changed - pictures).abs().max() <= FAST.eps + 1e-6 and 0 <= changed.min() <= changed.max() <= 1
     return (predictions(model, changed, "cpu") != labels).double().mean().item()
 
@@ -60,8 +62,10 @@ def test_saturation_hides_from_cross_entropy_and_not_from_the_margin(pictures):
     for scale in (20, 1e3, 1e5, 1e6):
         model, labels = of_scale(scale, pictures)
         zero = zero_gradients(model, pictures, labels, "cpu").double().mean().item()
-        rates[scale] = (zero, *(success(name, model, pictures, labels) for name in
-                                ("fgsm", "bim", "pgd", "margin_pgd", "auto_pgd")))  # fmt: skip
+        rates[scale] = (
+            zero,
+            *(success(name, model, pictures, labels) for name in ("fgsm", "bim", "pgd", "margin_pgd", "auto_pgd")),
+        )
     assert rates[20] == (0, 1, 1, 1, 1, 1)
     zero, fgsm, bim, pgd, margin, auto = rates[1e6]
     assert zero > 0.9 and max(fgsm, bim, pgd) < 0.2 and margin == auto == 1
@@ -124,18 +128,32 @@ def test_one_pixel_changes_one_pixel_and_asks_no_more_than_the_papers_attack(tar
     assert reached >= 6
 
 
-@pytest.mark.parametrize(("name", "key", "value"), [
-    ("fgsm", "eps", 0.01), ("pgd", "step", 0.001), ("bim", "steps", 3), ("auto_pgd", "strong_restarts", 3),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("fgsm", "eps", 0.01),
+        ("pgd", "step", 0.001),
+        ("bim", "steps", 3),
+        ("auto_pgd", "strong_restarts", 3),
+    ],
+)
 def test_every_setting_reaches_its_attack(name, key, value, pictures):
     """With a tiny reach, so that no attack is done after its first start."""
     model, labels = of_scale(20, pictures[:4])
     base = {"eps": 0.0005, "step": 0.0002, "steps": 2, "strong_steps": 4}
     one, other = (
-        perturbed(name, model, pictures[:4], labels, targeted=False, settings=RobustnessSettings(**settings),
-                  classes=CLASSES, seed=1)
+        perturbed(
+            name,
+            model,
+            pictures[:4],
+            labels,
+            targeted=False,
+            settings=RobustnessSettings(**settings),
+            classes=CLASSES,
+            seed=1,
+        )
         for settings in (base, {**base, key: value})
-    )  # fmt: skip
+    )
     assert not torch.equal(one, other)
 
 
@@ -154,8 +172,9 @@ def test_strong_steps_are_passes_of_the_network(pictures):
 def test_generations_and_population_bound_the_queries(pictures):
     model, label = OnPictures(Spot()), 3  # a class that is never the answer: nothing ends it early
     for generations, population, most in ((1, 10, 20), (3, 10, 40), (2, 20, 60)):
-        _, shown = one_pixel(model, pictures[0], min(label, 2), targeted=False, generations=generations,
-                             population=population, seed=0)  # fmt: skip
+        _, shown = one_pixel(
+            model, pictures[0], min(label, 2), targeted=False, generations=generations, population=population, seed=0
+        )
         assert 0 < shown <= most
 
 

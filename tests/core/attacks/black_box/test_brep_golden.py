@@ -25,8 +25,16 @@ def golden(name):
 
 
 def settings(**changes):
-    base = {"probes": 32, "inside": 0.75, "radius": 0.4, "expansion": 1.3, "clamp": 1.5, "patience": 6,
-            "max_passes": 1000, "repulsion_only": True}  # fmt: skip
+    base = {
+        "probes": 32,
+        "inside": 0.75,
+        "radius": 0.4,
+        "expansion": 1.3,
+        "clamp": 1.5,
+        "patience": 6,
+        "max_passes": 1000,
+        "repulsion_only": True,
+    }
     return SimpleNamespace(**{**base, **changes})
 
 
@@ -70,14 +78,24 @@ def test_a_walk_matches(run):
     labels_of = scripted(run) if rules else Labels()
     changed = {"radius": 2.0, "patience": 3} if rules else {}
     label, passes, normals = int(GOLDEN[f"{run}_label"]), [], listed(golden(f"{run}_normals"))
-    walks = walk(labels_of, golden(f"{run}_start")[None], torch.tensor([label]),
-                 settings(**changed, repulsion_only=run != "brep_allpoints"), normals, watch=passes.append)  # fmt: skip
+    walks = walk(
+        labels_of,
+        golden(f"{run}_start")[None],
+        torch.tensor([label]),
+        settings(**changed, repulsion_only=run != "brep_allpoints"),
+        normals,
+        watch=passes.append,
+    )
     assert len(passes) == len(GOLDEN[f"{run}_normals"]) == int(walks.passes)
     for name, field in (("decisions", "decisions"), ("expanded", "grown"), ("accepted", "accepted")):
         found = torch.stack([getattr(one, field)[0] for one in passes])
         assert torch.equal(found.long(), golden(f"{run}_{name}").long()), name
-    for name, field in (("radius_after", "radii_after"), ("step", "steps"), ("direction", "directions"),
-                        ("candidate", "candidates")):  # fmt: skip
+    for name, field in (
+        ("radius_after", "radii_after"),
+        ("step", "steps"),
+        ("direction", "directions"),
+        ("candidate", "candidates"),
+    ):
         found = torch.stack([getattr(one, field)[0] for one in passes])
         torch.testing.assert_close(found, golden(f"{run}_{name}"), atol=1e-5, rtol=0, msg=name)
     accepted, verdicts = golden(f"{run}_accepted").bool(), golden(f"{run}_evaluator_correct")
@@ -107,10 +125,12 @@ def test_the_counters_of_a_walk_match(run):
     for passes in range(1, len(GOLDEN[f"{run}_normals"]) + 1):
         changed = {"radius": 2.0, "patience": 3} if rules else {}
         walks = walk(
-            scripted(run), golden(f"{run}_start")[None], torch.tensor([label]),
+            scripted(run),
+            golden(f"{run}_start")[None],
+            torch.tensor([label]),
             settings(**changed, max_passes=passes, repulsion_only=run != "brep_allpoints"),
             listed(golden(f"{run}_normals")),
-        )  # fmt: skip
+        )
         assert int(walks.grown_at) == GOLDEN[f"{run}_last_after"][passes - 1]
         if passes < len(GOLDEN[f"{run}_normals"]):
             assert int(walks.iterations) == GOLDEN[f"{run}_iter_before"][passes]
@@ -123,8 +143,15 @@ def searched(kind, labels_of):
     draws = golden(f"brep_{kind}_draws")
     if draws.ndim == 2:
         draws = draws[None]
-    return first_latents(labels_of, lambda batch: draws[batch], num_classes=CLASSES, per_label=1, size=8, clamp=1.5,
-                         max_batches=len(draws))  # fmt: skip
+    return first_latents(
+        labels_of,
+        lambda batch: draws[batch],
+        num_classes=CLASSES,
+        per_label=1,
+        size=8,
+        clamp=1.5,
+        max_batches=len(draws),
+    )
 
 
 def in_order(found):
@@ -165,8 +192,14 @@ def test_a_whole_attack_matches():
     assert labels_of.shown == 16 * int(GOLDEN["brep_full_init_batches"])
     hits = 0
     for label, start in zip(labels.tolist(), z[:3], strict=True):
-        walks = walk(labels_of, start[None], torch.tensor([label]), settings(patience=4), lambda _: next(draws),
-                     watch=passes.append)  # fmt: skip
+        walks = walk(
+            labels_of,
+            start[None],
+            torch.tensor([label]),
+            settings(patience=4),
+            lambda _: next(draws),
+            watch=passes.append,
+        )
         result = walks.last_growths[0]
         hits += result is not None and evaluated(result[None]).item() == label
     assert next(draws, None) is None

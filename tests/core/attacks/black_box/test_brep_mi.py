@@ -18,8 +18,16 @@ from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.priors.base import sample_latents
 
 SIZE, CLASSES = 8, 3
-WALK = {"probes": 32, "inside": 0.75, "radius": 2.0, "expansion": 1.3, "clamp": 1.5, "patience": 5, "max_passes": 50,
-        "repulsion_only": True}  # fmt: skip
+WALK = {
+    "probes": 32,
+    "inside": 0.75,
+    "radius": 2.0,
+    "expansion": 1.3,
+    "clamp": 1.5,
+    "patience": 5,
+    "max_passes": 50,
+    "repulsion_only": True,
+}
 
 
 class Blocks:
@@ -76,8 +84,14 @@ def test_the_expected_direction_points_along_the_normal_of_a_half_space():
     sources = [generator(3, slot) for slot in range(len(starts))]
     seen = []
     settings = SimpleNamespace(**{**WALK, "max_passes": 1})
-    walk(lambda z: (z[:, 0] > 0).long(), starts, torch.ones(400).long(), settings,
-         lambda slot: torch.randn(32, SIZE, generator=sources[slot]), watch=seen.append)  # fmt: skip
+    walk(
+        lambda z: (z[:, 0] > 0).long(),
+        starts,
+        torch.ones(400).long(),
+        settings,
+        lambda slot: torch.randn(32, SIZE, generator=sources[slot]),
+        watch=seen.append,
+    )
     mean = seen[0].directions.mean(0)
     assert mean[0] > 0.1 and mean[1:].abs().max() < 0.1 * mean[0]
     assert (seen[0].directions.norm(dim=1) <= 1).all()
@@ -116,9 +130,14 @@ def test_walks_are_the_same_alone_and_beside_others():
 
 def test_a_label_that_is_never_hit_ends_the_search_at_its_cap():
     found = first_latents(
-        lambda z: (z[:, 0] > 0).long(), lambda batch: torch.randn(16, SIZE, generator=generator(batch)),
-        num_classes=3, per_label=2, size=SIZE, clamp=1.5, max_batches=6,
-    )  # fmt: skip
+        lambda z: (z[:, 0] > 0).long(),
+        lambda batch: torch.randn(16, SIZE, generator=generator(batch)),
+        num_classes=3,
+        per_label=2,
+        size=SIZE,
+        clamp=1.5,
+        max_batches=6,
+    )
     assert found.drawn == 6 and found.missing.tolist() == [0, 0, 2]
     assert found.z.abs().max() <= 1.5 and found.order[2].tolist() == [-1, -1]
 

@@ -49,8 +49,9 @@ def test_the_part_decodes_as_the_same_network_as_a_prior_does(kind, generator, t
     found = []
     for own in ({}, {"generator": "general_gan", "gan": GAN}):
         attack = make_attack(kind, **SMALL[kind], **own)
-        view = view_of(target, attack.access, num_classes=3, image_size=32,
-                       execution=Execution(ExecutionConfig(), "cpu"))  # fmt: skip
+        view = view_of(
+            target, attack.access, num_classes=3, image_size=32, execution=Execution(ExecutionConfig(), "cpu")
+        )
         networks = {"general_gan": {"generator": generator}} if own else {}
         given = Given(protocol="paper", prior=None if own else generator, networks=networks)
         parts = {}

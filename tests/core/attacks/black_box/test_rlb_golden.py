@@ -68,9 +68,15 @@ def test_a_whole_attack_matches(run, episodes, steps, diversity, label):
     actor.load_state_dict(weights("rlb_init_actor_local."))
     critic.load_state_dict(weights("rlb_init_critic1."))
     learner = SoftActorCritic(
-        actor, [critic], OFFICIAL, noise=lambda *shape: next(noise).expand(shape), lr=5e-4, gamma=0.99, tau=0.01,
+        actor,
+        [critic],
+        OFFICIAL,
+        noise=lambda *shape: next(noise).expand(shape),
+        lr=5e-4,
+        gamma=0.99,
+        tau=0.01,
         one_step=steps == 1,
-    )  # fmt: skip
+    )
     asked = []
 
     def ask(z):

@@ -41,9 +41,15 @@ def inverted(protocol="clean", target=None, target_class=1, **changes):
 
 @pytest.mark.parametrize(
     ("protocol", "changes", "per_episode"),
-    [("paper", {}, 3), ("clean", {}, 2), ("paper", {"steps": 2}, 5), ("clean", {"diversity": 0.2}, 3),
-     ("clean", {"steps": 2, "at_once": 3}, 3), ("paper", {"at_once": 7}, 3)],
-)  # fmt: skip
+    [
+        ("paper", {}, 3),
+        ("clean", {}, 2),
+        ("paper", {"steps": 2}, 5),
+        ("clean", {"diversity": 0.2}, 3),
+        ("clean", {"steps": 2, "at_once": 3}, 3),
+        ("paper", {"at_once": 7}, 3),
+    ],
+)
 def test_queries_follow_from_the_episodes(protocol, changes, per_episode):
     attack, view, found = inverted(protocol, **changes)
     assert view.queries == 60 * per_episode == attack.queries(protocol) == found.curves["queries"][-1]
@@ -65,8 +71,17 @@ def test_it_learns_to_please_the_target(agent):
     """Half of all latents are of the class; a policy that learnt goes far into it."""
     attack = make_attack("rlb_mi", agent=agent, episodes=300, minibatch=32, hidden=16, lr=0.02)
     z = []
-    given = Given(protocol="clean", prior=SimpleNamespace(z_dim=SIZE, num_ws=1, w_dim=SIZE, resolution=4,
-                  map=Blocks().map, synthesize=lambda w: (z.append(w[:, 0]), Blocks().synthesize(w))[1]))  # fmt: skip
+    given = Given(
+        protocol="clean",
+        prior=SimpleNamespace(
+            z_dim=SIZE,
+            num_ws=1,
+            w_dim=SIZE,
+            resolution=4,
+            map=Blocks().map,
+            synthesize=lambda w: (z.append(w[:, 0]), Blocks().synthesize(w))[1],
+        ),
+    )
     attack.invert(look(), given, 1, seed=3)
     first = torch.cat(z)[:, 0]
     assert first[:60].mean().abs() < 0.35 and first[-60:].mean() > 0.6

@@ -87,12 +87,18 @@ def test_learning_matches(kind):
     for call in range(4):
         found = agent.learn(golden_batch(call))
         expected = {
-            "q_targets": found.targets, "q1": found.values[0], "q2": found.values[-1], "logpi": found.log_prob,
-            "logpi_next": found.next_log_prob, "critic1_loss": found.critic_losses[0],
-            "critic2_loss": found.critic_losses[-1], "alpha_loss": found.temperature_loss,
-            "actor_loss": found.actor_loss, "temperature_used": found.temperature,
+            "q_targets": found.targets,
+            "q1": found.values[0],
+            "q2": found.values[-1],
+            "logpi": found.log_prob,
+            "logpi_next": found.next_log_prob,
+            "critic1_loss": found.critic_losses[0],
+            "critic2_loss": found.critic_losses[-1],
+            "alpha_loss": found.temperature_loss,
+            "actor_loss": found.actor_loss,
+            "temperature_used": found.temperature,
             "log_temperature_after": agent.log_temperature,
-        }  # fmt: skip
+        }
         for name, value in expected.items():
             wanted = golden(f"rlb_learn_{kind}_{name}")[call].float()
             torch.testing.assert_close(value.float().reshape(wanted.shape), wanted, atol=1e-4, rtol=0, msg=name)
@@ -106,8 +112,16 @@ def test_learning_matches(kind):
 
 def test_two_critics_of_one_seed_stay_bit_identical_under_the_official_rules():
     twins = [Critic(SIZE, HIDDEN, seeded(5)) for _ in range(2)]
-    agent = SoftActorCritic(Actor(SIZE, HIDDEN, seeded(5)), twins, OFFICIAL, noise=noise_of(3), lr=5e-4, gamma=0.99,
-                            tau=0.01, one_step=False)  # fmt: skip
+    agent = SoftActorCritic(
+        Actor(SIZE, HIDDEN, seeded(5)),
+        twins,
+        OFFICIAL,
+        noise=noise_of(3),
+        lr=5e-4,
+        gamma=0.99,
+        tau=0.01,
+        one_step=False,
+    )
     for call in range(4):
         agent.learn(golden_batch(call))
     for pair in (agent.critics, agent.slow):
@@ -138,8 +152,15 @@ def test_the_official_temperature_falls_by_the_learning_rate_whatever_happens():
     for call in range(244):
         rows = torch.arange(ROWS) + call % 200
         rewards = torch.randn(ROWS, 1, generator=seeded(call))
-        agent.learn(Experience(states=states[rows], actions=states[rows].tanh(), rewards=rewards,
-                               next_states=states[rows], dones=torch.ones(ROWS, 1)))  # fmt: skip
+        agent.learn(
+            Experience(
+                states=states[rows],
+                actions=states[rows].tanh(),
+                rewards=rewards,
+                next_states=states[rows],
+                dones=torch.ones(ROWS, 1),
+            )
+        )
         found = agent.log_temperature.exp().item()
         assert found == pytest.approx(open_loop_temperature(call + 1, 5e-4), abs=1e-4)
     assert found == pytest.approx(0.886, abs=1e-3)  # episode 500: learning begins after 256

@@ -16,10 +16,14 @@ from smoothsweep.core.priors.stylegan2 import StyleGAN2
 TINY = StyleGAN2Config(resolution=16, z_dim=8, w_dim=8, mapping_layers=1, channel_base=64, channel_max=8)
 
 
-@pytest.mark.parametrize(("given", "kept"), [
-    (None, {"paper": False, "clean": True}), ("kept", {"paper": True, "clean": True}),
-    ("dropped", {"paper": False, "clean": False}),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [
+        (None, {"paper": False, "clean": True}),
+        ("kept", {"paper": True, "clean": True}),
+        ("dropped", {"paper": False, "clean": False}),
+    ],
+)
 def test_the_skip_is_dropped_as_the_protocol_does_unless_it_is_said(given, kept):
     attack = make_attack("if_gmi", rgb_skip=given)
     assert {protocol: attack._keeps_rgb(protocol) for protocol in kept} == kept
@@ -42,13 +46,19 @@ class Foreign(PriorNetwork):
     """Somebody's own prior."""
 
 
-@pytest.mark.parametrize(("card", "stages", "words"), [
-    (card_of(StyleGAN2(TINY)), 3, None),
-    (card_of(StyleGAN2(TINY)), 4, "attack.stage_steps: expected at most 3 stages, as many as a prior of 16 pixels has "
-                                  "blocks, got 4"),
-    (card_of(Foreign(TINY)), 1, "prior: expected a StyleGAN2, whose feature maps this attack moves, got 'Foreign'"),
-    (NetworkCard(kind="eigenfaces", config=EigenfacesConfig(resolution=64, components=3)), 1, "got 'eigenfaces'"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("card", "stages", "words"),
+    [
+        (card_of(StyleGAN2(TINY)), 3, None),
+        (
+            card_of(StyleGAN2(TINY)),
+            4,
+            "attack.stage_steps: expected at most 3 stages, as many as a prior of 16 pixels has blocks, got 4",
+        ),
+        (card_of(Foreign(TINY)), 1, "prior: expected a StyleGAN2, whose feature maps this attack moves, got 'Foreign'"),
+        (NetworkCard(kind="eigenfaces", config=EigenfacesConfig(resolution=64, components=3)), 1, "got 'eigenfaces'"),
+    ],
+)
 def test_a_prior_must_have_a_block_for_every_stage(card, stages, words):
     attack = make_attack("if_gmi", stage_steps=[1] * stages)
     if words is None:

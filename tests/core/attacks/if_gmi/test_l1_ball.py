@@ -10,12 +10,15 @@ from hypothesis import strategies as st
 from smoothsweep.core.attacks.if_gmi.l1_ball import l1_balls, on_l1_ball
 
 
-@pytest.mark.parametrize(("change", "radius", "expected"), [
-    ([3.0, -1.0, 0.5], 2.0, [2.0, 0.0, 0.0]),
-    ([2.0, -1.5, 0.5], 2.0, [1.25, -0.75, 0.0]),
-    ([1.0, 1.0, -1.0, 1.0], 2.0, [0.5, 0.5, -0.5, 0.5]),
-    ([0.0, -5.0], 1e-6, [0.0, -1e-6]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "radius", "expected"),
+    [
+        ([3.0, -1.0, 0.5], 2.0, [2.0, 0.0, 0.0]),
+        ([2.0, -1.5, 0.5], 2.0, [1.25, -0.75, 0.0]),
+        ([1.0, 1.0, -1.0, 1.0], 2.0, [0.5, 0.5, -0.5, 0.5]),
+        ([0.0, -5.0], 1e-6, [0.0, -1e-6]),
+    ],
+)
 def test_points_worked_out_by_hand(change, radius, expected):
     found = on_l1_ball(torch.tensor(change, dtype=torch.float64), radius)
     torch.testing.assert_close(found, torch.tensor(expected, dtype=torch.float64), rtol=0, atol=1e-12)

@@ -36,11 +36,15 @@ def target(images):
 def staged(protocol="clean", *, steps=STEPS, radius=FAR, rows=None, asked=target, rgb=None, **changes):
     selected, descent = changes.pop("selected", 3), {"lr": LR, "batch_size": 4, **changes}
     return Staged(
-        prior=PRIOR, target=asked, transform=SHOWN, protocol=protocol, rgb=protocol == "clean" if rgb is None else rgb,
+        prior=PRIOR,
+        target=asked,
+        transform=SHOWN,
+        protocol=protocol,
+        rgb=protocol == "clean" if rgb is None else rgb,
         plans=[StagePlan(descent=OptimiseConfig(steps=one, **descent), radius=radius) for one in steps],
         select=SelectConfig(selected=selected, selection_repeats=3),
         run=Execution(ExecutionConfig(rows_per_batch=rows), "cpu"),
-    )  # fmt: skip
+    )
 
 
 def reached(search):

@@ -134,8 +134,12 @@ def test_keds_training_is_that_of_the_official_script():
     labelled, reals, fakes = (torch.stack(one) for one in zip(*steps, strict=True))
     assert entropy_sum(of_fakes).item() == pytest.approx(entropy, abs=5e-2)
     assert (watched.made[0] - 1e-4 * entropy_sum(of_fakes)).item() == pytest.approx(matched, abs=1e-2)
-    for name, found in (("logits_label_first6", labelled[..., :6]), ("logits_fake_first6", fakes[..., :6]),
-                        ("lse_unlabel", reals.logsumexp(2)), ("lse_fake", fakes.logsumexp(2))):  # fmt: skip
+    for name, found in (
+        ("logits_label_first6", labelled[..., :6]),
+        ("logits_fake_first6", fakes[..., :6]),
+        ("lse_unlabel", reals.logsumexp(2)),
+        ("lse_fake", fakes.logsumexp(2)),
+    ):
         check_steps(found, f"ked_gan_{name}", later={"atol": 0.5, "rtol": 0})
     teacher = torch.stack(taught)
     torch.testing.assert_close(teacher, golden("ked_gan_teacher_logits"), atol=1e-4, rtol=0)
@@ -189,9 +193,7 @@ def tiny(steps=7, **changes):
     images = torch.randint(0, 256, (16, 3, 32, 32), generator=torch.Generator().manual_seed(1), dtype=torch.uint8)
     state = new_pair(PlainGanConfig(resolution=32, width=2, classes=3), recipe, MinibatchDiscriminator, CPU)
     labels = torch.tensor([0.2, 0.3, 0.5]).expand(4, 3)
-    objective = InversionSpecific(
-        discriminator=state.discriminator, soft_labels=lambda *_: labels, protocol="clean"
-    )
+    objective = InversionSpecific(discriminator=state.discriminator, soft_labels=lambda *_: labels, protocol="clean")
     return state, Draws(images, recipe, streams=3, device=CPU), objective, steps
 
 

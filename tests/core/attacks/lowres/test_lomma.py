@@ -45,8 +45,13 @@ class Standin:
 def identity(form, weight=1.0):
     students = [lambda images, k=k: parts_of(images, k)[1] for k in (1, 2, 3)]
     raw, many = form in ("ours", "llogit"), form in ("ours", "laug")
-    return Augmented(view=Standin(), students=students if many else [], raw_logit=raw,
-                     mean=golden("lomma_fea_mean") if raw else None, feature_weight=weight)  # fmt: skip
+    return Augmented(
+        view=Standin(),
+        students=students if many else [],
+        raw_logit=raw,
+        mean=golden("lomma_fea_mean") if raw else None,
+        feature_weight=weight,
+    )
 
 
 def critic(images):
@@ -59,8 +64,17 @@ def many_classes(images):
 
 
 def objective(form, judge, latent=lambda z, step: z):
-    return Spied(Objective(decoder=decode, realness=judge, identity=identity(form), labels=golden("lomma_iden"),
-                           weight=100.0, scale=1 / 5, latent=latent))  # fmt: skip
+    return Spied(
+        Objective(
+            decoder=decode,
+            realness=judge,
+            identity=identity(form),
+            labels=golden("lomma_iden"),
+            weight=100.0,
+            scale=1 / 5,
+            latent=latent,
+        )
+    )
 
 
 def test_the_mean_feature_and_the_pull_are_the_official_ones():
@@ -79,9 +93,14 @@ def test_the_mean_feature_and_the_pull_are_the_official_ones():
 
 @pytest.mark.parametrize(
     ("name", "form", "weight"),
-    [("logit_k1", "llogit", 1.0), ("logit_k4", "ours", 1.0), ("logit_k4_lam01", "ours", 0.1),
-     ("ce_k1", "baseline", 1.0), ("ce_k4", "laug", 1.0)],
-)  # fmt: skip
+    [
+        ("logit_k1", "llogit", 1.0),
+        ("logit_k4", "ours", 1.0),
+        ("logit_k4_lam01", "ours", 0.1),
+        ("ce_k1", "baseline", 1.0),
+        ("ce_k4", "laug", 1.0),
+    ],
+)
 def test_the_identity_loss_and_its_gradient(name, form, weight):
     z = golden("lomma_z").requires_grad_(True)
     loss = identity(form, weight)(decode(z[:, None]), golden("lomma_iden")).mean()
@@ -162,17 +181,22 @@ def taught(epochs, **changes):
     state = StudentState.fresh(Linear(), Distillation(**changes))
     per_step = []
     distil(
-        state, lambda step: 2 * blocky(f"lomma_pub/{step % 3}", 4) - 1, lambda images: parts_of(images, 0)[1],
-        Distillation(**changes), steps=3 * epochs, per_epoch=3,
+        state,
+        lambda step: 2 * blocky(f"lomma_pub/{step % 3}", 4) - 1,
+        lambda images: parts_of(images, 0)[1],
+        Distillation(**changes),
+        steps=3 * epochs,
+        per_epoch=3,
         on_step=lambda state: per_step.append(state.sgd.param_groups[0]["lr"]),
-    )  # fmt: skip
+    )
     return state, per_step
 
 
 def test_distillation_is_the_official_one_and_its_file_20_has_19_epochs():
     state, rates = taught(20)
-    torch.testing.assert_close(torch.tensor(state.losses, dtype=torch.float64), golden("lomma_kd_loss_t1"),
-                               atol=1e-4, rtol=0)  # fmt: skip
+    torch.testing.assert_close(
+        torch.tensor(state.losses, dtype=torch.float64), golden("lomma_kd_loss_t1"), atol=1e-4, rtol=0
+    )
     assert rates == golden("lomma_kd_lr").tolist()
     for epochs, name in ((9, "file10"), (19, "file20"), (20, "final")):
         student = taught(epochs)[0].network
@@ -184,8 +208,9 @@ def test_distillation_is_the_official_one_and_its_file_20_has_19_epochs():
 
 def test_a_temperature_divides_the_loss():
     state, _ = taught(2, temperature=4.0)
-    torch.testing.assert_close(torch.tensor(state.losses, dtype=torch.float64), golden("lomma_kd_loss_t4"),
-                               atol=1e-5, rtol=0)  # fmt: skip
+    torch.testing.assert_close(
+        torch.tensor(state.losses, dtype=torch.float64), golden("lomma_kd_loss_t4"), atol=1e-5, rtol=0
+    )
 
 
 def test_a_class_without_probability_adds_nothing():

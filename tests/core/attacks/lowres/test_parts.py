@@ -22,8 +22,11 @@ from tests.nonsense import nonsense_for
 
 CPU, CLASSES = torch.device("cpu"), 3
 RECIPE = {"width": 2, "epochs": 1, "batch_size": 4, "critic_steps": 2, "z_dim": 4, "seed": 5}
-SETTINGS = {"general_gan": (GanTraining, "gan"), "specific_gan": (GanTraining, "gan"),
-            "students": (Distillation, "students")}  # fmt: skip
+SETTINGS = {
+    "general_gan": (GanTraining, "gan"),
+    "specific_gan": (GanTraining, "gan"),
+    "students": (Distillation, "students"),
+}
 
 
 class Silent:
@@ -62,8 +65,11 @@ def by_hand(kind, public, recipe):
     if critic:
         objective = Wasserstein(critic=pair.discriminator)
     else:
-        objective = InversionSpecific(discriminator=pair.discriminator, protocol="clean",
-                                      soft_labels=lambda images, step: view.scores(2 * images - 1))  # fmt: skip
+        objective = InversionSpecific(
+            discriminator=pair.discriminator,
+            protocol="clean",
+            soft_labels=lambda images, step: view.scores(2 * images - 1),
+        )
     draws = Draws(resize_uint8(public, 32), recipe, streams=1 if critic else 3, device=CPU)
     train_pair(pair, draws, objective, steps=2)
     return pair

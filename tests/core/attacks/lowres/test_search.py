@@ -41,8 +41,17 @@ def cross_entropy(images, labels):
 
 
 def objective(labels, *, judge=critic, identity=cross_entropy, latent=lambda z, step: z):
-    return Spied(Objective(decoder=decode, realness=judge, identity=identity, labels=labels, weight=100.0,
-                           scale=1 / len(labels), latent=latent))  # fmt: skip
+    return Spied(
+        Objective(
+            decoder=decode,
+            realness=judge,
+            identity=identity,
+            labels=labels,
+            weight=100.0,
+            scale=1 / len(labels),
+            latent=latent,
+        )
+    )
 
 
 def at(steps, values, kept=KEPT):
@@ -86,8 +95,9 @@ def test_gmis_search_is_the_official_one(restart):
     check_losses(watched, "gmi", restart)
     total = golden("gmi_total_loss")[restart]
     torch.testing.assert_close(found.loss.mean(1), total, check_dtype=False, atol=2e-3, rtol=0)
-    torch.testing.assert_close(logits_of(decode(last[:, None]), 0), golden("gmi_final_target_logits")[restart],
-                               atol=2e-4, rtol=0)  # fmt: skip
+    torch.testing.assert_close(
+        logits_of(decode(last[:, None]), 0), golden("gmi_final_target_logits")[restart], atol=2e-4, rtol=0
+    )
     if restart == 0:
         torch.testing.assert_close(at(30, [*watched.z, last]), golden("gmi_z_seed0"), atol=5e-5, rtol=0)
         gradients = torch.stack([watched.gradient[step - 1] for step in KEPT])

@@ -38,9 +38,7 @@ def seeded(seed=0):
 @pytest.mark.parametrize("size", [9, 12])
 def test_preprocess_matches_the_official_image_path(size):
     images = Preprocess(crop=32, size=size)(torch.from_numpy(GOLDEN["img_raw"]))
-    torch.testing.assert_close(
-        images, torch.from_numpy(GOLDEN[f"img_crop32_resize{size}"]), atol=1e-5, rtol=0
-    )
+    torch.testing.assert_close(images, torch.from_numpy(GOLDEN[f"img_crop32_resize{size}"]), atol=1e-5, rtol=0)
 
 
 def test_preprocess_without_work_returns_the_images():
@@ -57,9 +55,7 @@ def test_whole_pixel_boxes_match_torchvision(box, size, mirror):
     images = torch.randn(4, 3, 17, 21, generator=seeded())
     expected = tvf.resized_crop(images, *box, [size, size], antialias=True)
     expected = expected.flip(3) if mirror else expected
-    torch.testing.assert_close(
-        apply_crops(images, crops(box, mirror=mirror), size), expected, atol=1e-5, rtol=0
-    )
+    torch.testing.assert_close(apply_crops(images, crops(box, mirror=mirror), size), expected, atol=1e-5, rtol=0)
 
 
 def test_one_crop_per_image_is_each_crop_alone():
@@ -68,9 +64,7 @@ def test_one_crop_per_image_is_each_crop_alone():
     together = apply_crops(images, drawn, 10)
     for i in range(3):
         row = slice(i, i + 1)
-        torch.testing.assert_close(
-            apply_crops(images[row], drawn.of(row), 10), together[row], atol=1e-6, rtol=0
-        )
+        torch.testing.assert_close(apply_crops(images[row], drawn.of(row), 10), together[row], atol=1e-6, rtol=0)
 
 
 def test_the_whole_box_is_the_identity_and_a_constant_stays_constant():
@@ -111,9 +105,7 @@ def test_shared_boxes_are_distributed_as_torchvision_draws_them():
     assert torch.equal(ours, ours.round())
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        theirs = [
-            RandomResizedCrop.get_params(image, list(rule.scale), list(rule.ratio)) for _ in range(1500)
-        ]
+        theirs = [RandomResizedCrop.get_params(image, list(rule.scale), list(rule.ratio)) for _ in range(1500)]
     theirs = torch.tensor(theirs, dtype=torch.float64)
     error = (ours.var(0) / 1500 + theirs.var(0) / 1500).sqrt()
     assert ((ours.mean(0) - theirs.mean(0)).abs() < 4 * error).all()

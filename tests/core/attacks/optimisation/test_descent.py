@@ -37,9 +37,7 @@ def test_the_start_is_left_alone_and_rates_are_asked_for_each_step():
     rates = [0.1] * 4 + [0.0] * 8
     found = descend(w0, quadratic, steps=12, lr_at=lambda step: rates[step], betas=(0.1, 0.1))
     assert torch.equal(w0, start())
-    torch.testing.assert_close(
-        found.w, descend(w0, quadratic, **{**SETTINGS, "betas": (0.1, 0.1), "steps": 4}).w
-    )
+    torch.testing.assert_close(found.w, descend(w0, quadratic, **{**SETTINGS, "betas": (0.1, 0.1), "steps": 4}).w)
 
 
 def test_a_broken_row_stops_where_all_was_finite_and_the_others_do_not_notice():
@@ -56,9 +54,7 @@ def test_a_broken_row_stops_where_all_was_finite_and_the_others_do_not_notice():
     assert found.frozen.tolist() == [False, True, True]
     assert torch.equal(found.w[0], healthy.w[0])
     # the iterate of step 5 was the one that broke: the last good one is that of step 4
-    assert torch.equal(
-        found.w[1], descend(start(), quadratic, **{**SETTINGS, "steps": 4}, weight_decay=0.1).w[1]
-    )
+    assert torch.equal(found.w[1], descend(start(), quadratic, **{**SETTINGS, "steps": 4}, weight_decay=0.1).w[1])
     assert torch.equal(found.w[2], start()[2])
     assert found.loss.isnan().sum(0).tolist() == [0, 7, 12]
     assert found.latent_cosine.isnan().sum(0).tolist() == [0, 7, 11]

@@ -90,9 +90,10 @@ def test_the_official_search_under_its_two_views(view, monkeypatch):
         rows = slice(sample, sample + 1)
         monkeypatch.setattr(inversion, "starts", lambda z_dim, asked, rows=rows: golden("plg_attack_aug_z0")[rows])
         monkeypatch.setattr(
-            inversion, "draw_views",
+            inversion,
+            "draw_views",
             lambda step, place, side, asked, rows=rows: distortion("plg_attack_aug", step, place).of(rows),
-        )  # fmt: skip
+        )
         found.append([search(StandIn(), view, wanted(label, restarts=1, steps=steps)) for steps in (1, 2)])
     for step in range(2):
         after = torch.cat([one[step].w for one in found])

@@ -97,8 +97,10 @@ def test_an_image_may_serve_several_classes_and_is_counted_once():
 def test_public_images_of_another_size_are_reduced_to_the_target_s():
     flat = torch.linspace(0, 255, 10).round().to(torch.uint8)[:, None, None, None]
     large, small = flat.expand(-1, 3, 24, 24), flat.expand(-1, 3, 8, 8)
-    found = [make_labels({"top_n": 2}, Given(protocol="clean", public=images.contiguous()), Scores(), None).tensors
-             for images in (large, small)]  # fmt: skip
+    found = [
+        make_labels({"top_n": 2}, Given(protocol="clean", public=images.contiguous()), Scores(), None).tensors
+        for images in (large, small)
+    ]
     assert torch.equal(found[0]["index"], found[1]["index"])
     best = Scores().scores(to_unit(small)).argmax(0)
     assert torch.equal(found[0]["index"][:, -1], best)

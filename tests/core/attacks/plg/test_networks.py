@@ -57,9 +57,11 @@ def test_the_discriminator_moves_its_spectral_norm_once_a_pass():
 def test_the_initialiser_reaches_the_weights_behind_the_spectral_norm():
     network = ProjectionDiscriminator(FULL)
     expected = {
-        "blocks.1.conv1": math.sqrt(2) * math.sqrt(6 / (2 * 64 * 9)), "blocks.0.shortcut": math.sqrt(6 / 67),
-        "linear": math.sqrt(6 / 1025), "embed": math.sqrt(6 / 2024),
-    }  # fmt: skip
+        "blocks.1.conv1": math.sqrt(2) * math.sqrt(6 / (2 * 64 * 9)),
+        "blocks.0.shortcut": math.sqrt(6 / 67),
+        "linear": math.sqrt(6 / 1025),
+        "embed": math.sqrt(6 / 2024),
+    }
     assert expected["blocks.1.conv1"] == pytest.approx(0.10206, abs=1e-5)
     for name, bound in expected.items():
         largest = network.get_submodule(name).weight_orig.detach().abs().max().item()
@@ -94,10 +96,12 @@ def test_conditional_norm_is_batch_norm_with_the_weights_of_each_image_s_class()
     nn.init.normal_(norm.scale.weight)
     nn.init.normal_(norm.shift.weight)
     x, labels = torch.randn(5, 4, 6, 6, generator=torch.Generator().manual_seed(1)), torch.tensor([0, 1, 2, 1, 0])
-    expected = torch.stack([
-        image * norm.scale.weight[c][:, None, None] + norm.shift.weight[c][:, None, None]
-        for image, c in zip(plain(x), labels, strict=True)
-    ])  # fmt: skip
+    expected = torch.stack(
+        [
+            image * norm.scale.weight[c][:, None, None] + norm.shift.weight[c][:, None, None]
+            for image, c in zip(plain(x), labels, strict=True)
+        ]
+    )
     torch.testing.assert_close(norm(x, labels), expected)
     assert torch.equal(norm.running_mean, plain.running_mean)
 
@@ -111,8 +115,9 @@ def test_doubling_is_bilinear_without_aligned_corners(side):
 
 def test_latents_carry_their_class_to_the_decoder():
     for output in ("signed", "unit"):
-        network = fill(ConditionalGenerator(ConditionalConfig(classes=7, z_dim=16, width=4, output=output)),
-                       "PLGGs", "G", 1.4).eval()  # fmt: skip
+        network = fill(
+            ConditionalGenerator(ConditionalConfig(classes=7, z_dim=16, width=4, output=output)), "PLGGs", "G", 1.4
+        ).eval()
         z = torch.randn(3, 16, generator=torch.Generator().manual_seed(0))
         made = network(z, torch.full((3,), 5))
         expected = made if output == "signed" else 2 * made - 1
@@ -122,9 +127,14 @@ def test_latents_carry_their_class_to_the_decoder():
 
 @pytest.mark.parametrize(
     ("wrong", "message"),
-    [({"resolution": 224}, "resolution: expected 16, 32 or 64, got 224"), ({"width": 0}, "width"),
-     ({"classes": 0}, "classes"), ({"z_dim": 0}, "z_dim"), ({"output": "bytes"}, "output: expected one of signed")],
-)  # fmt: skip
+    [
+        ({"resolution": 224}, "resolution: expected 16, 32 or 64, got 224"),
+        ({"width": 0}, "width"),
+        ({"classes": 0}, "classes"),
+        ({"z_dim": 0}, "z_dim"),
+        ({"output": "bytes"}, "output: expected one of signed"),
+    ],
+)
 def test_networks_that_there_are_not_are_refused(wrong, message):
     with pytest.raises(InputError, match=message):
         ConditionalConfig(**{"classes": 3, **wrong})

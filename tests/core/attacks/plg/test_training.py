@@ -234,8 +234,10 @@ def test_the_part_goes_on_from_its_state_and_tells_how_far_it_is():
 
 
 def test_protocols_differ_in_the_range_of_the_generator():
-    outputs = {protocol: part(protocol=protocol, steps=1)[0].networks["generator"].config.output
-               for protocol in ("paper", "clean")}  # fmt: skip
+    outputs = {
+        protocol: part(protocol=protocol, steps=1)[0].networks["generator"].config.output
+        for protocol in ("paper", "clean")
+    }
     assert outputs == {"paper": "unit", "clean": "signed"}
 
 

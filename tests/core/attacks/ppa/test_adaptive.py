@@ -50,9 +50,15 @@ class Linear:
 def moved(protocol, *, batch_size=4, rows=None, w0=None, **changes):
     world, config = Linear(), OptimiseConfig(**{"steps": 4, "lr": 0.05, "batch_size": batch_size, **changes})
     found = optimise(
-        world, world.target, world.w0 if w0 is None else w0, 1, config, protocol=protocol, **COMMON,
+        world,
+        world.target,
+        world.w0 if w0 is None else w0,
+        1,
+        config,
+        protocol=protocol,
+        **COMMON,
         execution=ExecutionConfig(rows_per_batch=rows),
-    )  # fmt: skip
+    )
     return found
 
 
@@ -86,9 +92,17 @@ def neighbours(protocol, count=4, **settings):
 def gradient_of(target, images, around_them):
     """The image gradient of one step with a linear loss: minus the logit of class 0."""
     objective = LatentObjective(
-        synthesize=lambda w: w, target=target, transform=lambda x: x, target_class=0, loss=logit_loss, views=None,
-        first=0, scale=torch.ones(len(images)), batch=None, neighbours=around_them,
-    )  # fmt: skip
+        synthesize=lambda w: w,
+        target=target,
+        transform=lambda x: x,
+        target_class=0,
+        loss=logit_loss,
+        views=None,
+        first=0,
+        scale=torch.ones(len(images)),
+        batch=None,
+        neighbours=around_them,
+    )
     return objective(images, 0).image
 
 
@@ -147,10 +161,15 @@ def test_the_temperature_is_the_one_that_gives_the_wanted_confidence(wanted, tem
     assert fitted_temperature(1000 * logits - 7, wanted) == pytest.approx(1000 * temperature, rel=1e-6)
 
 
-@pytest.mark.parametrize(("logits", "wanted"), [
-    (torch.tensor([[4.0, 0, 0]]), 1 / 3), (torch.tensor([[4.0, 0, 0]]), 0.2), (torch.zeros(2, 4), 0.5),
-    (torch.tensor([[4.0, 4.0, 0]]), 0.6),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("logits", "wanted"),
+    [
+        (torch.tensor([[4.0, 0, 0]]), 1 / 3),
+        (torch.tensor([[4.0, 0, 0]]), 0.2),
+        (torch.zeros(2, 4), 0.5),
+        (torch.tensor([[4.0, 4.0, 0]]), 0.6),
+    ],
+)
 def test_a_confidence_that_no_temperature_gives_is_refused(logits, wanted):
     with pytest.raises(InputError, match=r"^attack\.temperature\.mean_confidence: expected more than [\d.]+ and less"):
         fitted_temperature(logits, wanted)

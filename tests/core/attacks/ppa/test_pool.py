@@ -57,15 +57,11 @@ def test_stage_1_matches_the_official_code(hflip, clip, suffix):
     prior, weight = GivenImages(golden("s1_raw_images")), golden("s1_classifier_weight")
     config = PoolConfig(size=30, crop=16, image_size=8, clip=clip)
     w, images = decode_pool(prior, config, device="cpu", batch_size=7)
-    confidences = score_pool(
-        lambda x: x.flatten(1) @ weight, images, hflip=hflip, batch_size=11, device="cpu"
-    )
+    confidences = score_pool(lambda x: x.flatten(1) @ weight, images, hflip=hflip, batch_size=11, device="cpu")
     if clip:
         torch.testing.assert_close(confidences, golden(f"s1_confidences_{suffix}"), atol=1e-5, rtol=0)
     for target_class, expected in enumerate(golden(f"s1_selected_index_{suffix}")):
-        w0, index, confidence = sample_candidates(
-            confidences, w, target_class, CandidateConfig(candidates=5)
-        )
+        w0, index, confidence = sample_candidates(confidences, w, target_class, CandidateConfig(candidates=5))
         assert torch.equal(index, expected)
         assert torch.equal(w0, expected.float()[:, None, None])
         assert torch.equal(confidence, confidences[expected, target_class])
@@ -142,8 +138,10 @@ def test_wrong_requests_are_input_errors():
 def test_the_mean_feature_of_the_pool_is_that_of_all_its_images():
     images = torch.randn(60, 3, 8, 8, generator=torch.Generator().manual_seed(2))  # more than a batch
     weight = torch.randn(3, 5, generator=torch.Generator().manual_seed(3))
-    view = SimpleNamespace(execution=Execution(ExecutionConfig(), torch.device("cpu")),
-                           features=lambda batch: (batch.mean((2, 3)) @ weight, None))  # fmt: skip
+    view = SimpleNamespace(
+        execution=Execution(ExecutionConfig(), torch.device("cpu")),
+        features=lambda batch: (batch.mean((2, 3)) @ weight, None),
+    )
     made = make_pool_features({}, SimpleNamespace(parts={"pool": {"images": images}}), view, None)
     torch.testing.assert_close(made.tensors["mean"], (images.mean((2, 3)) @ weight).mean(0))
     assert made.facts == {"pool_images": 60.0}

@@ -93,8 +93,7 @@ def tensors(result):
 
 def same(first, second):
     return all(
-        torch.equal(a.nan_to_num(-9), b.nan_to_num(-9))
-        for a, b in zip(tensors(first), tensors(second), strict=True)
+        torch.equal(a.nan_to_num(-9), b.nan_to_num(-9)) for a, b in zip(tensors(first), tensors(second), strict=True)
     )
 
 
@@ -104,8 +103,17 @@ def test_restarts_are_descents_of_their_own_among_the_candidates(prior, target, 
     found = invert(prior, target, pool, 1, config=config)
     starts = sample_candidates(pool[1], pool[0], 1, CONFIG.candidates, seed=5)
     w0, index, confidence = around(starts, pool[0], restarts, seed=5, target_class=1)
-    own = optimise(prior, target, w0, 1, config.optimise, seed=5, protocol="clean", device="cpu",
-                   transform=preprocess_of(config.pool))  # fmt: skip
+    own = optimise(
+        prior,
+        target,
+        w0,
+        1,
+        config.optimise,
+        seed=5,
+        protocol="clean",
+        device="cpu",
+        transform=preprocess_of(config.pool),
+    )
     assert torch.equal(found.candidates.w, own.w) and torch.equal(found.candidate_index, index)
     assert torch.equal(found.candidate_confidence, confidence) and len(own.w) == 2 * len(starts[0])
 
@@ -115,9 +123,7 @@ def test_restarts_are_descents_of_their_own_among_the_candidates(prior, target, 
 def test_the_attack_raises_the_confidence_in_the_class(prior, target, pool, protocol, loss):
     config = dataclasses.replace(CONFIG, optimise=dataclasses.replace(CONFIG.optimise, loss=loss))
     found = invert(prior, target, pool, 2, protocol, config)
-    before = select(
-        prior, target, pool[0][found.candidate_index, :1], 2, CONFIG.select, protocol=protocol, **COMMON
-    )
+    before = select(prior, target, pool[0][found.candidate_index, :1], 2, CONFIG.select, protocol=protocol, **COMMON)
     assert found.scores.mean() > before.scores.mean() + 0.1
     assert found.loss_curve[-1] < found.loss_curve[0] and found.loss_curve.shape == (10,)
     assert -1 <= found.gradient_cosine <= 1 and found.num_frozen == 0
@@ -237,9 +243,7 @@ def test_every_stage_can_be_replaced(prior, target, pool):
     def untouched(prior, target, w0, target_class, config, **_):
         loss = torch.zeros(1, len(w0))
         frozen = torch.zeros(len(w0), dtype=torch.bool)
-        return OptimiseResult(
-            w=w0, loss=loss, gradient_cosine=loss[:0], latent_cosine=loss[:0], frozen=frozen
-        )
+        return OptimiseResult(w=w0, loss=loss, gradient_cosine=loss[:0], latent_cosine=loss[:0], frozen=frozen)
 
     found = invert(prior, target, pool, 2, stages=Stages(optimise=untouched))
     assert torch.equal(found.w, pool[0][found.pool_index, :1])

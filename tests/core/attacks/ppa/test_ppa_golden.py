@@ -77,15 +77,11 @@ def test_optimisation_matches(protocol):
 
 
 def test_a_single_step_matches():
-    torch.testing.assert_close(
-        attack_rows("paper", steps=1)[0], golden("s2_w_after_1step"), atol=1e-5, rtol=0
-    )
+    torch.testing.assert_close(attack_rows("paper", steps=1)[0], golden("s2_w_after_1step"), atol=1e-5, rtol=0)
 
 
 def test_optimisation_with_clipping_matches():
-    torch.testing.assert_close(
-        attack_rows("paper", clip=True)[0], golden("s2_w_final_clip"), atol=2e-3, rtol=0
-    )
+    torch.testing.assert_close(attack_rows("paper", clip=True)[0], golden("s2_w_final_clip"), atol=2e-3, rtol=0)
 
 
 def test_optimisation_with_a_discriminator_matches():

@@ -25,8 +25,14 @@ from smoothsweep.sweeps.loaded import check
 from tests.tiny import tiny_sweep
 
 SIDE, CLASSES, COUNT = 32, 4, 48
-SETTINGS = {"architectures": ["resnet_small", "vgg_small"], "pretrained": False, "epochs": 2, "batch_size": 16,
-            "lr": 0.05, "learns": "labels"}  # fmt: skip
+SETTINGS = {
+    "architectures": ["resnet_small", "vgg_small"],
+    "pretrained": False,
+    "epochs": 2,
+    "batch_size": 16,
+    "lr": 0.05,
+    "learns": "labels",
+}
 
 
 class Brightness(torch.nn.Module):
@@ -126,8 +132,14 @@ def test_a_budget_below_one_query_per_class_is_refused_in_one_line(pictures):
 
 
 def test_a_sweep_that_knows_its_classes_refuses_the_budget_before_any_work():
-    attack = {"kind": "surrogate_labels", "pool": {"size": 2}, "candidates": 2, "finalists": 2, "selected": 2,
-              "surrogates": {"batch_size": 2, "architectures": ["vgg_small"], "pretrained": False}}  # fmt: skip
+    attack = {
+        "kind": "surrogate_labels",
+        "pool": {"size": 2},
+        "candidates": 2,
+        "finalists": 2,
+        "selected": 2,
+        "surrogates": {"batch_size": 2, "architectures": ["vgg_small"], "pretrained": False},
+    }
     with pytest.raises(InputError, match=r"attack\.pool\.size: expected at least a query for each of the \d+ cl"):
         check(tiny_sweep(attack=attack, grid={}, baseline={}), "sweep")
 

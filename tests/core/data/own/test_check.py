@@ -72,9 +72,11 @@ def test_near_duplicates_are_told_by_part_and_two_people_s_are_a_doubt(tmp_path)
     rows = [(scene(i), i % 2, "train") for i in range(6)] + [(scene(20 + i), i % 2, "test") for i in range(2)]
     rows += [(picture, 0, "train"), (dimmed, 1, "test"), (picture.resize((48, 48)), 0, "train")]
     table = parquet(
-        tmp_path / "own.parquet", image=[encoded(image) for image, _, _ in rows], label=[who for _, who, _ in rows],
+        tmp_path / "own.parquet",
+        image=[encoded(image) for image, _, _ in rows],
+        label=[who for _, who, _ in rows],
         split=[part for _, _, part in rows],
-    )  # fmt: skip
+    )
     check = check_own(table)
     assert check.near["within training"] == (("row 10", "row 8"),)
     assert check.near["of test and training"] == (("row 9", "row 8"),)
@@ -99,8 +101,12 @@ def test_what_loading_refuses_is_a_fault(tmp_path, more, fault):
 
 def test_a_picture_in_both_parts_is_a_fault_and_one_twice_in_a_part_a_doubt(tmp_path):
     image = [encoded(scene(i)) for i in (0, 0, 1, 2, 0, 3)]
-    table = parquet(tmp_path / "own.parquet", image=image, label=[0, 0, 1, 1, 0, 1],
-                    split=["train", "train", "train", "train", "test", "test"])  # fmt: skip
+    table = parquet(
+        tmp_path / "own.parquet",
+        image=image,
+        label=[0, 0, 1, 1, 0, 1],
+        split=["train", "train", "train", "train", "test", "test"],
+    )
     check = check_own(table)
     assert check.faults == ("in training and test: row 4 = row 1",)
     assert check.doubts == ("row 1 = row 0: the same picture, of 0", "row 4 = row 0: the same picture, of 0")
@@ -112,8 +118,9 @@ def test_oblong_and_moving_pictures_are_counted(tmp_path):
     frames = [Image.fromarray(np.full((8, 8, 3), shade, dtype=np.uint8)) for shade in (0, 90, 180)]
     moving = io.BytesIO()
     frames[0].save(moving, "GIF", save_all=True, append_images=frames[1:])
-    own, _ = made(tmp_path, more={"ann/moving.gif": moving.getvalue(), "bob/wide.png": encoded(
-        scene(60).resize((96, 40)))})  # fmt: skip
+    own, _ = made(
+        tmp_path, more={"ann/moving.gif": moving.getvalue(), "bob/wide.png": encoded(scene(60).resize((96, 40)))}
+    )
     shapes = check_own(own).shapes
     assert (shapes.oblong, shapes.animated, shapes.shortest) == (1, 1, 8)
 

@@ -26,8 +26,19 @@ from smoothsweep.core.priors.official.standins import NetworkRecord
 
 CONFIG = StyleGAN2Config(resolution=8, z_dim=3, w_dim=2, mapping_layers=1, channel_base=16, channel_max=2)
 MEBIBYTE = 2**20
-EXECUTION = ("exec", "compile", "import", "os.system", "os.exec", "os.posix_spawn", "subprocess.Popen",
-             "pickle.find_class", "marshal.loads", "ctypes.dlopen", "socket.connect")  # fmt: skip
+EXECUTION = (
+    "exec",
+    "compile",
+    "import",
+    "os.system",
+    "os.exec",
+    "os.posix_spawn",
+    "subprocess.Popen",
+    "pickle.find_class",
+    "marshal.loads",
+    "ctypes.dlopen",
+    "socket.connect",
+)
 _watched: list[list[str]] = []
 
 
@@ -170,16 +181,38 @@ def _texts(*values):
 FRAGMENTS = [
     *[bytes([code]) for code in range(256)],
     *_texts("a", "class", "state", "module_src", "os", "system", "f8", "<", "G_ema", "_modules"),
-    b"K\x01", b"M\x01\x02", b"J\xff\xff\xff\xff", b"\x8a\x01\x05", b"G@\x00\x00\x00\x00\x00\x00\x00", b"C\x02ab",
-    b"B\x01\x00\x00\x00a", b"q\x00", b"h\x00", b"q\x01", b"h\x01", b"r\x00\x00\x00\x00", b"j\x00\x00\x00\x00",
-    b"cposix\nsystem\n", b"cbuiltins\neval\n", b"cbuiltins\nset\n", b"ccollections\nOrderedDict\n",
-    b"cdnnlib.util\nEasyDict\n", b"cnumpy\ndtype\n", b"cnumpy.core.multiarray\nscalar\n",
-    b"ctorch._utils\n_rebuild_tensor_v2\n", b"ctorch._utils\n_rebuild_parameter\n",
+    b"K\x01",
+    b"M\x01\x02",
+    b"J\xff\xff\xff\xff",
+    b"\x8a\x01\x05",
+    b"G@\x00\x00\x00\x00\x00\x00\x00",
+    b"C\x02ab",
+    b"B\x01\x00\x00\x00a",
+    b"q\x00",
+    b"h\x00",
+    b"q\x01",
+    b"h\x01",
+    b"r\x00\x00\x00\x00",
+    b"j\x00\x00\x00\x00",
+    b"cposix\nsystem\n",
+    b"cbuiltins\neval\n",
+    b"cbuiltins\nset\n",
+    b"ccollections\nOrderedDict\n",
+    b"cdnnlib.util\nEasyDict\n",
+    b"cnumpy\ndtype\n",
+    b"cnumpy.core.multiarray\nscalar\n",
+    b"ctorch._utils\n_rebuild_tensor_v2\n",
+    b"ctorch._utils\n_rebuild_parameter\n",
     b"ctorch.storage\n_load_from_bytes\n",
-    b"ctorch_utils.persistence\n_reconstruct_persistent_obj\n", b")R", b"}\x85R", b"]\x85R", b")\x81", b"}b",
+    b"ctorch_utils.persistence\n_reconstruct_persistent_obj\n",
+    b")R",
+    b"}\x85R",
+    b"]\x85R",
+    b")\x81",
+    b"}b",
     b"(iposix\nsystem\n",
     *[bytes([code]) for code in _STEPS] * 2,
-]  # fmt: skip
+]
 
 
 @settings(deadline=None, max_examples=600)
@@ -307,9 +340,10 @@ def test_one_storage_for_every_tensor_is_no_way_to_claim_memory():
     storage = StorageRecord(dtype="<f4", length=4096, data=data)
     tensor = TensorRecord(storage=storage, offset=0, size=(64, 64), stride=(64, 1))
     record = NetworkRecord(
-        class_name="SynthesisNetwork", source="",
+        class_name="SynthesisNetwork",
+        source="",
         state={"_parameters": {f"w{n}": tensor for n in range(500)}, "_buffers": {}, "_modules": {}},
-    )  # fmt: skip
+    )
     layers, shapes = flatten(record, "G"), {f"w{n}": (64, 64) for n in range(500)}
     with pytest.raises(InputError, match="claim more than the 20000 bytes of the file"):
         copy_tensors(layers, shapes, most_bytes=20_000, where="G")

@@ -47,12 +47,39 @@ def nested(depth):
 
 
 VALUES = {
-    "text": "x", "nothing": None, "a list": [1], "a mapping": {"a": 1}, "true": True, "NaN": math.nan,
-    "infinite": math.inf, "minus infinite": -math.inf, "10^400": 10**400, "-10^400": -(10**400), "below 0": -1,
-    "1e308": 1e308, "deep": nested(500), "terminal": "\x1b]0;x\x07", "long": "x" * 10**5,
-}  # fmt: skip
-KEYS = ("seconds", "finished_at", "metrics", "files", "sizes", "config", "inputs", "stage", "version", "code_version",
-        "device", "host", "libraries", "fingerprint", "result")  # fmt: skip
+    "text": "x",
+    "nothing": None,
+    "a list": [1],
+    "a mapping": {"a": 1},
+    "true": True,
+    "NaN": math.nan,
+    "infinite": math.inf,
+    "minus infinite": -math.inf,
+    "10^400": 10**400,
+    "-10^400": -(10**400),
+    "below 0": -1,
+    "1e308": 1e308,
+    "deep": nested(500),
+    "terminal": "\x1b]0;x\x07",
+    "long": "x" * 10**5,
+}
+KEYS = (
+    "seconds",
+    "finished_at",
+    "metrics",
+    "files",
+    "sizes",
+    "config",
+    "inputs",
+    "stage",
+    "version",
+    "code_version",
+    "device",
+    "host",
+    "libraries",
+    "fingerprint",
+    "result",
+)
 INNER = ("metrics", "sizes", "files", "inputs", "config", "libraries")
 
 
@@ -130,15 +157,23 @@ def a_device(path):
 
 
 CORPUS = {
-    **{f"{key} {name} {'sealed' if seal else 'unsealed'}": replaced(key, value, seal)
-       for key in KEYS for name, value in VALUES.items() for seal in (True, False) },
+    **{
+        f"{key} {name} {'sealed' if seal else 'unsealed'}": replaced(key, value, seal)
+        for key in KEYS
+        for name, value in VALUES.items()
+        for seal in (True, False)
+    },
     **{f"in {key} {name}": put_into(key, value, True) for key in INNER for name, value in VALUES.items()},
     **{f"without {key}": left_out(key) for key in ("seconds", "finished_at", "metrics", "files", "config", "inputs")},
-    **{repr(content[:20]): of_other_bytes(content)
-       for content in (b"", b"{", b"[]", b"null", b"\xff" * 99, b"[" * 10**5, b'{"a": ' * 2000, b"1" * 5000)},
-    **{change.__name__: change for change in (made_of_itself, made_of_what_was_made_of_it, a_folder, a_pipe,
-                                              a_link_to_itself, a_device)},
-}  # fmt: skip
+    **{
+        repr(content[:20]): of_other_bytes(content)
+        for content in (b"", b"{", b"[]", b"null", b"\xff" * 99, b"[" * 10**5, b'{"a": ' * 2000, b"1" * 5000)
+    },
+    **{
+        change.__name__: change
+        for change in (made_of_itself, made_of_what_was_made_of_it, a_folder, a_pipe, a_link_to_itself, a_device)
+    },
+}
 
 
 @contextlib.contextmanager
@@ -159,23 +194,49 @@ def commands(folder, trials):
     """The last of them writes."""
     sweep = str(next(folder.glob("*.yaml")))
     a, b = (trial.id for trial in trials[:2])
-    return [("lineage", a), ("lineage", a, "--json"), ("diff", a, b), ("diff", a, b, "--json"), ("status", sweep),
-            ("plan", sweep, "--json"), ("report", sweep)]  # fmt: skip
+    return [
+        ("lineage", a),
+        ("lineage", a, "--json"),
+        ("diff", a, b),
+        ("diff", a, b, "--json"),
+        ("status", sweep),
+        ("plan", sweep, "--json"),
+        ("report", sweep),
+    ]
 
 
 OFTEN = (
-    "seconds infinite sealed", "seconds text sealed", "finished_at 1e308 sealed", "metrics a list sealed",
-    "config deep sealed", "inputs text sealed", "in metrics 10^400", "in metrics NaN", "in metrics nothing",
-    "in sizes below 0", "in files nothing", "in config infinite", "in libraries a mapping", "without seconds",
-    "without metrics", "device a mapping sealed", "libraries nothing sealed", "files a mapping sealed",
-    "metrics a mapping sealed", "made_of_itself", "made_of_what_was_made_of_it", "a_folder", "a_pipe", "a_device",
-)  # fmt: skip
+    "seconds infinite sealed",
+    "seconds text sealed",
+    "finished_at 1e308 sealed",
+    "metrics a list sealed",
+    "config deep sealed",
+    "inputs text sealed",
+    "in metrics 10^400",
+    "in metrics NaN",
+    "in metrics nothing",
+    "in sizes below 0",
+    "in files nothing",
+    "in config infinite",
+    "in libraries a mapping",
+    "without seconds",
+    "without metrics",
+    "device a mapping sealed",
+    "libraries nothing sealed",
+    "files a mapping sealed",
+    "metrics a mapping sealed",
+    "made_of_itself",
+    "made_of_what_was_made_of_it",
+    "a_folder",
+    "a_pipe",
+    "a_device",
+)
 KINDS = ("target", "data", "judge_embedder", "attack")
 
 
-@pytest.mark.parametrize("harm", [
-    pytest.param(harm, marks=() if harm in OFTEN else pytest.mark.slow) for harm in CORPUS
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "harm", [pytest.param(harm, marks=() if harm in OFTEN else pytest.mark.slow) for harm in CORPUS]
+)
 def test_every_command_that_reads_ends_with_words_of_ours(harm, made, tmp_path, capsys, monkeypatch):
     folder, trials, store = made
     root = shutil.copytree(store.root, tmp_path / "store")
@@ -198,8 +259,19 @@ def test_the_corpus_is_whole():
     assert set(OFTEN) <= set(CORPUS) and len(CORPUS) > 300
 
 
-@pytest.mark.parametrize("harm", ["a_pipe", "a_folder", "made_of_itself", "seconds 10^400 sealed", "in metrics 10^400",
-                                  "config infinite unsealed", "in config NaN", "'{'"])  # fmt: skip
+@pytest.mark.parametrize(
+    "harm",
+    [
+        "a_pipe",
+        "a_folder",
+        "made_of_itself",
+        "seconds 10^400 sealed",
+        "in metrics 10^400",
+        "config infinite unsealed",
+        "in config NaN",
+        "'{'",
+    ],
+)
 def test_doctor_goes_on_to_the_others(harm, made, tmp_path, capsys):
     _, trials, store = made
     root = shutil.copytree(store.root, tmp_path / "store")

@@ -55,7 +55,7 @@ def test_only_the_new_judge_and_what_it_is_made_of_would_run(made, started, caps
         (["--judges", "knowledge=null", "--set", "seeds=[1, 5]"], "seed 5 (attack "),
         (["--judges", "knowledge=null", "--set", "seeds={looks: [2, 3]}"], "seeds.looks: expected a list of seeds"),
     ],
-)  # fmt: skip
+)
 def test_what_is_no_other_judge_is_one_line_and_nothing_starts(made, started, capsys, more, line):
     seen, _ = started
     assert rejudge(made, *more) == 2
@@ -73,8 +73,12 @@ def test_where_an_attack_is_missing_one_line_names_it_and_says_who_makes_it(tmp_
 
 
 def test_a_search_is_refused(tmp_path, capsys):
-    search = {"strategy": "random", "recipes": 2, "space": {"recipe.defense.alpha": {"low": -0.4, "high": 0.1}},
-              "objectives": {"embedder_acc1": "min"}}  # fmt: skip
+    search = {
+        "strategy": "random",
+        "recipes": 2,
+        "space": {"recipe.defense.alpha": {"low": -0.4, "high": 0.1}},
+        "objectives": {"embedder_acc1": "min"},
+    }
     path = write_tiny(tmp_path, search=search, grid={}, baseline={})
     (tmp_path / "store").mkdir()
     assert main(["rejudge", str(path), "--store", str(tmp_path / "store"), "--judges", "knowledge=null"]) == 2
@@ -85,5 +89,3 @@ def test_a_store_that_is_not_there_is_not_made(tmp_path, capsys):
     path = write_tiny(tmp_path)
     assert main(["rejudge", str(path), "--store", str(tmp_path / "none"), "--judges", "knowledge=null"]) == 2
     assert "expected the store of an earlier run" in capsys.readouterr().err and not (tmp_path / "none").exists()
-
-

@@ -90,8 +90,11 @@ def test_recipes_that_lack_an_attack_are_named_with_what_they_lack(tmp_path, cap
     path = write_tiny(tmp_path, seeds=[1, 2], grid=GRID)
     store, trials = LocalStore(root=tmp_path / "store"), trials_of(load_sweep(path))
     made_up.write_artifacts(trials, store)
-    lacking = next(t for t in trials if t.seed == 2 and t.settings.recipe.defense.alpha == -0.2
-                   and t.settings.attack.loss == "poincare")  # fmt: skip
+    lacking = next(
+        t
+        for t in trials
+        if t.seed == 2 and t.settings.recipe.defense.alpha == -0.2 and t.settings.attack.loss == "poincare"
+    )
     store.discard(next(stage for stage in lacking.stages if stage.name == "attack"))
     assert main(["status", str(path), "--store", str(store.root)]) == 0
     said = capsys.readouterr().out

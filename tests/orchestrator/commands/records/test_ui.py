@@ -75,9 +75,14 @@ def test_it_prints_where_each_sweep_is_compared_and_becomes_the_server(swept, mo
         with pytest.raises(Became):
             main(["ui", "--store", str(swept.root), "--port", str(port), *options])
     said = capsys.readouterr().out
-    tables, charts = ([f"http://127.0.0.1:{port}/?token={token}#/experiments/1/runs?viewStateShareKey=trials"
-                       f"&workflowType=machine_learning&compareRunsMode={mode}" for token in tokens]
-                      for mode in ("TABLE", "CHART"))  # fmt: skip
+    tables, charts = (
+        [
+            f"http://127.0.0.1:{port}/?token={token}#/experiments/1/runs?viewStateShareKey=trials"
+            f"&workflowType=machine_learning&compareRunsMode={mode}"
+            for token in tokens
+        ]
+        for mode in ("TABLE", "CHART")
+    )
     assert all(said.count(address) == 1 for address in (*tables, *charts))
     assert all(f"MLflow on http://127.0.0.1:{port}/?token={token} (" in said for token in tokens)
     assert opened == [(port, tables[0])], "and nothing where nothing is to be opened"
@@ -199,8 +204,14 @@ def served(swept):
     port = free_port()
     command = [sys.executable, "-m", "smoothsweep", "ui", "--no-browser", "--store", str(swept.root)]
     environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    command = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.PIPE, text=True, env=environment,
-                            start_new_session=True, cwd=swept.root.parent)  # fmt: skip
+    command = subprocess.Popen(
+        [*command, "--port", str(port)],
+        stdout=subprocess.PIPE,
+        text=True,
+        env=environment,
+        start_new_session=True,
+        cwd=swept.root.parent,
+    )
     try:
         said = "".join(command.stdout.readline() for _ in range(3))
         late = time.monotonic() + 120
@@ -217,14 +228,24 @@ def served(swept):
 SEARCH = json.dumps({"max_results": 5})
 STATIC = re.compile(rb'src="(static-files/[^"]+\.js)"')
 PLACES = [  # method, path, body
-    ("GET", "/", None), ("HEAD", "/", None), ("GET", "/health", None), ("GET", "/version", None),
-    ("POST", "/api/2.0/mlflow/experiments/search", SEARCH), ("POST", "/ajax-api/2.0/mlflow/experiments/search", SEARCH),
+    ("GET", "/", None),
+    ("HEAD", "/", None),
+    ("GET", "/health", None),
+    ("GET", "/version", None),
+    ("POST", "/api/2.0/mlflow/experiments/search", SEARCH),
+    ("POST", "/ajax-api/2.0/mlflow/experiments/search", SEARCH),
     ("POST", "/api/2.0/mlflow/experiments/create", json.dumps({"name": "x", "artifact_location": "/tmp"})),
-    ("GET", "/get-artifact?run_uuid=0&path=x", None), ("POST", "/ajax-api/2.0/mlflow/upload-artifact", "x"),
-    ("GET", "/api/2.0/mlflow-artifacts/artifacts", None), ("PUT", "/api/2.0/mlflow-artifacts/artifacts/x", "x"),
-    ("POST", "/graphql", "{}"), ("GET", "/static-files/index.html", None), ("OPTIONS", "/", None),
-    ("GET", "/ajax-api/3.0/mlflow/assistant/config", None), ("POST", "/v1/traces", "x"), ("GET", "/none", None),
-]  # fmt: skip
+    ("GET", "/get-artifact?run_uuid=0&path=x", None),
+    ("POST", "/ajax-api/2.0/mlflow/upload-artifact", "x"),
+    ("GET", "/api/2.0/mlflow-artifacts/artifacts", None),
+    ("PUT", "/api/2.0/mlflow-artifacts/artifacts/x", "x"),
+    ("POST", "/graphql", "{}"),
+    ("GET", "/static-files/index.html", None),
+    ("OPTIONS", "/", None),
+    ("GET", "/ajax-api/3.0/mlflow/assistant/config", None),
+    ("POST", "/v1/traces", "x"),
+    ("GET", "/none", None),
+]
 
 
 @pytest.mark.parametrize(("method", "path", "body"), PLACES)
@@ -232,11 +253,18 @@ def test_nothing_answers_without_the_token(method, path, body, served):
     good = cookie_of(served.port, served.token)
     wrong = served.token[:-1] + ("A" if served.token[-1] != "A" else "B")
     refused = [
-        {}, cookie_of(served.port, wrong), cookie_of(served.port, ""), cookie_of(1, served.token),
-        {"Authorization": f"Bearer {wrong}"}, {"Authorization": f"Basic {served.token}"}, {"Authorization": "Bearer "},
-        {**good, "Host": "evil.example"}, {**good, "Host": f"127.0.0.1.evil.example:{served.port}"},
-        {**good, "Origin": "http://127.0.0.1:1"}, {**good, "Sec-Fetch-Site": "same-site"},
-    ]  # fmt: skip
+        {},
+        cookie_of(served.port, wrong),
+        cookie_of(served.port, ""),
+        cookie_of(1, served.token),
+        {"Authorization": f"Bearer {wrong}"},
+        {"Authorization": f"Basic {served.token}"},
+        {"Authorization": "Bearer "},
+        {**good, "Host": "evil.example"},
+        {**good, "Host": f"127.0.0.1.evil.example:{served.port}"},
+        {**good, "Origin": "http://127.0.0.1:1"},
+        {**good, "Sec-Fetch-Site": "same-site"},
+    ]
     for headers in refused:
         status, told, text = ask(served.port, path, method, body, **headers)
         assert status == 403 and "Set-Cookie" not in told, headers
@@ -256,8 +284,13 @@ def test_with_the_token_everything_answers(served):
         status, _, script = ask(served.port, "/" + STATIC.search(page)[1].decode(), **headers)
         assert status == 200 and len(script) > 1000
         for api in ("api", "ajax-api"):
-            status, _, found = ask(served.port, f"/{api}/2.0/mlflow/experiments/search", "POST", SEARCH,
-                                   **{**headers, "Content-Type": "application/json"})  # fmt: skip
+            status, _, found = ask(
+                served.port,
+                f"/{api}/2.0/mlflow/experiments/search",
+                "POST",
+                SEARCH,
+                **{**headers, "Content-Type": "application/json"},
+            )
             assert status == 200 and len(json.loads(found)["experiments"]) == 2  # the sweep's, and MLflow's own
 
 
@@ -268,8 +301,9 @@ def test_the_token_opens_mlflows_own_client_and_its_artifacts(served, swept, mon
     assert runs
     held = [(run.info.run_id, entry) for run in runs for entry in client.list_artifacts(run.info.run_id)]
     run_id, entry = next((run_id, entry) for run_id, entry in held if not entry.is_dir)
-    status, _, content = ask(served.port, f"/get-artifact?run_uuid={run_id}&path={quote(entry.path)}",
-                             **cookie_of(served.port, served.token))  # fmt: skip
+    status, _, content = ask(
+        served.port, f"/get-artifact?run_uuid={run_id}&path={quote(entry.path)}", **cookie_of(served.port, served.token)
+    )
     assert status == 200 and len(content) == entry.file_size > 0
 
 
@@ -281,8 +315,12 @@ def test_the_token_stands_on_no_command_line_and_in_no_environment(served):
 
 def test_it_listens_on_the_loopback_interface_alone(served):
     own = psutil.Process(served.pid)
-    listening = [one.laddr for process in (own, *own.children(recursive=True))
-                 for one in process.net_connections("inet") if one.status == psutil.CONN_LISTEN]  # fmt: skip
+    listening = [
+        one.laddr
+        for process in (own, *own.children(recursive=True))
+        for one in process.net_connections("inet")
+        if one.status == psutil.CONN_LISTEN
+    ]
     assert [tuple(address) for address in listening] == [("127.0.0.1", served.port)]
 
 
@@ -291,12 +329,20 @@ def test_another_user_reads_neither_the_page_with_the_token_nor_the_servers_memo
     page = opening.leading_page("http://127.0.0.1/?token=secret")
     try:
         tries = [
-            f"open({str(page)!r})", f"__import__('os').listdir({str(page.parent)!r})",
-            f"open('/proc/{served.pid}/environ').read()", f"__import__('os').listdir('/proc/{served.pid}/fd')",
-        ]  # fmt: skip
+            f"open({str(page)!r})",
+            f"__import__('os').listdir({str(page.parent)!r})",
+            f"open('/proc/{served.pid}/environ').read()",
+            f"__import__('os').listdir('/proc/{served.pid}/fd')",
+        ]
         for one in tries:
-            done = subprocess.run(["/usr/bin/env", "python3", "-c", one], user="nobody", extra_groups=[], cwd="/",
-                                  capture_output=True, text=True)  # fmt: skip
+            done = subprocess.run(
+                ["/usr/bin/env", "python3", "-c", one],
+                user="nobody",
+                extra_groups=[],
+                cwd="/",
+                capture_output=True,
+                text=True,
+            )
             assert done.returncode and "PermissionError" in done.stderr, (one, done.stderr)
     finally:
         shutil.rmtree(page.parent)

@@ -1,6 +1,5 @@
 """The report of a search, from what lies in a store to the page: proposals, rungs, a second audit."""
 
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -48,8 +47,13 @@ reaudit: {seeds: [101, 102], recipes: 2}
 baseline: {recipe.defense.alpha: 0.0}
 budget: {device_hours: 2.0}
 """
-RECIPES = [{ALPHA: 0.0}, *({ALPHA: -0.05 * k, KIND: "ramp", START: 0.1 * k} if k % 2 else
-                           {ALPHA: -0.05 * k, KIND: "constant"} for k in range(1, 7))]  # fmt: skip
+RECIPES = [
+    {ALPHA: 0.0},
+    *(
+        {ALPHA: -0.05 * k, KIND: "ramp", START: 0.1 * k} if k % 2 else {ALPHA: -0.05 * k, KIND: "constant"}
+        for k in range(1, 7)
+    ),
+]
 
 
 def finish(store, trial, number):
@@ -70,9 +74,17 @@ def finish(store, trial, number):
             curve.to_parquet(folder / "history.parquet")
         if stage.name == "judge_embedder":
             hits.to_parquet(folder / "per_class.parquet")
-        manifest = {"stage": stage.name, "seconds": 36.0, "device": "cpu", "host": "h", "libraries": {}, "config": {},
-                    "inputs": {}, "files": {}, "metrics": {"num_classes": 12, "num_train": 48, "num_test": 24}
-                    | metrics.get(stage.name, {})}  # fmt: skip
+        manifest = {
+            "stage": stage.name,
+            "seconds": 36.0,
+            "device": "cpu",
+            "host": "h",
+            "libraries": {},
+            "config": {},
+            "inputs": {},
+            "files": {},
+            "metrics": {"num_classes": 12, "num_train": 48, "num_test": 24} | metrics.get(stage.name, {}),
+        }
         store.commit(stage, folder, manifest)
 
 

@@ -46,8 +46,12 @@ def test_a_training_is_paid_once_per_recipe_and_seed_and_attacks_by_class(tmp_pa
 
 
 def test_a_stage_without_a_rate_leaves_the_costs_unknown(tmp_path, store):
-    sweep = write_tiny(tmp_path, seeds=[1, 2], judges={**JUDGES, "general": None}, recipe={
-        "architecture": "resnet18", "pretrained": False, "image_size": 32, "epochs": 1})  # fmt: skip
+    sweep = write_tiny(
+        tmp_path,
+        seeds=[1, 2],
+        judges={**JUDGES, "general": None},
+        recipe={"architecture": "resnet18", "pretrained": False, "image_size": 32, "epochs": 1},
+    )
     plan = make_plan(trials_of(load_sweep(sweep), store), store)
     assert costs_of(plan, SIZE, history_of(plan, store), lambda stage: 1.0) is None
 
@@ -61,8 +65,12 @@ def test_another_machines_rates_are_called_a_guess(tmp_path, store):
 
 def test_a_search_is_priced_by_recipes_that_it_may_propose(tmp_path, store):
     """As many trainings and attacks under every seed as recipes that it will have compared."""
-    search = {"strategy": "random", "recipes": 6, "space": {"recipe.defense.alpha": {"low": -0.5, "high": 0.0}},
-              "objectives": {"test_acc": "max", "embedder_acc1": "min"}}  # fmt: skip
+    search = {
+        "strategy": "random",
+        "recipes": 6,
+        "space": {"recipe.defense.alpha": {"low": -0.5, "high": 0.0}},
+        "objectives": {"test_acc": "max", "embedder_acc1": "min"},
+    }
     tree = searchable("s", search)
     path = tmp_path / "s.yaml"
     path.write_text(yaml.safe_dump(tree))

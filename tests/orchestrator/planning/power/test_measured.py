@@ -95,8 +95,11 @@ def test_a_judge_that_was_never_heard_says_nothing(tmp_path, store, cells):
 def test_the_largest_block_of_recipes_and_seeds_is_taken():
     """Three recipes share two seeds and two recipes share four: 2 and 3 degrees of freedom."""
     rates = {"a": 0.1, "b": 0.2, "c": 0.3}
-    met = {"x": dict.fromkeys((1, 2, 3, 4), rates), "y": {seed: {**rates, "d": 1.0} for seed in (1, 2, 3, 4)},
-           "z": dict.fromkeys((1, 2), rates)}  # fmt: skip
+    met = {
+        "x": dict.fromkeys((1, 2, 3, 4), rates),
+        "y": {seed: {**rates, "d": 1.0} for seed in (1, 2, 3, 4)},
+        "z": dict.fromkeys((1, 2), rates),
+    }
     found = block(met)
     assert found.shape == (2, 1, 4, 3) and found[0, 0, 0].tolist() == [0.1, 0.2, 0.3]
     assert block({"x": {1: rates}, "y": {1: rates}}) is None, "one seed"

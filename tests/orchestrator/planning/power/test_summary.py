@@ -91,10 +91,19 @@ def test_a_difference_that_is_none_is_refused(tell, tmp_path, capsys):
         ({"classes": [3]}, "expected a sweep of at least 2 classes, got 1"),
         ({"grid": {"attack.steps": [3, 5]}, "baseline": {}}, "expected a sweep of at least 2 recipes, got 1"),
         ({"judges": {}}, "no judge counts hits by class"),
-        ({"attack": None, "prior": None, "public": None, "judges": {}, "classes": "all",
-          "grid": {"recipe.defense.alpha": [0.0, -0.1]}}, "no attack is compared"),
+        (
+            {
+                "attack": None,
+                "prior": None,
+                "public": None,
+                "judges": {},
+                "classes": "all",
+                "grid": {"recipe.defense.alpha": [0.0, -0.1]},
+            },
+            "no attack is compared",
+        ),
     ],
-)  # fmt: skip
+)
 def test_a_sweep_that_can_tell_nothing_says_so_and_refuses_the_question(changes, words, tmp_path, capsys):
     text = plan(tmp_path, capsys, **changes)
     assert (f"this sweep can tell no difference between recipes: {words}" in text) == ("no attack" not in words)
@@ -105,9 +114,14 @@ def test_a_sweep_that_can_tell_nothing_says_so_and_refuses_the_question(changes,
 
 def lines(tell=None, available=48, **size):
     design = Design(**{"seeds": 3, "classes": 24, "recipes": 4, "attacks": 3, "images": 4, **size})
-    return power_lines(power_summary(
-        Size(design=design, trained=available, available=available, leak=BY_KEY["embedder_acc1"]),
-        Measured(components=QUICKSTART), None, tell))  # fmt: skip
+    return power_lines(
+        power_summary(
+            Size(design=design, trained=available, available=available, leak=BY_KEY["embedder_acc1"]),
+            Measured(components=QUICKSTART),
+            None,
+            tell,
+        )
+    )
 
 
 def test_the_number_of_people_limits_the_advice_and_that_is_said():

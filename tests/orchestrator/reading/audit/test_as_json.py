@@ -16,8 +16,18 @@ from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparis
 
 def reached(number, attack="ppa", control=False, access="gradients", queries=100.0, known=True):
     low, high = (number / 100, number / 10) if known else (np.nan, np.nan)
-    return Reached(attack=attack, access=access, control=control, leak=number / 50, low=low, high=high, seeds=number,
-                   queries=queries, seconds=number * 2.0, row=number)  # fmt: skip
+    return Reached(
+        attack=attack,
+        access=access,
+        control=control,
+        leak=number / 50,
+        low=low,
+        high=high,
+        seeds=number,
+        queries=queries,
+        seconds=number * 2.0,
+        row=number,
+    )
 
 
 def gap(number, verdict="lower"):
@@ -26,9 +36,17 @@ def gap(number, verdict="lower"):
 
 def reduction(number, word="reduces", **changes):
     given = {
-        "word": word, "reduction": number / 10, "low": number / 50, "high": number / 5, "p": 0.01,
-        "comparisons": number + 5, "attack": "rlb", "attack_reference": "ppa", "seeds": number + 2, "classes": 20,
-    }  # fmt: skip
+        "word": word,
+        "reduction": number / 10,
+        "low": number / 50,
+        "high": number / 5,
+        "p": 0.01,
+        "comparisons": number + 5,
+        "attack": "rlb",
+        "attack_reference": "ppa",
+        "seeds": number + 2,
+        "classes": 20,
+    }
     return LeakComparison(**given | changes)
 
 
@@ -38,36 +56,90 @@ HIDDEN = Hidden(
 
 
 def person(name, label, share):
-    return Person(key=str(label), name=name, label=label, share=share, rate=share + 0.01, low=share - 0.1,
-                  high=share + 0.1, among_top=share / 2)  # fmt: skip
+    return Person(
+        key=str(label),
+        name=name,
+        label=label,
+        share=share,
+        rate=share + 0.01,
+        low=share - 0.1,
+        high=share + 0.1,
+        among_top=share / 2,
+    )
 
 
 @pytest.fixture
 def found():
-    attacks = (reached(40), reached(30, "brep", access="labels", queries=None, known=False),
-               reached(5, "random", True, "none"), reached(4, "chosen", True, "scores"))  # fmt: skip
+    attacks = (
+        reached(40),
+        reached(30, "brep", access="labels", queries=None, known=False),
+        reached(5, "random", True, "none"),
+        reached(4, "chosen", True, "scores"),
+    )
     beside = (
         Trained(recipe="mine", role="model", test_acc=0.9, reached=reached(40), leak=reduction(1), accuracy=gap(2, "")),
-        Trained(recipe="plain", role="reference", test_acc=0.8, reached=reached(41), training_s=3.0, attacking_s=4.0,
-                planned_s=5.0),
-        Trained(recipe="alpha -0.2", role="fix", test_acc=0.7, reached=reached(42, known=False),
-                leak=reduction(3, "hides", low=-0.06, hidden=HIDDEN), accuracy=gap(4, "inconclusive"),
-                training_s=6.0, attacking_s=7.0, planned_s=8.0),
-        Trained(recipe="alpha -0.1", role="fix", test_acc=0.7, reached=reached(42, known=False),
-                leak=reduction(6, "inconclusive", low=-0.12, needed=Needed(seeds=9, classes=30, more_classes=True)),
-                accuracy=gap(4, "inconclusive"), training_s=6.0, attacking_s=7.0, planned_s=8.0),
-    )  # fmt: skip
+        Trained(
+            recipe="plain",
+            role="reference",
+            test_acc=0.8,
+            reached=reached(41),
+            training_s=3.0,
+            attacking_s=4.0,
+            planned_s=5.0,
+        ),
+        Trained(
+            recipe="alpha -0.2",
+            role="fix",
+            test_acc=0.7,
+            reached=reached(42, known=False),
+            leak=reduction(3, "hides", low=-0.06, hidden=HIDDEN),
+            accuracy=gap(4, "inconclusive"),
+            training_s=6.0,
+            attacking_s=7.0,
+            planned_s=8.0,
+        ),
+        Trained(
+            recipe="alpha -0.1",
+            role="fix",
+            test_acc=0.7,
+            reached=reached(42, known=False),
+            leak=reduction(6, "inconclusive", low=-0.12, needed=Needed(seeds=9, classes=30, more_classes=True)),
+            accuracy=gap(4, "inconclusive"),
+            training_s=6.0,
+            attacking_s=7.0,
+            planned_s=8.0,
+        ),
+    )
     people = (person("Zoe", 7, 0.75), person("Ann", 3, 0.5))
-    audit = Audit(judge="embedder_acc1", ceiling=0.95, reached=attacks, beyond=gap(5, "higher"), people=people,
-                  test_acc=0.91, chance=0.05, classes=20, beside=beside, architecture="resnet18",
-                  epochs=40)  # fmt: skip
+    audit = Audit(
+        judge="embedder_acc1",
+        ceiling=0.95,
+        reached=attacks,
+        beyond=gap(5, "higher"),
+        people=people,
+        test_acc=0.91,
+        chance=0.05,
+        classes=20,
+        beside=beside,
+        architecture="resnet18",
+        epochs=40,
+    )
     return json.loads(json.dumps(audit_json(audit, {"name": "m"})))
 
 
 def attack_json(number, attack, access, control, queries, known=True):
     low, high = (number / 100, number / 10) if known else (None, None)
-    return {"attack": attack, "access": access, "control": control, "leak": number / 50, "low": low, "high": high,
-            "seeds": number, "queries_per_person": queries, "device_seconds_per_person": number * 2.0}  # fmt: skip
+    return {
+        "attack": attack,
+        "access": access,
+        "control": control,
+        "leak": number / 50,
+        "low": low,
+        "high": high,
+        "seeds": number,
+        "queries_per_person": queries,
+        "device_seconds_per_person": number * 2.0,
+    }
 
 
 def gap_json(number, verdict):
@@ -76,28 +148,47 @@ def gap_json(number, verdict):
 
 def test_every_attack_and_control_as_they_were_found(found):
     assert found["attacks"] == [
-        attack_json(40, "ppa", "gradients", False, 100.0), attack_json(30, "brep", "labels", False, None, known=False),
-        attack_json(5, "random", "none", True, 100.0), attack_json(4, "chosen", "scores", True, 100.0),
-    ]  # fmt: skip
+        attack_json(40, "ppa", "gradients", False, 100.0),
+        attack_json(30, "brep", "labels", False, None, known=False),
+        attack_json(5, "random", "none", True, 100.0),
+        attack_json(4, "chosen", "scores", True, 100.0),
+    ]
     assert found["by_access"] == {"labels": "brep", "gradients": "ppa"}
     assert found["beyond_control"] == gap_json(5, "higher")
     assert found["people"] == [
-        {"person": name, "label": label, "share": share, "rate": share + 0.01, "low": share - 0.1, "high": share + 0.1,
-         "among_five": share / 2}
+        {
+            "person": name,
+            "label": label,
+            "share": share,
+            "rate": share + 0.01,
+            "low": share - 0.1,
+            "high": share + 0.1,
+            "among_five": share / 2,
+        }
         for name, label, share in (("Zoe", 7, 0.75), ("Ann", 3, 0.5))
-    ]  # fmt: skip
+    ]
     assert {key: found[key] for key in ("test_acc", "classes", "chance", "judge", "model", "version")} == {
-        "test_acc": 0.91, "classes": 20, "chance": 0.05, "model": {"name": "m"}, "version": 1,
+        "test_acc": 0.91,
+        "classes": 20,
+        "chance": 0.05,
+        "model": {"name": "m"},
+        "version": 1,
         "judge": {"metric": "embedder_acc1", "real_photographs": 0.95},
-    }  # fmt: skip
+    }
 
 
 def reduction_json(number, verdict="reduces", **changes):
     hidden = dict.fromkeys(("hidden", "hidden_low", "hidden_high", "seeds_needed", "classes_needed"))
     given = {
-        "verdict": verdict, "reduction": number / 10, "low": number / 50, "high": number / 5,
-        "comparisons": number + 5, "seeds": number + 2, "attack": "rlb", "attack_reference": "ppa",
-    }  # fmt: skip
+        "verdict": verdict,
+        "reduction": number / 10,
+        "low": number / 50,
+        "high": number / 5,
+        "comparisons": number + 5,
+        "seeds": number + 2,
+        "attack": "rlb",
+        "attack_reference": "ppa",
+    }
     return given | hidden | changes
 
 
@@ -109,34 +200,80 @@ def test_everything_that_was_trained_beside_as_it_was_found(found):
     trained = {"architecture": "resnet18", "epochs": 40}
     common = {"attack": "ppa", "leak": 0.8, "low": 0.4, "high": 4.0, "seeds": 40}
     assert found["beside"] == [
-        {"role": "model", **nothing, "test_acc": 0.9, **common, "reduction": reduction_json(1),
-         "leak_beside_reference": gap_json(1, "lower"),
-         "test_acc_beside_reference": gap_json(2, None), "removed_or_hidden": None,
-         "device_seconds": {"planned": None, "training": None, "attacking": None}},
-        {"role": "reference", "recipe": "plain", **trained, "test_acc": 0.8, **common, "leak": 0.82, "low": 0.41,
-         "high": 4.1, "seeds": 41, "reduction": None, "leak_beside_reference": NO_GAP,
-         "test_acc_beside_reference": NO_GAP,
-         "removed_or_hidden": None, "device_seconds": {"planned": 5.0, "training": 3.0, "attacking": 4.0}},
-        {"role": "fix", "recipe": "alpha -0.2", **trained, "test_acc": 0.7, **common, "leak": 0.84, "low": None,
-         "high": None, "seeds": 42,
-         "reduction": reduction_json(3, "hides", low=-0.06, hidden=0.29, hidden_low=0.24, hidden_high=0.34),
-         "leak_beside_reference": {**gap_json(3, "inconclusive"), "high": 0.06},
-         "test_acc_beside_reference": gap_json(4, "inconclusive"),
-         "removed_or_hidden": {"verdict": "hides", "removed": 0.3, "removed_low": -0.06, "removed_high": 0.6},
-         "device_seconds": {"planned": 8.0, "training": 6.0, "attacking": 7.0}},
-        {"role": "fix", "recipe": "alpha -0.1", **trained, "test_acc": 0.7, **common, "leak": 0.84, "low": None,
-         "high": None, "seeds": 42,
-         "reduction": reduction_json(6, "inconclusive", low=-0.12, seeds_needed=9, classes_needed=30),
-         "leak_beside_reference": {**gap_json(6, "inconclusive"), "high": 0.12},
-         "test_acc_beside_reference": gap_json(4, "inconclusive"), "removed_or_hidden": None,
-         "device_seconds": {"planned": 8.0, "training": 6.0, "attacking": 7.0}},
-    ]  # fmt: skip
+        {
+            "role": "model",
+            **nothing,
+            "test_acc": 0.9,
+            **common,
+            "reduction": reduction_json(1),
+            "leak_beside_reference": gap_json(1, "lower"),
+            "test_acc_beside_reference": gap_json(2, None),
+            "removed_or_hidden": None,
+            "device_seconds": {"planned": None, "training": None, "attacking": None},
+        },
+        {
+            "role": "reference",
+            "recipe": "plain",
+            **trained,
+            "test_acc": 0.8,
+            **common,
+            "leak": 0.82,
+            "low": 0.41,
+            "high": 4.1,
+            "seeds": 41,
+            "reduction": None,
+            "leak_beside_reference": NO_GAP,
+            "test_acc_beside_reference": NO_GAP,
+            "removed_or_hidden": None,
+            "device_seconds": {"planned": 5.0, "training": 3.0, "attacking": 4.0},
+        },
+        {
+            "role": "fix",
+            "recipe": "alpha -0.2",
+            **trained,
+            "test_acc": 0.7,
+            **common,
+            "leak": 0.84,
+            "low": None,
+            "high": None,
+            "seeds": 42,
+            "reduction": reduction_json(3, "hides", low=-0.06, hidden=0.29, hidden_low=0.24, hidden_high=0.34),
+            "leak_beside_reference": {**gap_json(3, "inconclusive"), "high": 0.06},
+            "test_acc_beside_reference": gap_json(4, "inconclusive"),
+            "removed_or_hidden": {"verdict": "hides", "removed": 0.3, "removed_low": -0.06, "removed_high": 0.6},
+            "device_seconds": {"planned": 8.0, "training": 6.0, "attacking": 7.0},
+        },
+        {
+            "role": "fix",
+            "recipe": "alpha -0.1",
+            **trained,
+            "test_acc": 0.7,
+            **common,
+            "leak": 0.84,
+            "low": None,
+            "high": None,
+            "seeds": 42,
+            "reduction": reduction_json(6, "inconclusive", low=-0.12, seeds_needed=9, classes_needed=30),
+            "leak_beside_reference": {**gap_json(6, "inconclusive"), "high": 0.12},
+            "test_acc_beside_reference": gap_json(4, "inconclusive"),
+            "removed_or_hidden": None,
+            "device_seconds": {"planned": 8.0, "training": 6.0, "attacking": 7.0},
+        },
+    ]
 
 
 def test_zero_has_no_sign_and_what_is_not_known_is_null():
     zero = Comparison(difference=-0.0, low=-0.0, high=0.0, n=2, verdict="inconclusive")
-    audit = Audit(judge="embedder_acc1", ceiling=None, reached=(reached(1),), beyond=zero, people=(), test_acc=0.9,
-                  chance=0.5, classes=2)  # fmt: skip
+    audit = Audit(
+        judge="embedder_acc1",
+        ceiling=None,
+        reached=(reached(1),),
+        beyond=zero,
+        people=(),
+        test_acc=0.9,
+        chance=0.5,
+        classes=2,
+    )
     assert json.dumps(audit_json(audit, {})["beyond_control"]) == json.dumps(
         {"difference": 0.0, "low": 0.0, "high": 0.0, "verdict": "inconclusive"}
     )

@@ -44,19 +44,37 @@ def data(recipes=tuple(LEAKS), seeds=SEEDS, attacks=tuple(ATTACKS)):
         for attack in attacks:
             for seed in seeds:
                 trial, hits = f"{recipe}-{attack}-{seed}", rates(recipe, attack, seed)
-                rows.append({
-                    "trial": trial, "seed": seed, "status": "done", "failure": None, "recipe_name": recipe,
-                    "attack_name": attack, "attack_access": ATTACKS[attack], "attack_control": attack in CONTROLS,
-                    "attack_published": True, "test_acc": ACCURACY[recipe] + 0.001 * seed,
-                    "embedder_acc1": float(hits.mean()), "embedder_real_acc": 0.9 + 0.01 * seed,
-                    "queries": None if attack == "random" else 10.0 * seed,
-                })  # fmt: skip
-                classes += [{"trial": trial, "class": label, "embedder_acc1": hit}
-                            for label, hit in zip(PEOPLE, hits, strict=True)]  # fmt: skip
+                rows.append(
+                    {
+                        "trial": trial,
+                        "seed": seed,
+                        "status": "done",
+                        "failure": None,
+                        "recipe_name": recipe,
+                        "attack_name": attack,
+                        "attack_access": ATTACKS[attack],
+                        "attack_control": attack in CONTROLS,
+                        "attack_published": True,
+                        "test_acc": ACCURACY[recipe] + 0.001 * seed,
+                        "embedder_acc1": float(hits.mean()),
+                        "embedder_real_acc": 0.9 + 0.01 * seed,
+                        "queries": None if attack == "random" else 10.0 * seed,
+                    }
+                )
+                classes += [
+                    {"trial": trial, "class": label, "embedder_acc1": hit}
+                    for label, hit in zip(PEOPLE, hits, strict=True)
+                ]
                 linked[trial] = links(recipe, attack, seed)
     axes = (Axis(key="recipe_name", bare=True, defense=True), Axis(key="attack_name", role="attack", bare=True))
-    return ReportData(title="t", results=pd.DataFrame(rows), per_class=pd.DataFrame(classes), axes=axes, links=linked,
-                      baseline={"recipe_name": "plain"} if "plain" in recipes else {})  # fmt: skip
+    return ReportData(
+        title="t",
+        results=pd.DataFrame(rows),
+        per_class=pd.DataFrame(classes),
+        axes=axes,
+        links=linked,
+        baseline={"recipe_name": "plain"} if "plain" in recipes else {},
+    )
 
 
 def read(given, **notes):
@@ -72,8 +90,10 @@ def test_attacks_then_controls_each_from_the_strongest(audit):
     assert [one.attack for one in audit.reached] == ["rlb", "ppa", "brep", "chosen", "random"]
     assert [one.leak for one in audit.reached] == pytest.approx([0.6, 0.5, 0.3, 0.2, 0.05])
     assert {level: one.attack for level, one in audit.by_access().items()} == {
-        "labels": "brep", "scores": "rlb", "gradients": "rlb",
-    }  # fmt: skip
+        "labels": "brep",
+        "scores": "rlb",
+        "gradients": "rlb",
+    }
     assert audit.strongest.attack == "rlb" and audit.chance == 1 / 5 and audit.classes == 5
     assert audit.test_acc == pytest.approx(0.9 + 0.001 * np.mean(SEEDS))
     assert audit.ceiling == pytest.approx(0.9 + 0.01 * np.mean(SEEDS))
@@ -107,8 +127,10 @@ def test_half_of_the_reconstructions_recognise_and_of_two_alike_the_first_label_
 
 
 def test_beyond_the_control_is_paired_by_seed_and_person_and_corrected_for_the_attacks(audit):
-    sides = {attack: np.stack([rates("mine", attack, seed)[np.argsort(PEOPLE)] for seed in SEEDS])
-             for attack in ("rlb", "chosen")}  # fmt: skip
+    sides = {
+        attack: np.stack([rates("mine", attack, seed)[np.argsort(PEOPLE)] for seed in SEEDS])
+        for attack in ("rlb", "chosen")
+    }
     (pair,) = compare_recipes(sides, among=3, span=1.0).pairs
     found = (audit.beyond.difference, audit.beyond.low, audit.beyond.high, audit.beyond.n)
     assert found == pytest.approx((0.4, pair.low, pair.high, 3))
@@ -119,16 +141,21 @@ def test_beyond_the_control_is_paired_by_seed_and_person_and_corrected_for_the_a
 def test_every_recipe_stands_under_its_own_strongest_attack_beside_the_reference(audit):
     """The signs: mine leaks .1 less than plain does, and is .1 more accurate."""
     assert [(one.recipe, one.role, one.reached.attack) for one in audit.beside] == [
-        ("mine", "model", "rlb"), ("plain", "reference", "ppa"), ("fixed", "fix", "brep"),
-    ]  # fmt: skip
+        ("mine", "model", "rlb"),
+        ("plain", "reference", "ppa"),
+        ("fixed", "fix", "brep"),
+    ]
     assert audit.reference.leak is None
     assert [one.leak.reduction for one in (audit.model, *audit.fixes)] == pytest.approx([0.1, 0.45])
     assert [one.accuracy.difference for one in audit.beside] == pytest.approx([0.1, np.nan, -0.1], nan_ok=True)
-    assert [one.test_acc for one in audit.beside] == pytest.approx([one + 0.001 * np.mean(SEEDS) for one in
-                                                                    ACCURACY.values()])  # fmt: skip
+    assert [one.test_acc for one in audit.beside] == pytest.approx(
+        [one + 0.001 * np.mean(SEEDS) for one in ACCURACY.values()]
+    )
     assert (audit.model.recipe, audit.reference.recipe, [one.recipe for one in audit.fixes]) == (
-        "mine", "plain", ["fixed"],
-    )  # fmt: skip
+        "mine",
+        "plain",
+        ["fixed"],
+    )
     assert [one.planned_s for one in audit.beside] == [None, 8.0, 9.0]
 
 

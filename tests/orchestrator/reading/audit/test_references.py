@@ -36,21 +36,38 @@ def data(seeds, recipes, model, published=ATTACKS):
                 rates = 0.1 if control else leaks[recipe] + shift
                 rates = np.clip(rates + noise.normal(0, 0.01, CLASSES), 0, 1)
                 trial = f"{recipe}-{attack}-{seed}"
-                rows.append({
-                    "trial": trial, "seed": seed, "status": "done", "failure": None, "recipe_settings": recipe,
-                    "attack_settings": attack, "attack_access": "none" if control else "gradients",
-                    "attack_control": control, "attack_published": attack in published, "test_acc": ACCURACY[recipe],
-                    "embedder_acc1": float(rates.mean()), "queries": None if control else 50.0,
-                })  # fmt: skip
+                rows.append(
+                    {
+                        "trial": trial,
+                        "seed": seed,
+                        "status": "done",
+                        "failure": None,
+                        "recipe_settings": recipe,
+                        "attack_settings": attack,
+                        "attack_access": "none" if control else "gradients",
+                        "attack_control": control,
+                        "attack_published": attack in published,
+                        "test_acc": ACCURACY[recipe],
+                        "embedder_acc1": float(rates.mean()),
+                        "queries": None if control else 50.0,
+                    }
+                )
                 classes += [{"trial": trial, "class": k, "embedder_acc1": rate} for k, rate in enumerate(rates)]
                 own = [] if recipe == MODEL else [StageLink(stage="target", path=f"t/{recipe}/{seed}", seconds=60.0)]
-                links[trial] = (StageLink(stage="target", path="t/evaluator", seconds=1000.0), *own,
-                                StageLink(stage="attack", path=f"a/{trial}", seconds=5.0))  # fmt: skip
+                links[trial] = (
+                    StageLink(stage="target", path="t/evaluator", seconds=1000.0),
+                    *own,
+                    StageLink(stage="attack", path=f"a/{trial}", seconds=5.0),
+                )
     axes = (Axis(key="recipe_settings", bare=True, defense=True), Axis(key="attack_settings", role="attack", bare=True))
     return ReportData(
-        title="t", results=pd.DataFrame(rows), per_class=pd.DataFrame(classes), axes=axes, links=links,
+        title="t",
+        results=pd.DataFrame(rows),
+        per_class=pd.DataFrame(classes),
+        axes=axes,
+        links=links,
         baseline={"recipe_settings": PLAIN},
-    )  # fmt: skip
+    )
 
 
 @cache
@@ -78,8 +95,11 @@ def test_the_model_s_own_numbers_are_those_of_its_trials_alone(audit):
 
 def test_every_recipe_counts_with_the_attack_that_works_best_against_it(audit):
     assert [(one.role, one.recipe, one.reached.attack) for one in audit.beside] == [
-        ("model", MODEL, "ppa"), ("reference", PLAIN, "ppa"), ("fix", WEAK, "ppa"), ("fix", STRONG, "adapted"),
-    ]  # fmt: skip
+        ("model", MODEL, "ppa"),
+        ("reference", PLAIN, "ppa"),
+        ("fix", WEAK, "ppa"),
+        ("fix", STRONG, "adapted"),
+    ]
     assert audit.beside[3].leak.reduction == pytest.approx(0.7 - 0.3, abs=0.02)
     assert [one.leak and one.leak.word for one in audit.beside] == ["inconclusive", None, "inconclusive", "reduces"]
 

@@ -28,16 +28,28 @@ def data(seeds=(1, 2), attacks=ATTACKS):
     for attack, (access, control, rates) in attacks.items():
         for seed in seeds:
             trial = f"{attack}-{seed}"
-            rows.append({
-                "trial": trial, "seed": seed, "status": "done", "failure": None, "attack_settings": attack,
-                "attack_access": access, "attack_control": control, "attack_published": True, "test_acc": 0.8,
-                "embedder_acc1": float(np.mean(rates)), "embedder_real_acc": 0.9,
-                "queries": None if control else 100.0,
-            })  # fmt: skip
+            rows.append(
+                {
+                    "trial": trial,
+                    "seed": seed,
+                    "status": "done",
+                    "failure": None,
+                    "attack_settings": attack,
+                    "attack_access": access,
+                    "attack_control": control,
+                    "attack_published": True,
+                    "test_acc": 0.8,
+                    "embedder_acc1": float(np.mean(rates)),
+                    "embedder_real_acc": 0.9,
+                    "queries": None if control else 100.0,
+                }
+            )
             classes += [{"trial": trial, "class": label, "embedder_acc1": rate} for label, rate in enumerate(rates)]
-            links[trial] = (StageLink(stage="attack", path=f"a/{trial}", seconds=8.0),
-                            StageLink(stage="pool", path="p", seconds=4.0),
-                            StageLink(stage="target", path="t", seconds=900.0))  # fmt: skip
+            links[trial] = (
+                StageLink(stage="attack", path=f"a/{trial}", seconds=8.0),
+                StageLink(stage="pool", path="p", seconds=4.0),
+                StageLink(stage="target", path="t", seconds=900.0),
+            )
     axes = (Axis(key="attack_settings", role="attack", bare=True),)
     return ReportData(title="t", results=pd.DataFrame(rows), per_class=pd.DataFrame(classes), axes=axes, links=links)
 
@@ -69,15 +81,22 @@ def test_what_to_do_about_a_program_names_a_network_that_can_be_trained(is_progr
 
 def test_people_stand_by_exposure_under_the_strongest_attack(audit):
     assert [(person.name, person.share, person.label) for person in audit.people] == [
-        ("Zoe <b>", 1.0, 0), ("Ann", 0.5, 1), ("Bob", 0.25, 2), ("Cy", 0.0, 3),
-    ]  # fmt: skip
+        ("Zoe <b>", 1.0, 0),
+        ("Ann", 0.5, 1),
+        ("Bob", 0.25, 2),
+        ("Cy", 0.0, 3),
+    ]
     assert audit.recognised == 2
 
 
 def test_page_pdf_and_json_tell_the_same_and_escape_names(audit):
     pixels = np.full((8, 8, 3), 90, np.uint8)
-    given = {"name": "m", "facts": {"Code": "x"}, "anonymous": False,
-             "portraits": [Portrait(label=0, photograph=pixels, reconstruction=pixels)]}  # fmt: skip
+    given = {
+        "name": "m",
+        "facts": {"Code": "x"},
+        "anonymous": False,
+        "portraits": [Portrait(label=0, photograph=pixels, reconstruction=pixels)],
+    }
     page, pdf = audit_page(audit, **given), audit_pdf(audit, **given)
     found = json.loads(json.dumps(audit_json(audit, {"name": "m"})))
     assert found["attacks"][0]["leak"] == audit.strongest.leak and found["by_access"]["labels"] == "brep_mi"
@@ -129,7 +148,7 @@ def test_people_who_cannot_be_ranked_are_not_named():
     first, how = audit_sentences(audit)["people"]
     assert "Nobody can be named" in first and "42\u00a0%" in first, "five of twelve"
     assert not re.search("person [a-l]", first) and "assumed, not measured" in how
-    nothing, = audit_sentences(crowd([0.0] * 12))["people"]
+    (nothing,) = audit_sentences(crowd([0.0] * 12))["people"]
     assert nothing == "Nobody was recognised in a single image."
 
 
@@ -153,17 +172,35 @@ def test_nothing_judged_is_no_audit():
 def test_the_names_in_audit_json_are_those_that_others_read(audit):
     """Kept by hand: whoever reads the file by a program must find tomorrow what is there today."""
     found = audit_json(audit, {"name": "m"})
-    assert list(found) == ["version", "model", "test_acc", "classes", "chance", "judge", "attacks", "beyond_control",
-                           "beside", "by_access", "people", "said"]  # fmt: skip
+    assert list(found) == [
+        "version",
+        "model",
+        "test_acc",
+        "classes",
+        "chance",
+        "judge",
+        "attacks",
+        "beyond_control",
+        "beside",
+        "by_access",
+        "people",
+        "said",
+    ]
     assert (found["version"], found["model"], found["classes"], found["chance"]) == (1, {"name": "m"}, 20, 1 / 20)
     assert found["judge"] == {"metric": "embedder_acc1", "real_photographs": pytest.approx(0.9)}
     assert found["test_acc"] == pytest.approx(0.8)
     assert [one["attack"] for one in found["attacks"]] == ["ppa", "brep_mi", "random_latents"]
     assert found["attacks"][1] == {
-        "attack": "brep_mi", "access": "labels", "control": False, "leak": 0.125, "seeds": 2,
-        "low": found["attacks"][1]["low"], "high": found["attacks"][1]["high"], "queries_per_person": 100.0,
+        "attack": "brep_mi",
+        "access": "labels",
+        "control": False,
+        "leak": 0.125,
+        "seeds": 2,
+        "low": found["attacks"][1]["low"],
+        "high": found["attacks"][1]["high"],
+        "queries_per_person": 100.0,
         "device_seconds_per_person": 3.0,
-    }  # fmt: skip
+    }
     assert found["attacks"][1]["low"] <= 0.125 <= found["attacks"][1]["high"]
     assert set(found["beyond_control"]) == {"difference", "low", "high", "verdict"}
     first = found["people"][0]
@@ -174,8 +211,11 @@ def test_the_names_in_audit_json_are_those_that_others_read(audit):
 
 def test_the_answer_names_the_best_control_and_what_it_reaches():
     """Of two controls the better one."""
-    attacks = {"ppa": ("gradients", False, [1.0, 0.5, 0.25, 0.0]), "none": ("none", True, [0.0, 0.0, 0.25, 0.0]),
-               "chosen": ("scores", True, [0.5, 0.0, 0.25, 0.0])}  # fmt: skip
+    attacks = {
+        "ppa": ("gradients", False, [1.0, 0.5, 0.25, 0.0]),
+        "none": ("none", True, [0.0, 0.0, 0.25, 0.0]),
+        "chosen": ("scores", True, [0.5, 0.0, 0.25, 0.0]),
+    }
     first, _ = audit_sentences(read(data(attacks=attacks)))["answer"]
     said = first.replace("\u00a0", " ")
     assert "strongest attack (ppa)" in said and "best control (chosen) draws, 18.8 %" in said.replace("18.8%", "18.8 %")

@@ -15,8 +15,17 @@ MARGIN = 0.01
 
 
 def leak(word, reduction, seeds=3):
-    return LeakComparison(word=word, reduction=reduction, low=reduction - 0.05, high=reduction + 0.04, p=0.03,
-                          comparisons=5, attack="x", attack_reference="x", seeds=seeds)  # fmt: skip
+    return LeakComparison(
+        word=word,
+        reduction=reduction,
+        low=reduction - 0.05,
+        high=reduction + 0.04,
+        p=0.03,
+        comparisons=5,
+        attack="x",
+        attack_reference="x",
+        seeds=seeds,
+    )
 
 
 def accuracy(difference, half=0.02):
@@ -33,20 +42,26 @@ def said(gaps, metric="embedder_acc1", absent=(), reference="base", plain=True):
 
 
 GAPS = {
-    "weak": (leak("reduces", 0.10), accuracy(-0.015)), "middle": (leak("reduces", 0.20, 4), accuracy(-0.02)),
-    "strong": (leak("reduces", 0.40, 5), accuracy(-0.09)), "odd": (leak("leaks more", -0.30), accuracy(0.03)),
-    "odder": (leak("leaks more", -0.15), accuracy(0.0)), "close": (leak("inconclusive", 0.01, 2), accuracy(0.0)),
-    "near": (leak("inconclusive", -0.02, 4), accuracy(0.0)), "masked": (leak("hides", 0.02, 3), accuracy(0.0)),
+    "weak": (leak("reduces", 0.10), accuracy(-0.015)),
+    "middle": (leak("reduces", 0.20, 4), accuracy(-0.02)),
+    "strong": (leak("reduces", 0.40, 5), accuracy(-0.09)),
+    "odd": (leak("leaks more", -0.30), accuracy(0.03)),
+    "odder": (leak("leaks more", -0.15), accuracy(0.0)),
+    "close": (leak("inconclusive", 0.01, 2), accuracy(0.0)),
+    "near": (leak("inconclusive", -0.02, 4), accuracy(0.0)),
+    "masked": (leak("hides", 0.02, 3), accuracy(0.0)),
     "alone": (None, NOTHING),
-}  # fmt: skip
+}
 
 
 def test_the_largest_clear_difference_and_the_most_accurate_each_with_its_interval_and_price():
     """Most: strong, 40 [35, 44] at -9 points. Most accurate: weak. The other way: odd, and odder less so."""
     line = said(GAPS, absent=("never", "lost"))
     less, cheap, other, more, smaller, hidden, unclear, alone, absent = line.replace(" points", "points").split(". ")
-    assert less == ("Reduces the leak against plain training at strong: +40.0points [+35, +44]; test accuracy "
-                    "-9.0points [-11, -7] (n = 5)")  # fmt: skip
+    assert less == (
+        "Reduces the leak against plain training at strong: +40.0points [+35, +44]; test accuracy "
+        "-9.0points [-11, -7] (n = 5)"
+    )
     assert "most accurate" in cheap and "weak: +10.0points [+5, +14]" in cheap
     assert "-1.5points" in cheap and "without a loss" not in cheap
     assert other.endswith("direction: middle") and smaller.endswith("direction: odder")

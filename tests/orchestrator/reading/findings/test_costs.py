@@ -22,16 +22,29 @@ LINKS = {
 
 
 def found(links):
-    rows = [{"trial": trial, "seed": int(trial[1]), "status": "done", "failure": None, "name": trial[0],
-             "test_acc": 0.9, "embedder_acc1": 0.3} for trial in ("a1", "a2", "b1")]  # fmt: skip
+    rows = [
+        {
+            "trial": trial,
+            "seed": int(trial[1]),
+            "status": "done",
+            "failure": None,
+            "name": trial[0],
+            "test_acc": 0.9,
+            "embedder_acc1": 0.3,
+        }
+        for trial in ("a1", "a2", "b1")
+    ]
     data = ReportData(title="t", results=pd.DataFrame(rows), axes=(Axis(key="name", bare=True),), links=links)
     return costs(data, summarise(data, resamples=20))
 
 
 def cost(*parts):
     """(stages, device-seconds, times used) -> their cost by hand."""
-    return Cost(stages=len(parts), seconds=pytest.approx(sum(seconds for seconds, _ in parts)),
-                saved=pytest.approx(sum(seconds * (uses - 1) for seconds, uses in parts)))  # fmt: skip
+    return Cost(
+        stages=len(parts),
+        seconds=pytest.approx(sum(seconds for seconds, _ in parts)),
+        saved=pytest.approx(sum(seconds * (uses - 1) for seconds, uses in parts)),
+    )
 
 
 def test_each_stage_counts_once_and_by_what_it_saved():
@@ -40,12 +53,18 @@ def test_each_stage_counts_once_and_by_what_it_saved():
     prior, pool, targets = (8000.0, 4), (40.0, 2), [(200.0, 1), (220.0, 1), (130.0, 1), (17.0, 1)]
     attacks = [(7.0, 2), (9.0, 1), (11.0, 1)]
     assert told.total == cost(prior, pool, *targets, *attacks)
-    assert told.by_kind == {"prior": cost(prior), "target": cost(*targets), "pool": cost(pool),
-                            "attack": cost(*attacks)}  # fmt: skip
+    assert told.by_kind == {
+        "prior": cost(prior),
+        "target": cost(*targets),
+        "pool": cost(pool),
+        "attack": cost(*attacks),
+    }
     assert told.by_recipe == {
-        SHARED: cost(prior, (7.0, 2)), "a": cost((200.0, 1), pool, (220.0, 1), (9.0, 1)),
-        "b": cost((130.0, 1), (11.0, 1)), OTHERS: cost((17.0, 1)),
-    }  # fmt: skip
+        SHARED: cost(prior, (7.0, 2)),
+        "a": cost((200.0, 1), pool, (220.0, 1), (9.0, 1)),
+        "b": cost((130.0, 1), (11.0, 1)),
+        OTHERS: cost((17.0, 1)),
+    }
 
 
 def test_without_manifests_there_are_no_costs():

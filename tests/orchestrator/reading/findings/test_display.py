@@ -25,21 +25,39 @@ from smoothsweep.orchestrator.reading.numbers.summary import summarise
 def data(recipes, baseline="r00", metric="embedder_acc1", **more):
     """recipes: how many; of the first five the accuracy rises with the leak, the others are beaten by the first."""
     rows = [
-        {"trial": f"{number}-{attack}-{seed}", "seed": seed, "status": "done", "failure": None, "name": f"r{number:02}",
-         "attack_name": attack, "attack_access": "gradients", "attack_control": False, "attack_published": True,
-         "test_acc": 0.8 + 0.01 * number if number < 5 else 0.5, "attack_acc1": 0.9,
-         metric: 0.3 + 0.05 * min(number, 5) + 0.01 * number + 0.01 * (attack == "y")}
-        for number in range(recipes) for attack in "xy" for seed in (1, 2)
-    ]  # fmt: skip
+        {
+            "trial": f"{number}-{attack}-{seed}",
+            "seed": seed,
+            "status": "done",
+            "failure": None,
+            "name": f"r{number:02}",
+            "attack_name": attack,
+            "attack_access": "gradients",
+            "attack_control": False,
+            "attack_published": True,
+            "test_acc": 0.8 + 0.01 * number if number < 5 else 0.5,
+            "attack_acc1": 0.9,
+            metric: 0.3 + 0.05 * min(number, 5) + 0.01 * number + 0.01 * (attack == "y"),
+        }
+        for number in range(recipes)
+        for attack in "xy"
+        for seed in (1, 2)
+    ]
     axes = (Axis(key="name", bare=True), Axis(key="attack_name", role="attack", bare=True))
-    return ReportData(title="t", results=pd.DataFrame(rows), axes=axes, baseline={"name": baseline} if baseline else {},
-                      **more)  # fmt: skip
+    return ReportData(
+        title="t", results=pd.DataFrame(rows), axes=axes, baseline={"name": baseline} if baseline else {}, **more
+    )
 
 
-@pytest.mark.parametrize(("recipes", "baseline", "shown"), [
-    (MANY - 1, "r07", range(MANY - 1)), (MANY, "r07", range(MANY)), (MANY + 1, "r07", [0, 1, 2, 3, 4, 7]),
-    (MANY + 3, None, [0, 1, 2, 3, 4]),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("recipes", "baseline", "shown"),
+    [
+        (MANY - 1, "r07", range(MANY - 1)),
+        (MANY, "r07", range(MANY)),
+        (MANY + 1, "r07", [0, 1, 2, 3, 4, 7]),
+        (MANY + 3, None, [0, 1, 2, 3, 4]),
+    ],
+)
 def test_of_many_recipes_the_front_and_the_baseline_are_shown(recipes, baseline, shown):
     summary = summarise(data(recipes, baseline), resamples=20)
     rows = shown_rows(summary)
@@ -55,18 +73,24 @@ def test_where_no_front_is_known_the_first_are_shown():
 def test_hit_rates_get_a_panel_and_so_does_what_decides():
     assert judges_shown(summarise(data(2), resamples=20)) == ["embedder_acc1", "attack_acc1"]
     assert judges_shown(summarise(data(2, metric="dist_face", primary="dist_face"), resamples=20)) == [
-        "dist_face", "attack_acc1",
-    ]  # fmt: skip
+        "dist_face",
+        "attack_acc1",
+    ]
 
 
 def gap(difference, low, high, verdict):
     return Comparison(difference=difference, low=low, high=high, n=2, verdict=verdict)
 
 
-@pytest.mark.parametrize(("metric", "verdict", "look"), [
-    ("test_acc", "higher", "good"), ("test_acc", "lower", "bad"), ("test_acc", "inconclusive", "unclear"),
-    ("gradient_cosine", "higher", ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("metric", "verdict", "look"),
+    [
+        ("test_acc", "higher", "good"),
+        ("test_acc", "lower", "bad"),
+        ("test_acc", "inconclusive", "unclear"),
+        ("gradient_cosine", "higher", ""),
+    ],
+)
 def test_which_way_a_metric_that_is_no_leak_is_good_for_the_owner(metric, verdict, look):
     spec = metric_of(metric)
     sign = {"lower": -1, "higher": 1}.get(verdict, 1)
@@ -77,13 +101,29 @@ def test_which_way_a_metric_that_is_no_leak_is_good_for_the_owner(metric, verdic
 
 
 def compared(word, reduction, low, high, **more):
-    return LeakComparison(word=word, reduction=reduction, low=low, high=high, p=0.01, comparisons=1, attack="x",
-                          attack_reference="y", seeds=2, **more)  # fmt: skip
+    return LeakComparison(
+        word=word,
+        reduction=reduction,
+        low=low,
+        high=high,
+        p=0.01,
+        comparisons=1,
+        attack="x",
+        attack_reference="y",
+        seeds=2,
+        **more,
+    )
 
 
-@pytest.mark.parametrize(("word", "look"), [
-    ("reduces", "good"), ("leaks more", "bad"), ("hides", "bad"), ("inconclusive", "unclear"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("word", "look"),
+    [
+        ("reduces", "good"),
+        ("leaks more", "bad"),
+        ("hides", "bad"),
+        ("inconclusive", "unclear"),
+    ],
+)
 def test_which_word_of_a_leak_is_good_for_the_owner(word, look):
     needed = Needed(seeds=7, classes=20) if word == "inconclusive" else None
     found = told(metric_of("embedder_acc1"), compared(word, 0.2, 0.1, 0.3, needed=needed))

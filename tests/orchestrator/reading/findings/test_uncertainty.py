@@ -26,8 +26,9 @@ from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 
 def made(allowed, best="a", runners_up=(), shares=None, *, classes=None, pairs=6, values=None, level=0.95):
     choice = SimpleNamespace(best=best, allowed=tuple(allowed), runners_up=tuple(runners_up), probability_best=shares)
-    evidence = SimpleNamespace(recommendation=choice, pairs=pairs, compared=tuple(allowed), classes=classes,
-                               values=values or {})  # fmt: skip
+    evidence = SimpleNamespace(
+        recommendation=choice, pairs=pairs, compared=tuple(allowed), classes=classes, values=values or {}
+    )
     settings = SimpleNamespace(level=level, resamples=200, seed=3)
     return SimpleNamespace(evidence=evidence, settings=settings, spec=metric_of("embedder_acc1"))
 
@@ -59,9 +60,15 @@ def test_where_all_others_may_be_the_best_those_that_come_next_are_named():
     assert "b (20 %), c (15 %) and d (12 %)" in three
 
 
-@pytest.mark.parametrize(("probability", "runners", "capped"), [
-    (0.95, "b", True), (0.949, "b", False), (0.99, "", False), (0.97, "b", True),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("probability", "runners", "capped"),
+    [
+        (0.95, "b", True),
+        (0.949, "b", False),
+        (0.99, "", False),
+        (0.97, "b", True),
+    ],
+)
 def test_a_probability_above_the_level_is_a_bound_while_another_may_be_the_best(probability, runners, capped):
     line = said(made("abc", runners_up=runners, shares={"a": probability, "b": 1 - probability, "c": 0.0}))
     assert ("at most" in line) is capped and ascii_text(share(probability)) in line
@@ -78,26 +85,56 @@ def test_of_two_the_other_one_and_one_seed_tells_nothing():
     assert "all pairs" in several and "all pairs" not in one
 
 
-@pytest.mark.parametrize(("p", "words"), [
-    (0.0, "p < 0.001"), (0.00099, "p < 0.001"), (0.001, "p = 0.001"), (0.0123, "p = 0.012"), (0.5, "p = 0.5"),
-    (1.0, "p = 1"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("p", "words"),
+    [
+        (0.0, "p < 0.001"),
+        (0.00099, "p < 0.001"),
+        (0.001, "p = 0.001"),
+        (0.0123, "p = 0.012"),
+        (0.5, "p = 0.5"),
+        (1.0, "p = 1"),
+    ],
+)
 def test_p_is_never_zero(p, words):
     assert ascii_text(p_words(p)) == words
 
 
-@pytest.mark.parametrize(("seeds", "classes", "words"), [
-    (1, None, "n = 1 seed"), (2, None, "n = 2 seeds"), (3, 1, "n = 3 seeds and 1 class"),
-    (5, 48, "n = 5 seeds and 48 classes"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("seeds", "classes", "words"),
+    [
+        (1, None, "n = 1 seed"),
+        (2, None, "n = 2 seeds"),
+        (3, 1, "n = 3 seeds and 1 class"),
+        (5, 48, "n = 5 seeds and 48 classes"),
+    ],
+)
 def test_the_sample_counts_seeds_and_classes(seeds, classes, words):
     assert ascii_text(sample_words(made("ab", classes=classes), seeds)) == words
 
 
-def gap(word="reduces", *, seeds=3, low: float | None = 0.1, high: float | None = 0.3, p: float | None = 0.01,
-        comparisons=6, needed=None):  # fmt: skip
-    return LeakComparison(word=word, reduction=0.2, low=low, high=high, p=p, comparisons=comparisons, attack="x",
-                          attack_reference="x", seeds=seeds, needed=needed)  # fmt: skip
+def gap(
+    word="reduces",
+    *,
+    seeds=3,
+    low: float | None = 0.1,
+    high: float | None = 0.3,
+    p: float | None = 0.01,
+    comparisons=6,
+    needed=None,
+):
+    return LeakComparison(
+        word=word,
+        reduction=0.2,
+        low=low,
+        high=high,
+        p=p,
+        comparisons=comparisons,
+        attack="x",
+        attack_reference="x",
+        seeds=seeds,
+        needed=needed,
+    )
 
 
 OPEN = {"low": -0.1, "high": 0.5, "p": 0.4}

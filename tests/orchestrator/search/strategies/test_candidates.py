@@ -21,16 +21,24 @@ REAL = Dimension(key="real", low=1e-4, high=1.0, log=True)
 
 def setup_of(*dimensions, **changes):
     return Setup(
-        space=make_space(dimensions), aims=Aims(objectives={"test_acc": "max"}),
-        identity=lambda values: json.dumps(values, sort_keys=True), **changes,
-    )  # fmt: skip
+        space=make_space(dimensions),
+        aims=Aims(objectives={"test_acc": "max"}),
+        identity=lambda values: json.dumps(values, sort_keys=True),
+        **changes,
+    )
 
 
 def tried(setup, values):
     return Tried(
-        number=0, values=values, positions=place(setup, values), seeds=1, of=2, by_seed={1: {"test_acc": 0.5}},
-        is_open=False, has_failed=False,
-    )  # fmt: skip
+        number=0,
+        values=values,
+        positions=place(setup, values),
+        seeds=1,
+        of=2,
+        by_seed={1: {"test_acc": 0.5}},
+        is_open=False,
+        has_failed=False,
+    )
 
 
 @pytest.mark.parametrize("count", [1, 4, 7])

@@ -37,7 +37,10 @@ def test_what_misses_a_constraint_counts_for_nothing():
     front = np.array([[[0.2, 0.2]], [[0.2, 0.2]]])
     candidates = np.array([[[0.5, 0.5], [0.1, 0.1]], [[0.5, 0.5], [0.1, 0.1]]])
     met = expected_gains(
-        front, candidates, np.array([1.0, 1.0]), front_counts=np.array([[False], [True]]),
+        front,
+        candidates,
+        np.array([1.0, 1.0]),
+        front_counts=np.array([[False], [True]]),
         candidates_count=np.array([[True, True], [True, False]]),
-    )  # fmt: skip
+    )
     assert met == pytest.approx([0.25 / 2, 0.81 / 2])

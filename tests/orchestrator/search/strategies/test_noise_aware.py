@@ -117,10 +117,14 @@ def test_failed_recipes_get_no_more_seeds(tmp_path):
 def simulated(value, *, seed, recipes, constraints=None, noise=0.05, in_flight=1, seeds=2, objectives=None):
     """The proposals of a search over x in LEVELS whose trials are value(x) -> columns, and noise."""
     setup = Setup(
-        space=make_space([Dimension(key="x", choices=LEVELS)]), seed=seed, recipes=recipes, lag=in_flight, seeds=seeds,
+        space=make_space([Dimension(key="x", choices=LEVELS)]),
+        seed=seed,
+        recipes=recipes,
+        lag=in_flight,
+        seeds=seeds,
         aims=Aims(objectives=objectives or {"test_acc": "max", "embedder_acc1": "min"}, constraints=constraints or {}),
         identity=lambda values: json.dumps(values, sort_keys=True),
-    )  # fmt: skip
+    )
     propose, proposals, outcomes = strategy("noise_aware"), [], {}
     while (found := propose(setup, proposals, outcomes)) is not None:
         assert not isinstance(found, Wait)  # one after the other: all are settled
@@ -172,9 +176,13 @@ def test_what_misses_a_constraint_gets_few_seeds():
     counts = Counter()
     for seed in range(3):
         proposals = simulated(
-            value, seed=seed, recipes=10, noise=0.02, objectives={"embedder_acc1": "min"},
+            value,
+            seed=seed,
+            recipes=10,
+            noise=0.02,
+            objectives={"embedder_acc1": "min"},
             constraints={"test_acc": Constraint(at_least=0.5)},
-        )  # fmt: skip
+        )
         counts.update(one.values["x"] > 0.75 for one in proposals if one.of is not None)
         assert max(one.values["x"] for one in proposals if one.seeds is None) >= 0.35
     assert counts[True] == 0 and counts[False] >= 3
@@ -184,9 +192,12 @@ def test_what_misses_a_constraint_gets_few_seeds():
 def test_what_is_in_flight_counts_as_what_it_may_turn_out_to_be(seed):
     """Beside a recipe in flight its neighbours promise less than they do without it."""
     setup = Setup(
-        space=make_space([Dimension(key="x", choices=LEVELS)]), seed=seed, seeds=2,
-        aims=Aims(objectives={"test_acc": "max", "embedder_acc1": "min"}), identity=lambda values: str(values["x"]),
-    )  # fmt: skip
+        space=make_space([Dimension(key="x", choices=LEVELS)]),
+        seed=seed,
+        seeds=2,
+        aims=Aims(objectives={"test_acc": "max", "embedder_acc1": "min"}),
+        identity=lambda values: str(values["x"]),
+    )
     ran = [Proposal(number=number, values={"x": x}) for number, x in enumerate((0.0, 0.1, 0.8, 0.9, 1.0))]
     outcomes = {one.number: setup.aims.outcome(row := crossing(one.values["x"]), {1: row, 2: row}) for one in ran}
     flying = [*ran, Proposal(number=5, values={"x": 0.45}, seeds=1)]

@@ -16,17 +16,18 @@ from smoothsweep.orchestrator.search.strategies.noise_model import (
 def seen(values, recipe, seed, places):
     places = np.asarray(places, dtype=float).reshape(len(places), -1)
     return Seen(
-        places=places, groups=np.arange(places.shape[1]), recipe=np.array(recipe), seed=np.array(seed),
+        places=places,
+        groups=np.arange(places.shape[1]),
+        recipe=np.array(recipe),
+        seed=np.array(seed),
         values=np.array(values, dtype=float),
-    )  # fmt: skip
+    )
 
 
 def test_the_posterior_is_that_of_conditioning_one_normal_distribution():
     given = seen([1.0, 1.4, 0.2, 0.9], [0, 0, 1, 2], [1, 2, 1, 2], [0.1, 0.5, 0.9])
     noise = np.array([0.05, 0.2, 0.1])
-    model = NoiseModel(
-        seen=given, lengths=np.array([0.4]), signal=1.3, noise=noise, seed=0.07, shift=0.5, scale=2.0
-    )
+    model = NoiseModel(seen=given, lengths=np.array([0.4]), signal=1.3, noise=noise, seed=0.07, shift=0.5, scale=2.0)
     asked = np.array([[0.3], [0.9]])
 
     def kernel(a, b):

@@ -69,9 +69,13 @@ def test_failed_recipes_do_not_go_on():
 
 def setup(keep=0.5, audit=1, recipes=4):
     return Setup(
-        space=make_space([Dimension(key=ALPHA, low=0, high=100, step=1)]), aims=AIMS, identity=repr, recipes=recipes,
-        rungs=(Rung(keep=keep, set={"attack.steps": 1}),), audit=audit,
-    )  # fmt: skip
+        space=make_space([Dimension(key=ALPHA, low=0, high=100, step=1)]),
+        aims=AIMS,
+        identity=repr,
+        recipes=recipes,
+        rungs=(Rung(keep=keep, set={"attack.steps": 1}),),
+        audit=audit,
+    )
 
 
 def test_halving_step_by_step():

@@ -57,9 +57,12 @@ def manifests(server):
 def test_a_driver_killed_in_the_middle_another_machine_finishes_and_a_third_runs_nothing(server, tmp_path):
     sweep = write_tiny(tmp_path)
     first = subprocess.Popen(
-        command(sweep, STORE), env=on_machine(server, tmp_path / "one"), stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, start_new_session=True,
-    )  # fmt: skip
+        command(sweep, STORE),
+        env=on_machine(server, tmp_path / "one"),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     deadline = time.monotonic() + LIMIT_S
     while not any("/target/" in key for key in manifests(server)) and time.monotonic() < deadline:
         assert first.poll() is None, "the driver ended by itself"

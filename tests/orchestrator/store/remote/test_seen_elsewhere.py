@@ -124,12 +124,14 @@ def test_every_door_refuses_a_bucket_that_is_not_there(s3, tmp_path, capsys, doo
 @pytest.mark.parametrize(
     ("said", "words"),
     [
-        ("AWS Error ACCESS_DENIED during ListObjectsV2 operation: Denied (Request ID: ab-12)",
-         "expected permission to list, read and write (are the credentials set?), got a refusal"),
+        (
+            "AWS Error ACCESS_DENIED during ListObjectsV2 operation: Denied (Request ID: ab-12)",
+            "expected permission to list, read and write (are the credentials set?), got a refusal",
+        ),
         ("AWS Error SIGNATURE_DOES_NOT_MATCH during PutObject operation: No", "expected valid credentials, got others"),
         ("AWS Error INVALID_ACCESS_KEY_ID during HeadObject operation: No", "expected valid credentials, got others"),
         ("something\nelse", "something else"),
     ],
-)  # fmt: skip
+)
 def test_what_the_service_says_is_one_line(said, words):
     assert explained(said).startswith(words) and "\n" not in explained(said) and "Request ID" not in explained(said)

@@ -109,12 +109,34 @@ def test_a_port_with_something_else_on_it(scheme, behaviour, hasty, capfd):
 @pytest.mark.parametrize(
     "uri",
     [
-        "", " ", "nonsense", "/tmp", "gopher://host", "http://", "http://[::1", "http://host:port", "postgresql://",
-        "postgresql+nothing://u@127.0.0.1/db", "postgresql://me:Qz7", "postgresql://me:Qz7@x:y/z@127.0.0.1/db", "://",
-        "http://me:Qz7/x:y@127.0.0.1:1", "s3://bucket/x", "file:///tmp/x", "uc:x", "sqlite:", "sqlite://", "sqlite:///",
-        "sqlite:///:memory:", "sqlite://host/x", "http://127.0.0.1:99999", "http://exa mple/", "http://\n/", "sqlite:///\0",
+        "",
+        " ",
+        "nonsense",
+        "/tmp",
+        "gopher://host",
+        "http://",
+        "http://[::1",
+        "http://host:port",
+        "postgresql://",
+        "postgresql+nothing://u@127.0.0.1/db",
+        "postgresql://me:Qz7",
+        "postgresql://me:Qz7@x:y/z@127.0.0.1/db",
+        "://",
+        "http://me:Qz7/x:y@127.0.0.1:1",
+        "s3://bucket/x",
+        "file:///tmp/x",
+        "uc:x",
+        "sqlite:",
+        "sqlite://",
+        "sqlite:///",
+        "sqlite:///:memory:",
+        "sqlite://host/x",
+        "http://127.0.0.1:99999",
+        "http://exa mple/",
+        "http://\n/",
+        "sqlite:///\0",
     ],
-)  # fmt: skip
+)
 def test_what_is_no_uri_of_a_tracking_store(uri, hasty, capfd, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     refused(uri, capfd)

@@ -34,8 +34,13 @@ def ask(path="/", query="", method="GET", headers=(), kind="http"):
     async def send(message):
         sent.append(message)
 
-    scope = {"type": kind, "method": method, "path": path, "query_string": query.encode("latin-1"),
-             "headers": [(k.encode("latin-1"), v.encode("latin-1")) for k, v in headers]}  # fmt: skip
+    scope = {
+        "type": kind,
+        "method": method,
+        "path": path,
+        "query_string": query.encode("latin-1"),
+        "headers": [(k.encode("latin-1"), v.encode("latin-1")) for k, v in headers],
+    }
     asyncio.run(Guard(app, TOKEN, PORT)(scope, None, send))
     told = {name.decode(): value.decode() for name, value in sent[0].get("headers", [])}
     return sent[0].get("status"), told, sent[-1].get("body"), bool(passed)
@@ -45,18 +50,39 @@ LATIN = st.text(st.characters(max_codepoint=255), max_size=24)
 TOKENS = st.one_of(
     st.just(TOKEN), st.just(TOKEN[:-1]), st.just(TOKEN + "x"), st.just(TOKEN.lower()), st.just(""), LATIN
 )
-HOSTS = st.sampled_from([
-    "127.0.0.1:5000", "localhost:5000", "LOCALHOST:6000", "127.0.0.1", "evil.example", "evil.example:5000", "",
-    "127.0.0.1.evil.example:5000", "127.0.0.1@evil.example", "[::1]:5000", "localhost:", "localhost:x", "0.0.0.0:5000",
-])  # fmt: skip
+HOSTS = st.sampled_from(
+    [
+        "127.0.0.1:5000",
+        "localhost:5000",
+        "LOCALHOST:6000",
+        "127.0.0.1",
+        "evil.example",
+        "evil.example:5000",
+        "",
+        "127.0.0.1.evil.example:5000",
+        "127.0.0.1@evil.example",
+        "[::1]:5000",
+        "localhost:",
+        "localhost:x",
+        "0.0.0.0:5000",
+    ]
+)
 GOOD_HOSTS = {"127.0.0.1:5000", "localhost:5000", "LOCALHOST:6000", "127.0.0.1"}
 SITES = st.sampled_from([None, "none", "same-origin", "same-site", "cross-site", "x"])
 
 
-@given(host=HOSTS, hosts=st.integers(0, 2), cookie=st.none() | TOKENS, name=st.sampled_from([NAME, NAME + "1", "a"]),
-       bearer=st.none() | TOKENS, scheme=st.sampled_from(["Bearer", "bearer", "Basic", ""]), site=SITES,
-       origin=st.sampled_from([None, "same", "null", "http://127.0.0.1:1", "https://evil.example"]),
-       method=st.sampled_from(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"]), path=LATIN)  # fmt: skip
+@given(
+    host=HOSTS,
+    hosts=st.integers(0, 2),
+    cookie=st.none() | TOKENS,
+    name=st.sampled_from([NAME, NAME + "1", "a"]),
+    bearer=st.none() | TOKENS,
+    scheme=st.sampled_from(["Bearer", "bearer", "Basic", ""]),
+    site=SITES,
+    origin=st.sampled_from([None, "same", "null", "http://127.0.0.1:1", "https://evil.example"]),
+    method=st.sampled_from(["GET", "HEAD", "POST", "PUT", "DELETE", "OPTIONS"]),
+    path=LATIN,
+)
 def test_only_the_token_lets_a_request_through(host, hosts, cookie, name, bearer, scheme, site, origin, method, path):
     origin = f"http://{host}" if origin == "same" else origin
     headers = [("host", host)] * hosts
@@ -75,8 +101,11 @@ def test_only_the_token_lets_a_request_through(host, hosts, cookie, name, bearer
     assert status == (200 if passed else 403) and "set-cookie" not in told
 
 
-@given(path=LATIN, before=st.lists(st.tuples(LATIN.filter(lambda name: name != "token"), LATIN), max_size=3),
-       site=st.sampled_from([None, "none", "same-origin"]))  # fmt: skip
+@given(
+    path=LATIN,
+    before=st.lists(st.tuples(LATIN.filter(lambda name: name != "token"), LATIN), max_size=3),
+    site=st.sampled_from([None, "none", "same-origin"]),
+)
 def test_the_redirect_stays_here_and_drops_the_token_alone(path, before, site):
     query = urlencode([*before, ("token", TOKEN)])
     headers = [("host", "127.0.0.1:5000"), *([("sec-fetch-site", site)] if site else [])]
@@ -115,8 +144,11 @@ def test_a_websocket_is_closed_and_never_passed():
     assert sent[0] is None and not sent[3]
 
 
-@given(fragment=st.sampled_from(["", "#/experiments/1/runs?compareRunsMode=TABLE", "#/?a=b"]),
-       query=st.sampled_from(["", "?a=1"]), path=st.sampled_from(["", "/", "/x"]))  # fmt: skip
+@given(
+    fragment=st.sampled_from(["", "#/experiments/1/runs?compareRunsMode=TABLE", "#/?a=b"]),
+    query=st.sampled_from(["", "?a=1"]),
+    path=st.sampled_from(["", "/", "/x"]),
+)
 def test_the_token_stands_before_the_fragment(fragment, query, path):
     led = urlsplit(with_token(f"http://127.0.0.1:5000{path}{query}{fragment}", TOKEN))
     assert led.fragment == fragment.removeprefix("#") and led.path == (path or "/")
@@ -128,9 +160,14 @@ def test_each_token_is_new_and_long():
     assert len(made) == 100 and all(re.fullmatch(r"[\w-]{43}", token) for token in made)
 
 
-@pytest.mark.parametrize(("host", "token", "complaint"), [
-    ("0.0.0.0", "x" * 43, "loopback"), ("127.0.0.1", "", "token"), ("127.0.0.1", "short", "token"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("host", "token", "complaint"),
+    [
+        ("0.0.0.0", "x" * 43, "loopback"),
+        ("127.0.0.1", "", "token"),
+        ("127.0.0.1", "short", "token"),
+    ],
+)
 def test_the_server_refuses_another_interface_and_a_missing_token(host, token, complaint):
     reading, writing = os.pipe()
     os.write(writing, token.encode())

@@ -40,17 +40,21 @@ def made_at_once(monkeypatch, empty_database):
     """A new database is a copy of one that MLflow has made; what there is already is upgraded as ever."""
     real = sqlite_file._initialised
     monkeypatch.setattr(
-        sqlite_file, "_initialised",
+        sqlite_file,
+        "_initialised",
         lambda path: real(path) if path.exists() else shutil.copy(empty_database, path),
-    )  # fmt: skip
+    )
 
 
 def schema(path):
     """What there is, and the columns of every table; the order within MLflow's checks differs from time to time."""
     with contextlib.closing(sqlite3.connect(path)) as database:
         found = database.execute("SELECT type, name FROM sqlite_master").fetchall()
-        columns = {name: database.execute(f'PRAGMA table_xinfo("{name}")').fetchall()
-                   for kind, name in found if kind == "table"}  # fmt: skip
+        columns = {
+            name: database.execute(f'PRAGMA table_xinfo("{name}")').fetchall()
+            for kind, name in found
+            if kind == "table"
+        }
         return sorted(found), columns
 
 
@@ -110,9 +114,18 @@ def a_step_done_and_not_noted(path):
 
 
 DAMAGES = [
-    nothing_of_it, another_file, cut_short, a_page_overwritten, the_head_lost, a_table_lost, a_column_lost,
-    no_revision, two_revisions, the_first_tables_alone, a_step_done_and_not_noted,
-]  # fmt: skip
+    nothing_of_it,
+    another_file,
+    cut_short,
+    a_page_overwritten,
+    the_head_lost,
+    a_table_lost,
+    a_column_lost,
+    no_revision,
+    two_revisions,
+    the_first_tables_alone,
+    a_step_done_and_not_noted,
+]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -236,8 +249,13 @@ def test_what_sqlite_left_beside_a_lost_database_is_not_taken_for_the_new_ones(m
 @pytest.mark.parametrize("home", ["/dev/null", "/proc/1/nowhere"])
 def test_a_home_that_cannot_be_written_is_no_obstacle(home, tmp_path):
     env = {key: value for key, value in os.environ.items() if key not in ("XDG_CACHE_HOME", "SMOOTHSWEEP_CACHE")}
-    done = subprocess.run([sys.executable, "-c", OURS, f"sqlite:///{tmp_path}/mlflow.db"], env=env | {"HOME": home},
-                          capture_output=True, text=True, timeout=120)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-c", OURS, f"sqlite:///{tmp_path}/mlflow.db"],
+        env=env | {"HOME": home},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert (tmp_path / "mlflow.db").is_file()
 

@@ -1,0 +1,1 @@
+"""The columns of `results` by what they are about; `core.metrics.table` puts them in order."""
