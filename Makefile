@@ -57,6 +57,7 @@ mutants: env
 
 lint: env
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 
 bench: env
 	$(BIN)/python -m benchmarks
