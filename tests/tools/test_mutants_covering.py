@@ -93,7 +93,8 @@ def test_faults_are_asked_of_the_tests_that_execute_their_statement(tree):
             mutant, (begin, end) = place.mutant(), place.statement
             chosen = choose(executed, executed, "core/small.py", range(begin, end + 1))
             assert set(chosen.seconds) == every | {"tests/test_other.py::test_other"} and len(chosen.tests) == 2
-            if "LIMIT = 3" in mutant.before or (mutant.before, mutant.after) == ("a + 1", "a - 1") or not said:
+            of_limit = MODULE.splitlines()[begin - 1].startswith("LIMIT")
+            if of_limit or (mutant.before, mutant.after) == ("a + 1", "a - 1"):
                 said[mutant.before, mutant.after] = copy.ask(mutant.module, mutant.source, chosen, 60).said
             wanted = {"return a + 1": names("test_high"), "LIMIT = 3": set()}
             assert chosen.first == wanted.get(MODULE.splitlines()[begin - 1].strip(), chosen.first)

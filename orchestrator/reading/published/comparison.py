@@ -110,8 +110,7 @@ class Published:
     @property
     def counts(self) -> dict[Mark, int]:
         """How many lines carry each mark."""
-        marks = [line.mark for block in self.blocks for line in block.lines]
-        return {mark: marks.count(mark) for mark in MARKS}
+        return {mark: sum(line.mark == mark for block in self.blocks for line in block.lines) for mark in MARKS}
 
 
 def beside_paper(data: ReportData, summary: Summary) -> Published | None:
@@ -119,11 +118,10 @@ def beside_paper(data: ReportData, summary: Summary) -> Published | None:
     reference = data.paper
     if reference is None:
         return None
-    cells = [cell for _, cell in summary.frame.iterrows()]
-    standings = [reference.standings[cell["trials"][0]] for cell in cells]
+    standings = [reference.standings[trials[0]] for trials in summary.frame["trials"]]
     shared = [d for d in (standings[0].departures if standings else ()) if all(d in s.departures for s in standings)]
     blocks, strangers = [], {}
-    for cell, standing in zip(cells, standings, strict=True):
+    for (_, cell), standing in zip(summary.frame.iterrows(), standings, strict=True):
         row, reason = _row(standing.axes, reference.table)
         if row is None:
             strangers[cell["recipe"]] = reason

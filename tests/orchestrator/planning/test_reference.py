@@ -29,8 +29,8 @@ def test_the_quickstart_is_told_before_anything_is_measured(tmp_path, capsys):
     store = str(tmp_path / "store")
     assert main(["plan", "quickstart", "--store", store, "--json"]) == 0
     about = json.loads(capsys.readouterr().out)
-    assert about["device_hours"] is None and about["about"]["stages"] == about["stages"] == 211
-    assert 60 * about["about"]["hours"] == pytest.approx(17.7, rel=0.15) and about["about"]["machine"] == MACHINE
+    assert about["device_hours"] is None and about["about"]["stages"] == about["stages"] == 151
+    assert 60 * about["about"]["hours"] == pytest.approx(13.1, rel=0.15) and about["about"]["machine"] == MACHINE
     assert main(["plan", "quickstart", "--store", store]) == 0
     said = capsys.readouterr().out
     assert f"from another machine ({MACHINE})" in said and "unknown" not in said
