@@ -41,7 +41,7 @@ def main() -> None:
         power = ""
         if options.draws:
             size = Simulated(seeds=seeds, people=people, images=images, gap=GAP)
-            rate = simulated(size, (100 * told.tells,), options.draws, options.seed + number).reduces
+            rate = simulated(size, (100 * told.tells,), options.draws, (options.seed, number)).reduces
             power = f" {100 * rate:.0f} % |"
         print(f"| {seeds} x {people} x {images} | {COSTS.times(design):.1f} | {numbers}{power}")
 
