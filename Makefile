@@ -9,7 +9,6 @@ STORE  ?= store
 export OMP_NUM_THREADS ?= 1
 export RAY_USAGE_STATS_ENABLED = 0
 export MLFLOW_DISABLE_TELEMETRY = true
-unexport PYTHONDONTWRITEBYTECODE  # else every process of ours compiles all of our code again
 
 .PHONY: env demo browser test explore test-slow test-gpu drills rehearsal nightly mutants lint bench docs clean
 
