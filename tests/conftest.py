@@ -16,6 +16,7 @@ os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
 os.environ.setdefault("RAY_worker_niceness", "0")  # else workers starve behind the tests of the other process
 
+import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -72,6 +73,19 @@ def _no_waiting_for_the_disk() -> Iterator[None]:
     """Thousands of small files, none of which needs to outlive a power failure; everything but the wait is done."""
     with patch.object(os, "fsync", lambda descriptor: None):
         yield
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _no_port_is_left_open() -> Iterator[None]:
+    """A server that outlives its module would be asked by the next one's look at what listens in this process."""
+    yield
+    left = _listening() if "ray" not in sys.modules or not sys.modules["ray"].is_initialized() else []
+    assert left == [], f"this module leaves ports open in the process of the tests: {left}"
+
+
+def _listening() -> list[tuple[str, int]]:
+    connections = psutil.Process().net_connections(kind="tcp")
+    return [tuple(one.laddr) for one in connections if one.status == psutil.CONN_LISTEN]
 
 
 @pytest.fixture(scope="session")

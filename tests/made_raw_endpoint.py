@@ -16,15 +16,17 @@ class RawServer:
         self._socket = socket.create_server(("127.0.0.1", 0))
         self.port = self._socket.getsockname()[1]
         self.url = f"http://127.0.0.1:{self.port}/classify"
-        self._open = True
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._thread = threading.Thread(target=self._accept, daemon=True)
+        self._thread.start()
 
     def close(self):
-        self._open = False
+        """Closing alone would not do: the port listens until the accept that waits for it comes back."""
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
         self._socket.close()
 
     def _accept(self):
-        while self._open:
+        while True:
             try:
                 one, _ = self._socket.accept()
             except OSError:
@@ -66,9 +68,8 @@ def _request(one):
             return got
         got += block
     head, _, body = got.partition(b"\r\n\r\n")
-    length = next(
-        int(line.split(b":")[1]) for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")
-    )
+    lengths = [line.split(b":")[1] for line in head.split(b"\r\n") if line.lower().startswith(b"content-length")]
+    length = int(lengths[0]) if lengths else 0
     while len(body) < length and (block := one.recv(65536)):
         body += block
     return head + b"\r\n\r\n" + body

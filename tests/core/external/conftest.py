@@ -10,7 +10,7 @@ from tests.made_programs import torchscript
 from tests.made_raw_endpoint import raw_server
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def server():
     with raw_server() as made:
         yield made
