@@ -8,7 +8,7 @@ of it reaches their last digits, so whoever names a result by its settings names
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Literal, TypeVar
@@ -66,7 +66,7 @@ class ExecutionConfig:
 
 
 @contextmanager
-def arithmetic(precision: Precision) -> Iterator[None]:
+def arithmetic(precision: Precision) -> Generator[None]:
     """TensorFloat-32 products of matrices and convolutions on CUDA: on for "tf32", off otherwise; restored afterwards.
 
     torch allows it in convolutions by default, so single precision on a GPU is single precision only in here.

@@ -12,7 +12,7 @@ of one line. Sweeps, resuming and pages are the command's (`smoothsweep run`, `s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -275,7 +275,7 @@ def _attacker(model: Model, public: Pictures, prior: PriorLike, size: int | None
 
 
 @contextmanager
-def _bar(shown: bool) -> Iterator[OnProgress]:
+def _bar(shown: bool) -> Generator[OnProgress]:
     """A progress bar on stderr, or none."""
     if not shown:
         yield silent

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,7 +57,7 @@ class Picture:
 
 
 @contextmanager
-def strict_pillow() -> Iterator[None]:
+def strict_pillow() -> Generator[None]:
     """Let Pillow refuse pictures of more than `MOST_PIXELS`, for all threads while it is open.
 
     It raises beyond twice its own limit, also where a format's decoder takes memory when it is opened (WebP).

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 
 import torch
@@ -62,7 +62,7 @@ def _batched(
 
 
 @contextmanager
-def evaluating(model: Network) -> Iterator[None]:
+def evaluating(model: Network) -> Generator[None]:
     """A network in evaluation mode, and afterwards in its own; what is no module of torch's has one mode."""
     if not isinstance(model, nn.Module):
         yield

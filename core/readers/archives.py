@@ -11,7 +11,7 @@ import os
 import shutil
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -96,7 +96,7 @@ def _check_directory(file: BinaryIO, where: str) -> None:
 
 
 @contextmanager
-def members_of(path: Path, what: str) -> Iterator[Members]:
+def members_of(path: Path, what: str) -> Generator[Members]:
     """An archive's members, none of them read yet. Raises InputError, one line, for what is no such archive."""
     where = f"{path}: expected {what}"
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -111,7 +111,7 @@ class Epochs:
 
 
 @contextmanager
-def _reproducible(seed: int, device: torch.device) -> Iterator[None]:
+def _reproducible(seed: int, device: torch.device) -> Generator[None]:
     """Seed what the network draws itself, choose repeatable kernels, and leave torch's global state as it was."""
     with (
         torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),

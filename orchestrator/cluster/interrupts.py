@@ -12,7 +12,7 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from types import FrameType
 
@@ -82,7 +82,7 @@ def listen() -> None:
 
 
 @contextlib.contextmanager
-def sheltered() -> Iterator[None]:
+def sheltered() -> Generator[None]:
     """Processes started within it do not hear SIGHUP: a closed terminal tells us, and we end them in order."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     try:

@@ -11,7 +11,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,7 +76,7 @@ def lifeline_of_this_driver() -> Lifeline:
 
 
 @contextlib.contextmanager
-def explaining_rays_errors() -> Iterator[None]:
+def explaining_rays_errors() -> Generator[None]:
     """An error of Ray's within it, and the cluster found lost soon after: the loss is raised, not its symptom.
 
     Raises ClusterLost in any case: whatever it was, the driver cannot go on, and the same command can.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -86,7 +86,7 @@ def write(client: Any, run_id: str, *, params: dict[str, str], tags: dict[str, s
 
 
 @contextmanager
-def already_gone() -> Iterator[None]:
+def already_gone() -> Generator[None]:
     """Take what is to be deleted, and is not there, for deleted: by another driver, or before a kill."""
     from mlflow.exceptions import MlflowException
 

@@ -8,7 +8,7 @@ import os
 import re
 import socket
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator
 from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
@@ -81,7 +81,7 @@ def connect(uri: str, *, ours: bool = False) -> Any:
 
 
 @contextlib.contextmanager
-def refusals(uri: str) -> Iterator[None]:
+def refusals(uri: str) -> Generator[None]:
     """Turn whatever goes wrong with the tracking store in this block into one line, an InputError."""
     try:
         yield
