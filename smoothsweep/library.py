@@ -266,7 +266,7 @@ def _attacker(model: Model, public: Pictures, prior: PriorLike, size: int | None
     opened = model.open(fit_images(pictures[:2], model.image_size), device=device)
     if not isinstance(prior, Mapping):
         return Attacker(opened, pictures, prior, prior_kind="given")
-    kind = prior.get("kind")
+    kind: Any = prior.get("kind")  # make_settings refuses what is none
     settings = make_settings(kind, **{name: value for name, value in prior.items() if name != "kind"})
     if PRIORS[kind].make is None:
         raise InputError(f"prior.kind: expected one that is made at once, or a prior, got {kind}, which a sweep trains")

@@ -44,7 +44,7 @@ def perturbed(
     return torch.from_numpy(found)
 
 
-def _estimator(model: nn.Module, pictures: Tensor, classes: int, loss: nn.Module) -> Any:
+def _estimator(model: nn.Module, pictures: Tensor, classes: int, loss: Any) -> Any:
     from art.estimators.classification import PyTorchClassifier
 
     device = next(model.parameters()).device

@@ -15,7 +15,7 @@ from smoothsweep.core.attacks.base import Part
 from smoothsweep.core.attacks.plg.config import SIDES, ConditionalTraining
 from smoothsweep.core.attacks.ppa.config import LOSSES, Loss
 from smoothsweep.core.attacks.trained_gan import OwnGan
-from smoothsweep.core.checks import require, require_choice, require_count, require_number
+from smoothsweep.core.checks import present, require, require_choice, require_count, require_number
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -125,6 +125,6 @@ class PLGMI(OwnGan):
             lr=self.lr,
             loss=self.loss,
             seed=seed,
-            protocol=given.protocol,
+            protocol=present(given.protocol, "protocol"),
         )
         return reconstructions(made, view, search(made, view, wanted), target_class)
