@@ -22,7 +22,8 @@ STAGE_THEM = f"`{STAGING} SWEEP.yaml` fetches them, or says where to put them by
 class Trial(Protocol):
     """What is asked of a trial here (`orchestrator.planning.trial.Trial`)."""
 
-    cell: Cell
+    @property
+    def cell(self) -> Cell: ...
 
 
 @dataclass(frozen=True, kw_only=True)

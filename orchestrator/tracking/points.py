@@ -67,6 +67,7 @@ def _gradients(stage: Stage, store: Store) -> Iterator[Any]:
     if path is None:
         return
     at = int(store.manifest(stage)["finished_at"] * 1000)
+    row: Any
     for row in pd.read_parquet(path).itertuples():
         if math.isfinite(row.mean):
             yield Metric(f"descent/gradients_{row.quantity}_{row.loss}", float(row.mean), at, int(row.step))

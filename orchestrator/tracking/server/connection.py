@@ -13,6 +13,7 @@ from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.uris import ambiguity, shown_uri, without_secrets
 from smoothsweep.orchestrator.store.base import Store
@@ -110,7 +111,7 @@ def _prepare(uri: str, ours: bool) -> None:
     from smoothsweep.orchestrator.tracking.server.sqlite_file import prepare
 
     with _alone_with(uri):
-        prepare(sqlite_path(uri), ours=ours)
+        prepare(present(sqlite_path(uri), "file of SQLite"), ours=ours)
 
 
 def _open(uri: str) -> Any:
