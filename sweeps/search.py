@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from smoothsweep.core.bounds import MOST, Count, Positive, Seed
-from smoothsweep.core.metrics.metric import Judge
+from smoothsweep.core.metrics.columns.metric import Judge
 from smoothsweep.core.metrics.table import METRICS
 from smoothsweep.core.text import shown
 from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS, Model, Several

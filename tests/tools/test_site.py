@@ -40,7 +40,9 @@ def test_no_link_of_a_page_leaves_the_site(pages):
 
 
 def test_links_and_fenced_text(repository):
-    text = "[a](docs/judges.md#x) [`b`](core/text.py) [h](core) [c](https://d.e) [f](#g)\n```\n[a](docs/judges.md)\n```\n"
+    text = (
+        "[a](docs/judges.md#x) [`b`](core/text.py) [h](core) [c](https://d.e) [f](#g)\n```\n[a](docs/judges.md)\n```\n"
+    )
     expected = (
         "[a](judges.md#x) [`b`](files/core/text.py.txt) h [c](https://d.e) [f](#g)\n```\n[a](docs/judges.md)\n```\n"
     )

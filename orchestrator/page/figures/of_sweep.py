@@ -8,15 +8,15 @@ from functools import cached_property
 import numpy as np
 
 from smoothsweep.core.metrics.table import metric_of
-from smoothsweep.orchestrator.page.colours import Colours
+from smoothsweep.orchestrator.page.drawing.canvas import Canvas
+from smoothsweep.orchestrator.page.drawing.colours import Colours
+from smoothsweep.orchestrator.page.drawing.sheets import sheet_image
 from smoothsweep.orchestrator.page.figures import features, strips
 from smoothsweep.orchestrator.page.figures.accuracy_leak import draw, plot
-from smoothsweep.orchestrator.page.figures.canvas import Canvas
 from smoothsweep.orchestrator.page.figures.curves import epochs, stability
 from smoothsweep.orchestrator.page.figures.curves.advantage import advantage_figure
 from smoothsweep.orchestrator.page.figures.curves.queries import query_curves
 from smoothsweep.orchestrator.page.figures.panels import Panels
-from smoothsweep.orchestrator.page.sheets import sheet_image
 from smoothsweep.orchestrator.reading.advantage import advantage_panels
 from smoothsweep.orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, defense_groups
 from smoothsweep.orchestrator.reading.findings.display import MANY, judges_shown

@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from smoothsweep.core.metrics.table import metric_of
-from smoothsweep.orchestrator.page.colours import Colours
+from smoothsweep.orchestrator.page.drawing.canvas import limits
+from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.accuracy_leak import Curve, Ends, Panel, Point
-from smoothsweep.orchestrator.page.figures.canvas import limits
 from smoothsweep.orchestrator.reading.defenses.families import (
     DefenseFamily,
     DefenseGroup,

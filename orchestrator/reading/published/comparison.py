@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import pandas as pd
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.columns.metric import Metric
 from smoothsweep.core.metrics.table import BY_KEY, metric_of
 from smoothsweep.core.text import minus
 from smoothsweep.orchestrator.reading.numbers.format import is_null

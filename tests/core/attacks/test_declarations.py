@@ -9,8 +9,8 @@ from typing import Literal, get_args, get_origin, get_type_hints
 import pytest
 
 import smoothsweep.core.attacks
-from smoothsweep.core.attacks.access import ACCESS_LEVELS
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS, make_attack
+from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.errors import InputError
 
 NEEDED = {"ppa": {"steps": 2}}  # what an attack has no default for

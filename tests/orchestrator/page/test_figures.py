@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from smoothsweep.core.metrics.exposure import exposures
-from smoothsweep.orchestrator.page.colours import BASELINE, assign
 from smoothsweep.orchestrator.page.content import _micro
+from smoothsweep.orchestrator.page.drawing.colours import BASELINE, assign
 from smoothsweep.orchestrator.page.figures.accuracy_leak import _title_lines, plot
 from smoothsweep.orchestrator.page.figures.curves.epochs import alpha_curves, training_curves
 from smoothsweep.orchestrator.page.figures.curves.stability import gradient_curves
