@@ -50,12 +50,12 @@ DECLARED = {
 }
 """Attack and form -> its parts in order, what makes its images, classes inverted at once under protocol paper."""
 STREAMS = {
-    "lowres/parts.py": ["teacher"],
-    "lowres/gan_training.py": ["gan weights"],
+    "gan/parts.py": ["teacher"],
+    "gan/training.py": ["gan weights"],
     "lowres/lomma_parts.py": ["student", "public features"],
     "lowres/gmi.py": ["restart"],
-    "lowres/students.py": ["distil", "distil order"],
-    "lowres/gan_draws.py": ["gan", "gan order"],
+    "distillation/students.py": ["distil", "distil order"],
+    "gan/draws.py": ["gan", "gan order"],
     "plg/draws.py": ["plg gan", "plg gan", "plg order"],
     "plg/training.py": ["plg weights"],
     "plg/inversion.py": ["plg start", "plg start", "plg views", "plg order"],
