@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import PlainValidator, SerializeAsAny, model_validator
 
-from smoothsweep.core.attacks.base import Attack as CoreAttack
 from smoothsweep.core.attacks.registry import attack_class, make_attack
+from smoothsweep.core.attacks.shared.base import Attack as CoreAttack
 from smoothsweep.sweeps.base import Model
 from smoothsweep.sweeps.derived import derived, one_value
 from smoothsweep.sweeps.training import OtherTrial

@@ -11,7 +11,7 @@ from smoothsweep.core.analysis.gradient_settings import GradientSettings
 from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
 from smoothsweep.core.bounds import Count, Positive, Seed
 from smoothsweep.core.declared import build
-from smoothsweep.core.metrics.metric import PUBLISHED_FID_JUDGES
+from smoothsweep.core.metrics.columns.metric import PUBLISHED_FID_JUDGES
 from smoothsweep.sweeps.base import FilePath, Model
 from smoothsweep.sweeps.derived import derived
 from smoothsweep.sweeps.imported import ImportedClassifier, trained_or_imported

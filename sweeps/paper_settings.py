@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smoothsweep.core.metrics.metric import JUDGES
+from smoothsweep.core.metrics.columns.metric import JUDGES
 from smoothsweep.sweeps.defenses import Smoothing
 from smoothsweep.sweeps.paper_numbers import datasets_of, paper_rows
 from smoothsweep.sweeps.paper_rows import row_settings, variant_of

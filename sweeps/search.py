@@ -10,7 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from smoothsweep.core.bounds import MOST, Count, Positive, Seed
 from smoothsweep.core.checks import present
-from smoothsweep.core.metrics.metric import Judge
+from smoothsweep.core.metrics.columns.metric import Judge
 from smoothsweep.core.metrics.table import METRICS
 from smoothsweep.core.text import shown
 from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS, Model, Several

@@ -16,7 +16,7 @@ from typing import Any
 
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.metric import PUBLISHED_FID_JUDGES
+from smoothsweep.core.metrics.columns.metric import PUBLISHED_FID_JUDGES
 from smoothsweep.tasks.class_names import shard_with_same_classes, with_same_classes
 
 

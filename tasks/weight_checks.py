@@ -6,7 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.metric import PUBLISHED_FID_JUDGES
+from smoothsweep.core.metrics.columns.metric import PUBLISHED_FID_JUDGES
 from smoothsweep.tasks.context import Config
 from smoothsweep.tasks.counts import public_count
 from smoothsweep.tasks.planned_files import PlannedFile, names_a_file, planned, prior_files

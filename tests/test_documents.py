@@ -6,9 +6,9 @@ import tomllib
 import pytest
 import yaml
 
-from smoothsweep.core.attacks.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
+from smoothsweep.core.metrics.columns.metric import JUDGES
 from smoothsweep.core.metrics.leak_comparisons import Word
-from smoothsweep.core.metrics.metric import JUDGES
 from smoothsweep.core.metrics.verdicts import Verdict
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")

@@ -7,7 +7,7 @@ A test compares the page with the table: whoever changes a label, a direction or
 
 from __future__ import annotations
 
-from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.columns.metric import Metric
 from smoothsweep.core.metrics.table import METRICS, TIME_COLUMNS, TOY_COLUMNS
 from smoothsweep.core.tree import TREE
 

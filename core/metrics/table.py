@@ -12,8 +12,8 @@ from smoothsweep.core.metrics.columns.hits import EXTRACTED, HITS, UTILITY
 from smoothsweep.core.metrics.columns.images import IMAGES
 from smoothsweep.core.metrics.columns.integrity import INTEGRITY
 from smoothsweep.core.metrics.columns.lowres import LOWRES_METRICS
+from smoothsweep.core.metrics.columns.metric import Metric
 from smoothsweep.core.metrics.columns.stability import STABILITY
-from smoothsweep.core.metrics.metric import Metric
 
 METRICS: tuple[Metric, ...] = (
     *UTILITY,

@@ -11,12 +11,12 @@ from pathlib import Path
 
 import torch
 
+from smoothsweep.core.cards.network_card import NetworkCard
+from smoothsweep.core.cards.network_weights import read_weights, write_weights
 from smoothsweep.core.checks import present
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
-from smoothsweep.core.network_card import NetworkCard
-from smoothsweep.core.network_weights import read_weights, write_weights
 from smoothsweep.core.priors.base import Prior, PriorNetwork
 from smoothsweep.core.priors.card import read_prior_card
 from smoothsweep.core.priors.eigenfaces import Eigenfaces

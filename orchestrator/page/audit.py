@@ -12,10 +12,10 @@ from fpdf import FPDF
 from matplotlib import get_data_path
 from PIL import Image
 
-from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.columns.metric import Metric
 from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.orchestrator.page.drawing.sheets import cut, data_uri
 from smoothsweep.orchestrator.page.render import fill
-from smoothsweep.orchestrator.page.sheets import cut, data_uri
 from smoothsweep.orchestrator.reading.audit.result import Audit, Trained
 from smoothsweep.orchestrator.reading.audit.sentences import accuracy, audit_sentences, person_name, share
 from smoothsweep.orchestrator.reading.findings.display import told

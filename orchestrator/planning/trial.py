@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from hashlib import sha256
@@ -35,7 +35,7 @@ class InversionStages(JudgeStages):
     attack: Stage | None
     loot: Stage | None
 
-    def __iter__(self) -> Iterable[Stage]:
+    def __iter__(self) -> Iterator[Stage]:
         return (stage for name in _in_order(type(self)) if (stage := getattr(self, name)) is not None)
 
 

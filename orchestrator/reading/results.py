@@ -13,7 +13,7 @@ import pandas as pd
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.files import write_file
-from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.columns.metric import Metric
 from smoothsweep.core.metrics.table import BY_KEY, CLASS_METRICS, TIME_COLUMNS, TOY_COLUMNS
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.balanced import balanced_accuracies
@@ -22,8 +22,8 @@ from smoothsweep.orchestrator.reading.numbers.format import is_null
 from smoothsweep.orchestrator.reading.numbers.model import StageLink
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.stages.unheard import unavailable_judges
-from smoothsweep.orchestrator.store.artifacts import MANIFEST
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.artifacts import MANIFEST
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.schema import InversionSweep
 from smoothsweep.sweeps.toy import ToySweep

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from smoothsweep.core.metrics.metric import PUBLISHED_FID_JUDGES
+from smoothsweep.core.metrics.columns.metric import PUBLISHED_FID_JUDGES
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised, shipped_file
 from smoothsweep.orchestrator.stages.graph import gradients_stage, judging_model_stage
 from smoothsweep.orchestrator.stages.images import data_stage

@@ -7,7 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from smoothsweep.core.external.address import ADDRESS, named_address
-from smoothsweep.core.metrics.metric import Judge
+from smoothsweep.core.metrics.columns.metric import Judge
 from smoothsweep.core.metrics.table import METRICS
 from smoothsweep.orchestrator.stages.memo import remembered
 from smoothsweep.sweeps.judging import STAGED_EMBEDDERS, STAGED_FIDS, Embedder, General

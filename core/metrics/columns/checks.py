@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smoothsweep.core.metrics.metric import AT_LEAST_0, BALANCED, Metric
+from smoothsweep.core.metrics.columns.metric import AT_LEAST_0, BALANCED, Metric
 
 ALIKE = "all features of the training images are alike"
 ALONE = f"{ALIKE}, or each class has one image"

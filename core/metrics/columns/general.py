@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from smoothsweep.core.metrics.metric import BALANCED, Metric
+from smoothsweep.core.metrics.columns.metric import BALANCED, Metric
 
 UNANSWERED = "it answered nothing of the kind with yes or no, or there was nothing of the kind to ask about"
 

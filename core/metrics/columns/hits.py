@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.columns.metric import Metric
 
 UTILITY: tuple[Metric, ...] = (
     Metric(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smoothsweep.core.metrics.metric import AT_LEAST_0, Metric
+from smoothsweep.core.metrics.columns.metric import AT_LEAST_0, Metric
 
 KNN_NULL = "protocol paper counts labels below 300, of which none was attacked"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.columns.metric import Metric
 
 CLEAN_TRAINING = "the training set has no backdoor (recipe.poison)"
 NONE_CORRECT = "no test image was answered correctly before"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smoothsweep.core.metrics.metric import AT_LEAST_0, Metric
+from smoothsweep.core.metrics.columns.metric import AT_LEAST_0, Metric
 
 REPORT_NULL = (
     "only protocol paper has it, of attacks whose official code reports it, and with several images of each class"

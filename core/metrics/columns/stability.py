@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.columns.metric import Metric
 
 _LOSSES = {"poincare": "Poincar\u00e9", "cross_entropy": "cross-entropy"}
 _WAY = "Mean over the steps of a descent from random latents, and over the attacked classes, under the {} loss: "

@@ -8,7 +8,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from smoothsweep.core import screen
-from smoothsweep.core.attacks.access import Access
+from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.audit.portfolio import MOST_SEEDS
 from smoothsweep.core.audit.references import EPOCHS, Beside, trained_beside
 from smoothsweep.core.checks import present

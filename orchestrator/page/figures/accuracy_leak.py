@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.orchestrator.page.figures.canvas import (
+from smoothsweep.core.metrics.columns.metric import Metric
+from smoothsweep.orchestrator.page.drawing.canvas import (
     ACCENT,
     INK,
     LINE,

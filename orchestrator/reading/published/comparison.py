@@ -11,7 +11,7 @@ import pandas as pd
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.columns.metric import Metric
 from smoothsweep.core.metrics.table import BY_KEY, metric_of
 from smoothsweep.core.text import minus
 from smoothsweep.orchestrator.reading.numbers.format import is_null

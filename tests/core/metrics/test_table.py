@@ -5,7 +5,7 @@ import re
 import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS
-from smoothsweep.core.metrics.metric import JUDGES
+from smoothsweep.core.metrics.columns.metric import JUDGES
 from smoothsweep.core.metrics.table import BY_KEY, CLASS_METRICS, METRICS, metric_of
 from smoothsweep.sweeps.judging import Judges
 from smoothsweep.sweeps.search import OBJECTIVES, Search
