@@ -10,7 +10,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from PIL import Image, ImageOps
@@ -126,7 +126,7 @@ def _upright(image: Image.Image) -> tuple[Image.Image, int]:
     return _to_rgb(image), _frames(image)
 
 
-def _frames(image: Image.Image) -> int:
+def _frames(image: Any) -> int:
     """How many the file says it has. Those after the first are not decoded, and a damaged one is nobody's concern."""
     if image.format not in ("GIF", "PNG", "TIFF", "WEBP"):
         return 1
