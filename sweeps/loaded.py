@@ -20,7 +20,7 @@ Sweep = InversionSweep | ToySweep
 
 def inversion(sweep: Sweep) -> InversionSweep:
     """A sweep of a kind that trains and inverts targets. Raises ValueError for another."""
-    if not isinstance(sweep, InversionSweep):
+    if isinstance(sweep, ToySweep):
         raise ValueError(f"experiment: expected inversion, got {type(sweep).__name__}")
     return sweep
 

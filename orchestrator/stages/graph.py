@@ -141,13 +141,11 @@ def _attack_told(settings: InversionSweep, seed: int) -> Shared:
 @remembered(_of_attack)
 def _attack_config(settings: InversionSweep) -> Shared:
     """The same without the seed. Who trains its parts, and where one lies, is the inputs' matter."""
-    config = normalised(
-        present(settings.attack, "attack"),
-        without={"seed", "loot_size", *present(settings.attack, "attack").built.other_targets},
-    )
+    attack = present(settings.attack, "attack")
+    config = normalised(attack, without={"seed", "loot_size", *attack.built.other_targets})
     for key in {"gan", "students"} & config.keys():
         config[key] = {name: value for name, value in config[key].items() if name not in ("imported", "workers")}
-    if (class_batch := present(settings.attack, "attack").built.class_batch(settings.protocol)) > 1:
+    if (class_batch := attack.built.class_batch(settings.protocol)) > 1:
         config["class_batch"] = class_batch
     classes = "all" if settings.classes == "all" else list(settings.classes)
     return Shared(
@@ -208,13 +206,13 @@ def _imported_part(part: Part, image_size: int, inputs: Mapping[str, Stage]) -> 
 
 def gradients_stage(settings: InversionSweep, target: Stage) -> Stage:
     """The target's gradients, followed from random latents of every attacked class; whatever the attack is."""
-    asked = settings.judges.gradients
-    check_prior_crop(settings, present(asked, "asked").crop, "judges.gradients.crop")
+    asked = present(settings.judges.gradients, "gradients")
+    check_prior_crop(settings, asked.crop, "judges.gradients.crop")
     classes = "all" if settings.classes == "all" else list(settings.classes)
     return Stage(
         name="judge_gradients",
         config={
-            "settings": normalised(present(asked, "asked")),
+            "settings": normalised(asked),
             "classes": classes,
             "image_size": settings.recipe.image_size,
             "protocol": settings.protocol,
@@ -242,12 +240,13 @@ def _of_loot(settings: InversionSweep, sizes: tuple[int, ...], decoded: bool) ->
 
 @remembered(_of_loot)
 def _loot_config(settings: InversionSweep, sizes: tuple[int, ...], decoded: bool) -> Shared:
-    built = present(settings.attack, "attack").built
+    attack = present(settings.attack, "attack")
+    built = attack.built
     config: dict[str, Any] = {"protocol": settings.protocol, "crop": built.crop}
     if settings.protocol == "paper":
         config |= {"sizes": list(sizes)} | ({"decoded": settings.recipe.image_size} if decoded else {})
-    elif present(settings.attack, "attack").loot_size is not None:
-        config["side"] = present(settings.attack, "attack").loot_size
+    elif attack.loot_size is not None:
+        config["side"] = attack.loot_size
     if settings.protocol == "paper" and built.enlarging is not None:
         config["enlarging"] = built.enlarging
     rows = {key: value for key, value in _execution(settings).items() if key == "rows_per_batch"}

@@ -191,15 +191,15 @@ def _knowledge(settings: InversionSweep, loot: Stage) -> Stage:
 @remembered(lambda settings: (settings.judges, settings.data, settings.protocol))
 def _knowledge_made(settings: InversionSweep) -> tuple[Shared, Shared, Stage]:
     """Configuration, hints and data."""
-    knowledge = settings.judges.knowledge
-    config = normalised(present(knowledge, "knowledge"), without={"checkpoint_every"})
+    knowledge = present(settings.judges.knowledge, "knowledge")
+    config = normalised(knowledge, without={"checkpoint_every"})
     if settings.protocol == "paper":  # the official surrogate draws one crop and one mirror for a whole batch
         config["augmentation"]["shared"] = True
-    hints = Shared({"checkpoint_every": present(knowledge, "knowledge").checkpoint_every})
+    hints = Shared({"checkpoint_every": knowledge.checkpoint_every})
     return (
         Shared({**config, "protocol": settings.protocol}),
         hints,
-        data_stage(settings, present(knowledge, "knowledge").image_size),
+        data_stage(settings, knowledge.image_size),
     )
 
 

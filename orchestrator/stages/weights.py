@@ -73,10 +73,8 @@ def missing_weights(settings: Iterable[InversionSweep | ToySweep]) -> list[Stop]
 
 def unheard_objectives(loaded: LoadedSweep) -> list[Stop]:
     """What a search aims at or is bound by, and whose judge cannot be heard: it would look at empty columns."""
-    search, unheard = (
-        present(loaded.sweep.search, "search"),
-        {c: judge for judge in unheard_judges(inversion(loaded.sweep)) for c in judge.columns},
-    )
+    search = present(loaded.sweep.search, "search")
+    unheard = {column: judge for judge in unheard_judges(inversion(loaded.sweep)) for column in judge.columns}
     return [
         Stop(
             weights=unheard[column].weights,

@@ -46,11 +46,8 @@ def by_leak(evidence: Evidence) -> list[str]:
 
 def lead(summary: Summary) -> str:
     """What the differences are and how they are corrected."""
-    evidence, spec, level = (
-        summary.compared,
-        metric_of(summary.deciding),
-        f"{100 * summary.settings.level:g}{NBSP}%",
-    )
+    evidence, spec = summary.compared, metric_of(summary.deciding)
+    level = f"{100 * summary.settings.level:g}{NBSP}%"
     attack = ", each under the attack that works best against it" if len(summary.attacks) > 1 else ""
     chosen = f" times {count(len(summary.attacks), 'attack')}" if len(summary.attacks) > 1 else ""
     unit = ", in percentage points" if spec.unit == "percent" else ""
