@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.power import Design
 from smoothsweep.orchestrator.planning.history import History
-from smoothsweep.orchestrator.planning.plan import Plan
+from smoothsweep.orchestrator.planning.plan import Ahead, Plan
 from smoothsweep.orchestrator.planning.power.sizes import Size
 from smoothsweep.orchestrator.planning.reference import reference_s
 from smoothsweep.orchestrator.planning.trial import Trial
@@ -53,8 +52,8 @@ class Costs:
 def costs_of(plan: Plan, size: Size, history: History, held: Held) -> Costs | None:
     """The costs of the planned sweep; None where one of its stages was never measured and has no rate."""
     priced, now = _Priced(history, held), size.design
-    if plan.ahead is not None:
-        shared, of_recipes = _ahead_of(plan)
+    if plan.ahead is not None and not plan.ahead.looks:  # the trials of a first look are those of every recipe
+        shared, of_recipes = _ahead_of(plan.ahead)
         many = now.recipes / max(1, len(of_recipes)) / now.seeds
         found = priced.split(stage for stages in of_recipes for stage in stages)
         parts = priced.total(shared), many * found[0], many * found[1]
@@ -106,12 +105,10 @@ def _seed_and_shared(trials: list[Trial]) -> tuple[list[Stage], dict[str, Stage]
     return first, {stage.fingerprint: stage for stage in first if stage.fingerprint in elsewhere}
 
 
-def _ahead_of(plan: Plan) -> tuple[tuple[Stage, ...], list[list[Stage]]]:
+def _ahead_of(ahead: Ahead) -> tuple[tuple[Stage, ...], list[list[Stage]]]:
     """What all recipes of a search share, and its stages of each sample recipe under all seeds, audited once."""
-    samples = [samples for _, samples in present(plan.ahead, "ahead").steps[:-1]]
-    return present(plan.ahead, "ahead").shared, [
-        [s for stages in of_recipe for s in stages] for of_recipe in zip(*samples, strict=True)
-    ]
+    samples = [samples for _, samples in ahead.steps[:-1]]
+    return ahead.shared, [[s for stages in of_recipe for s in stages] for of_recipe in zip(*samples, strict=True)]
 
 
 def _is_of_attack(stage: Stage, known: dict[str, bool]) -> bool:

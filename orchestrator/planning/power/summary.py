@@ -132,8 +132,8 @@ def _size_of(loaded: LoadedSweep, cells: Sequence[Cell], recipes: int | None, te
 
 
 def _recipes_ahead(plan: Plan, cells: Sequence[Cell]) -> int | None:
-    """How many recipes a search will have compared in the end; None without one."""
-    if plan.ahead is None or not plan.ahead.steps:
+    """How many recipes a search will have compared in the end; None without one, and for looks, which add none."""
+    if plan.ahead is None or not plan.ahead.steps or plan.ahead.looks:
         return None
     *_, (further, _), _ = plan.ahead.steps  # those that meet the whole attack; the last step audits again
     return further + len(set(map(recipe_of, cells)))

@@ -139,3 +139,12 @@ def test_what_is_told_already_needs_no_second_line():
     [first] = lines(seeds=12, classes=47)
     assert "from 9" in first
     assert lines(tell=0.3, seeds=12, classes=47)[1].startswith("for 30 points: ")
+
+
+def test_looks_are_counted_with_all_seeds_that_they_may_add(tmp_path, capsys):
+    """The plan lists the trials of the first look; the last one has seven seeds of the same three recipes."""
+    looks = {"seeds": {"looks": [2, 4, 7], "first": 0, "alpha": 0.05}, "baseline": {"recipe.defense.alpha": 0.0}}
+    power = json.loads(plan(tmp_path, capsys, "--json", **looks))["power"]
+    assert {key: power[key] for key in ("seeds", "recipes", "attacks")} == {"seeds": 7, "recipes": 3, "attacks": 2}
+    expected = planned(QUICKSTART, Design(seeds=7, classes=24, recipes=3, attacks=2, images=2))
+    assert power["tells"] == expected.tells
