@@ -13,6 +13,9 @@ from pydantic import AfterValidator, Strict, create_model
 from smoothsweep.core.bounds import Checked
 from smoothsweep.sweeps.base import Model
 
+DECLARED: dict[type[Model], type] = {}
+"""Model -> the dataclass that it was made from, whose docstring says what its keys mean."""
+
 
 def derived(
     declared: type, base: type[Model] = Model, *, without: Sequence[str] = (), optional: Sequence[str] = (), **more: Any
@@ -24,7 +27,9 @@ def derived(
     """
     keys = {field.name: _key(declared, field) for field in fields(declared) if field.name not in without}
     keys |= {name: (Union[keys[name][0], None], None) for name in optional}  # noqa: UP007 - made at run time
-    return create_model(declared.__name__, __base__=base, __doc__=declared.__doc__, **{**keys, **more})
+    model = create_model(declared.__name__, __base__=base, __doc__=declared.__doc__, **{**keys, **more})
+    DECLARED[model] = declared
+    return model
 
 
 @lru_cache
@@ -41,7 +46,9 @@ def _nested(declared: type) -> type[Model]:
 def _nested_like(made: Any) -> type[Model]:
     """Of a field whose default has other values than the dataclass by itself: what a file leaves out is as there."""
     keys = {field.name: (_key(type(made), field)[0], getattr(made, field.name)) for field in fields(made)}
-    return create_model(type(made).__name__, __base__=Model, __doc__=type(made).__doc__, **keys)
+    model = create_model(type(made).__name__, __base__=Model, __doc__=type(made).__doc__, **keys)
+    DECLARED[model] = type(made)
+    return model
 
 
 def _key_type(hint: Any) -> Any:
