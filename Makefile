@@ -58,6 +58,7 @@ mutants: env
 lint: env
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/ty check smoothsweep smoothsweep/core smoothsweep/tasks smoothsweep/sweeps smoothsweep/orchestrator
 
 bench: env
 	$(BIN)/python -m benchmarks

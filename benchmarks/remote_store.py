@@ -12,7 +12,7 @@ import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def measure() -> dict[str, float]:
 
 
 @contextmanager
-def _server(folder: Path) -> Iterator[None]:
+def _server(folder: Path) -> Generator[None]:
     import logging
 
     import boto3

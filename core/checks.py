@@ -5,9 +5,12 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from smoothsweep.core.bounds import SINGLE
 from smoothsweep.core.errors import InputError
+
+T = TypeVar("T")
 
 MOST_BYTES = 2**40
 """Of what one stage keeps."""
@@ -17,6 +20,13 @@ def require(holds: bool, what: str, expected: str, got: object) -> None:
     """Raise InputError "what: expected ..., got ..." unless it holds."""
     if not holds:
         raise InputError(f"{what}: expected {expected}, got {got!r}")
+
+
+def present(value: T | None, what: str) -> T:
+    """A value that is there because of what was checked before. Raises ValueError, naming it, where it is None."""
+    if value is None:
+        raise ValueError(f"{what}: expected it to be given, got none")
+    return value
 
 
 def require_number(
@@ -76,9 +86,9 @@ def require_choice(what: str, value: object, choices: Sequence[str]) -> None:
 
 def require_range(what: str, value: object, low: float, high: float) -> None:
     """Raise InputError unless `value` is a pair of finite numbers with low < first <= second <= high."""
-    pair = isinstance(value, tuple | list) and len(value) == 2
-    numbers = pair and all(isinstance(v, int | float) and not isinstance(v, bool) for v in value)
-    holds = numbers and all(map(_is_finite, value)) and low < value[0] <= value[1] <= high
+    pair: Sequence[Any] = value if isinstance(value, tuple | list) and len(value) == 2 else ()
+    numbers = all(isinstance(v, int | float) and not isinstance(v, bool) and _is_finite(v) for v in pair)
+    holds = len(pair) == 2 and numbers and low < pair[0] <= pair[1] <= high
     limit = f" <= {high:g}" if math.isfinite(high) else ""
     require(holds, what, f"a pair with {low:g} < first <= second{limit}", value)
 

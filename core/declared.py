@@ -6,12 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from functools import lru_cache
-from typing import Any, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_args, get_type_hints
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.plain_values import check_value, quick_check
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance  # what any dataclass is to a type checker
+
+T = TypeVar("T", bound="DataclassInstance")
 
 
 def build(declared: type[T], values: Mapping[str, Any], *, what: str, prefix: str, default: T | None = None) -> T:
@@ -54,13 +57,13 @@ class _Known:
     field: Field[Any]
     hint: Any
     holds: Callable[[Any], bool]
-    nested: type | None
+    nested: type[Any] | None
     usual: Any
     is_needed: bool
 
 
 @lru_cache
-def _known(declared: type) -> dict[str, _Known]:
+def _known(declared: type[DataclassInstance]) -> dict[str, _Known]:
     hints = get_type_hints(declared, include_extras=True)
     return {field.name: _looked_up(field, hints[field.name]) for field in fields(declared)}
 

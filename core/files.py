@@ -12,7 +12,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -62,7 +62,7 @@ def plain_content(path: Path) -> bytes:
 
 
 @contextmanager
-def replacing(path: Path, *, parents: bool = False, flush: bool = True) -> Iterator[Path]:
+def replacing(path: Path, *, parents: bool = False, flush: bool = True) -> Generator[Path]:
     """A temporary file beside `path`, empty, to be written in the block; takes its place when the block ends well.
 
     Whatever goes wrong, `path` is as it was and nothing is left. parents: make the folder if there is none. flush:
@@ -121,7 +121,7 @@ def rename_folder(draft: Path, final: Path) -> None:
 
 
 @contextmanager
-def making_folder(final: Path) -> Iterator[Path]:
+def making_folder(final: Path) -> Generator[Path]:
     """A folder beside `final` under a temporary name, which takes that name when the block ends well.
 
     Raises OSError as `rename_folder`; whatever goes wrong, nothing is left.

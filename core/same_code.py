@@ -12,7 +12,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib.abc import MetaPathFinder
@@ -49,7 +49,7 @@ def expected_code() -> str | None:
 
 
 @contextmanager
-def only_this_code(expected: str | None) -> Iterator[None]:
+def only_this_code(expected: str | None) -> Generator[None]:
     """In the block nothing of this tree is imported but code of this digest. None: whatever is there.
 
     Raises CodeChanged, one line, at once where the tree has another digest, and wherever something is imported from a

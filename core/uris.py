@@ -149,7 +149,7 @@ def _spellings(uri: str) -> set[str]:
 
 def _beside_host_and_path(rest: str, at: int) -> list[str]:
     """What is neither host nor path: user and password as one, the query as a whole and its values, the fragment."""
-    before_the_path = rest[: re.search(r"[/?#]|$", rest).start()] if at >= 0 else ""
+    before_the_path = re.split(r"[/?#]", rest, maxsplit=1)[0] if at >= 0 else ""
     raws = []
     for userinfo in (rest[: max(at, 0)], before_the_path.rpartition("@")[0]):
         user, _, password = userinfo.partition(":")

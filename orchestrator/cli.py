@@ -16,7 +16,7 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError, StoreGone
@@ -78,7 +78,7 @@ def _open(arguments: Sequence[str]) -> int:
 class _Parser(argparse.ArgumentParser):
     """argparse, whose complaints repeat what was typed."""
 
-    def _print_message(self, message: str, file: TextIO | None = None) -> None:
+    def _print_message(self, message: str, file: Any = None) -> None:
         for line in message.rstrip("\n").split("\n"):
             (screen.out if file in (None, sys.stdout) else screen.err)(line)
 
@@ -92,7 +92,7 @@ class _Parser(argparse.ArgumentParser):
 class _Version(argparse.Action):
     """`--version`: ours, and of which code, which is looked up only when it is asked for."""
 
-    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any, **__: Any) -> None:
         from smoothsweep.orchestrator.stages.code_version import code_version, released_version
 
         screen.out(f"smoothsweep {released_version()}, code {code_version()}")
@@ -102,10 +102,16 @@ class _Version(argparse.Action):
 class _Completion(argparse.Action):
     """`--print-completion`: a script for the user's shell."""
 
-    def __call__(self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, shell: Any, *_: Any) -> None:
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,
+        values: Any,
+        option_string: str | None = None,
+    ) -> None:
         from smoothsweep.orchestrator.commands.completion import completion_script
 
-        screen.out_text(completion_script(parser, shell))
+        screen.out_text(completion_script(parser, values))
         parser.exit()
 
 

@@ -12,7 +12,7 @@ of one line. Sweeps, resuming and pages are the command's (`smoothsweep run`, `s
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -266,7 +266,7 @@ def _attacker(model: Model, public: Pictures, prior: PriorLike, size: int | None
     opened = model.open(fit_images(pictures[:2], model.image_size), device=device)
     if not isinstance(prior, Mapping):
         return Attacker(opened, pictures, prior, prior_kind="given")
-    kind = prior.get("kind")
+    kind: Any = prior.get("kind")  # make_settings refuses what is none
     settings = make_settings(kind, **{name: value for name, value in prior.items() if name != "kind"})
     if PRIORS[kind].make is None:
         raise InputError(f"prior.kind: expected one that is made at once, or a prior, got {kind}, which a sweep trains")
@@ -275,7 +275,7 @@ def _attacker(model: Model, public: Pictures, prior: PriorLike, size: int | None
 
 
 @contextmanager
-def _bar(shown: bool) -> Iterator[OnProgress]:
+def _bar(shown: bool) -> Generator[OnProgress]:
     """A progress bar on stderr, or none."""
     if not shown:
         yield silent

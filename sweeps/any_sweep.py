@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
 from smoothsweep.core.bounds import Count, NotNegative, Positive
 from smoothsweep.sweeps.base import Model, Several
+
+if TYPE_CHECKING:
+    from smoothsweep.sweeps.search import Search
 
 Protocol = Literal["clean", "paper"]
 
@@ -58,6 +61,14 @@ class AnySweep(Model):
     cells: Several[dict[str, Any]] = ()  # combinations that are no full grid; each is tried with all of the grid
     baseline: dict[str, Any] = Field(default_factory=dict)  # the values that the others are compared with
     resources: Resources = Resources()
+
+    if TYPE_CHECKING:
+
+        @property
+        def search(self) -> Search | None: ...
+
+        @property
+        def min_test_acc(self) -> float | None: ...
 
     @property
     def accuracy_needed(self) -> float | None:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import Annotated, Literal, Union
+from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
 from smoothsweep.core.priors.kinds import PRIORS, PriorKind, PriorSettings, make_settings
 from smoothsweep.sweeps.base import Model
-from smoothsweep.sweeps.derived import derived
+from smoothsweep.sweeps.derived import derived, one_of, one_value
 
 
 class AnyPrior(Model):
@@ -29,9 +29,12 @@ class AnyPrior(Model):
 
 
 MODELS: dict[str, type[AnyPrior]] = {
-    kind: derived(row.settings, AnyPrior, without=row.settings.unsaid, kind=(Literal[kind], ...))
+    kind: derived(row.settings, AnyPrior, without=row.settings.unsaid, more={"kind": (one_value(kind), ...)})
     for kind, row in PRIORS.items()
 }
 
-Prior = Annotated[Union[tuple(MODELS.values())], Field(discriminator="kind")]  # noqa: UP007 - made at run time
+if TYPE_CHECKING:
+    Prior = AnyPrior
+else:
+    Prior = Annotated[one_of(tuple(MODELS.values())), Field(discriminator="kind")]
 """The type of a sweep's `prior`: chosen by `kind`."""

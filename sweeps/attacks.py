@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import PlainValidator, SerializeAsAny, model_validator
 
 from smoothsweep.core.attacks.registry import attack_class, make_attack
 from smoothsweep.core.attacks.shared.base import Attack as CoreAttack
 from smoothsweep.sweeps.base import Model
-from smoothsweep.sweeps.derived import derived
+from smoothsweep.sweeps.derived import derived, one_value
 from smoothsweep.sweeps.training import OtherTrial
 
 DEFAULT_KIND = "ppa"
@@ -25,6 +25,12 @@ class AnyAttack(Model):
     """What every attack of a sweep file has; the keys of its kind are added by `schema_of`."""
 
     kind: str
+    if TYPE_CHECKING:  # what every attack has (core.attacks.base.Attack)
+        selected: int
+        seed: int
+        readout: str | None
+        precision: str | None
+        loot_size: int | None
 
     @cached_property
     def built(self) -> CoreAttack:
@@ -74,8 +80,8 @@ def schema_of(kind: Any) -> type[AnyAttack]:
 
 @lru_cache
 def _schema_of(kind: str) -> type[AnyAttack]:
-    others = {role: (OtherTrial | None, None) for role in attack_class(kind).other_targets}
-    return derived(attack_class(kind), AnyAttack, kind=(Literal[kind], kind), **others)
+    others: dict[str, Any] = {role: (OtherTrial | None, None) for role in attack_class(kind).other_targets}
+    return derived(attack_class(kind), AnyAttack, more={"kind": (one_value(kind), kind), **others})
 
 
 Attack = Annotated[SerializeAsAny[AnyAttack], PlainValidator(read_attack)]

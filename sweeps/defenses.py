@@ -18,7 +18,7 @@ from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.bounds import SINGLE, Fraction
 from smoothsweep.core.defenses.schedules import AlphaSchedule, schedule_parameters, usual_schedule, validate_schedule
 from smoothsweep.sweeps.base import Model, Several
-from smoothsweep.sweeps.derived import derived
+from smoothsweep.sweeps.derived import derived, one_value
 
 PLAIN_KIND = "label_smoothing"
 
@@ -114,7 +114,7 @@ class LabelSmoothing(Smoothing):
     leaves: ClassVar[Access] = "gradients"
     alone: ClassVar[str | None] = None
 
-    def check_recipe(self, recipe: Model) -> None:
+    def check_recipe(self, recipe: Any) -> None:
         """It can be trained under every recipe."""
 
 
@@ -169,7 +169,7 @@ class OtherDefense(Model):
         revision = self._defense().revision
         return found if revision == 1 else {**found, "revision": revision}
 
-    def check_recipe(self, recipe: Model) -> None:
+    def check_recipe(self, recipe: Any) -> None:
         """Raise InputError if the recipe, or its architecture, cannot be trained under the defense."""
         from smoothsweep.core.models.recipe import TrainingRecipe
 
@@ -213,7 +213,7 @@ def schema_of(kind: Any) -> type[OtherDefense]:
 
 @lru_cache
 def _schema_of(kind: str, defense: type) -> type[OtherDefense]:
-    return derived(defense, OtherDefense, kind=(Literal[kind], kind))
+    return derived(defense, OtherDefense, more={"kind": (one_value(kind), kind)})
 
 
 Defense = Annotated[SerializeAsAny[LabelSmoothing | OtherDefense], PlainValidator(read_defense)]

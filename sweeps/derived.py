@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import lru_cache
-from types import UnionType
-from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
+from types import GenericAlias, UnionType
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from pydantic import AfterValidator, Strict, create_model
 
@@ -18,16 +18,23 @@ DECLARED: dict[type[Model], type] = {}
 
 
 def derived(
-    declared: type, base: type[Model] = Model, *, without: Sequence[str] = (), optional: Sequence[str] = (), **more: Any
-) -> type[Model]:
+    declared: type[Any],
+    base: type[Model] = Model,
+    *,
+    without: Sequence[str] = (),
+    optional: Sequence[str] = (),
+    more: Mapping[str, Any] | None = None,
+) -> Any:  # a `type[Model]` whose keys no type checker can know
     """A model with a key for every field of `declared`, beside what `base` and `more` (name -> (type, default)) have.
 
     without: fields that a file does not say; optional: fields whose default depends on others, null in a file.
     What values may be beyond their types is checked by the dataclass itself, when it is built.
     """
-    keys = {field.name: _key(declared, field) for field in fields(declared) if field.name not in without}
-    keys |= {name: (Union[keys[name][0], None], None) for name in optional}  # noqa: UP007 - made at run time
-    model = create_model(declared.__name__, __base__=base, __doc__=declared.__doc__, **{**keys, **more})
+    keys: dict[str, Any] = {
+        field.name: _key(declared, field) for field in fields(declared) if field.name not in without
+    }
+    keys |= {name: (one_of((keys[name][0], None)), None) for name in optional}
+    model = create_model(declared.__name__, __base__=base, __doc__=declared.__doc__, **{**keys, **(more or {})})
     DECLARED[model] = declared
     return model
 
@@ -45,7 +52,9 @@ def _nested(declared: type) -> type[Model]:
 @lru_cache
 def _nested_like(made: Any) -> type[Model]:
     """Of a field whose default has other values than the dataclass by itself: what a file leaves out is as there."""
-    keys = {field.name: (_key(type(made), field)[0], getattr(made, field.name)) for field in fields(made)}
+    keys: dict[str, Any] = {
+        field.name: (_key(type(made), field)[0], getattr(made, field.name)) for field in fields(made)
+    }
     model = create_model(type(made).__name__, __base__=Model, __doc__=type(made).__doc__, **keys)
     DECLARED[model] = type(made)
     return model
@@ -59,10 +68,23 @@ def _key_type(hint: Any) -> Any:
         return Annotated[(_key_type(hint.__origin__), *map(_validator, hint.__metadata__))]
     arguments = tuple(_key_type(one) for one in get_args(hint))
     if get_origin(hint) is tuple:  # YAML has lists, no tuples; what is in them stays strict
-        return Annotated[tuple[arguments], Strict(False)]
+        listed: Any = GenericAlias(tuple, arguments)
+        return Annotated[listed, Strict(False)]
     if get_origin(hint) in (Union, UnionType):
-        return Union[arguments]  # noqa: UP007 - made at run time
+        return one_of(arguments)
     return hint
+
+
+def one_of(types: tuple[Any, ...]) -> Any:
+    """Their union, made at run time."""
+    union: Any = Union
+    return union[types]
+
+
+def one_value(value: str) -> Any:
+    """The type of this value alone, made at run time."""
+    literal: Any = Literal
+    return literal[value]
 
 
 def _validator(bound: Any) -> Any:

@@ -100,7 +100,8 @@ def _refuse_unread(loaded: LoadedSweep, make: CellMaker, cells: list[Cell]) -> N
     ):
         return
     rungs = loaded.sweep.search.rungs if loaded.sweep.search else ()
-    seen += [make(values, rung.set).settings for rung in rungs for values in attacks_of(loaded)]
+    tried = [make(values, rung.set).settings for rung in rungs for values in attacks_of(loaded)]
+    seen += [settings for settings in tried if isinstance(settings, InversionSweep)]
     kinds = ", ".join(dict.fromkeys(one.attack.kind for one in seen if one.attack is not None))
     if prior is not None and not any(one.reads_prior for one in seen):
         expected = f"expected none, since no attack of the sweep reads it ({kinds})"

@@ -176,13 +176,13 @@ class ImportedClassifier(Model):
     def answers_alone(self) -> str | None:
         """In words what it is, where it shows no layers; None for a network of ours."""
         kind = KINDS.get(self.checked.architecture)
-        return kind and kind.words
+        return None if kind is None else kind.words
 
     @property
     def stated_defense(self) -> dict[str, Any] | None:
         """What its card says of the defense it was trained under, None where nobody said."""
         defense = self.checked.defense
-        return defense and defense.model_dump(exclude_none=True)
+        return None if defense is None else defense.model_dump(exclude_none=True)
 
     @property
     def architecture(self) -> str:

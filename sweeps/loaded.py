@@ -17,6 +17,14 @@ from smoothsweep.sweeps.settings import set_dotted
 
 Sweep = InversionSweep | ToySweep
 
+
+def inversion(sweep: Sweep) -> InversionSweep:
+    """A sweep of a kind that trains and inverts targets. Raises ValueError for another."""
+    if isinstance(sweep, ToySweep):
+        raise ValueError(f"experiment: expected inversion, got {type(sweep).__name__}")
+    return sweep
+
+
 _HARDWARE = re.compile(r"^Hardware: (.+?)(?=^\w+: |^$|\Z)", re.MULTILINE | re.DOTALL)  # up to the next word of its kind
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from pydantic import ValidationError
@@ -32,7 +32,7 @@ def first_mistake(error: ValidationError, keys_at: KeysAt = lambda _: ()) -> str
     return f"{sentence if said else f'{key}: {sentence}'}{more}"
 
 
-def _meant(mistake: dict[str, Any], sentence: str, keys_at: KeysAt) -> str:
+def _meant(mistake: Mapping[str, Any], sentence: str, keys_at: KeysAt) -> str:
     if mistake["type"] == "extra_forbidden":
         return suggestion(mistake["loc"][-1], keys_at(mistake["loc"]))
     said = _CHOICE.search(sentence) or _KEY_OF_KIND.fullmatch(sentence)
@@ -47,7 +47,7 @@ def _is_union_tag(part: str | int, location: tuple[str | int, ...]) -> bool:
     return isinstance(part, str) and (part in tags or "[" in part) and location.index(part) > 0
 
 
-def _sentence(mistake: dict[str, Any]) -> str:
+def _sentence(mistake: Mapping[str, Any]) -> str:
     kind, context, got = mistake["type"], mistake.get("ctx", {}), mistake.get("input")
     if kind == "extra_forbidden":
         return f"expected no such key, got {shown(got)}"

@@ -6,10 +6,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.sweeps.dimension import Dimension, Values
 from smoothsweep.sweeps.expand import Cell, CellMaker, attacks_of, expand
-from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.loaded import LoadedSweep, inversion
 from smoothsweep.sweeps.settings import dotted_value
 from smoothsweep.sweeps.space import Space
 
@@ -22,7 +23,7 @@ def check_search(loaded: LoadedSweep) -> None:
     Every choice, and both ends of every range, must occur in some valid recipe; every rung must suit it.
     """
     expand(loaded)
-    search, source = loaded.sweep.search, loaded.source
+    search, source = present(loaded.sweep.search, "search"), loaded.source
     make, attacks = CellMaker(loaded), attacks_of(loaded)
     every_choice(loaded)
     if loaded.sweep.baseline:
@@ -36,7 +37,7 @@ def every_choice(loaded: LoadedSweep) -> list[Cell]:
 
     Raises InputError (one line) where some value can be in none.
     """
-    make, attack, space = CellMaker(loaded), attacks_of(loaded)[0], loaded.sweep.search.dimensions
+    make, attack, space = CellMaker(loaded), attacks_of(loaded)[0], present(loaded.sweep.search, "search").dimensions
     return [
         _see(make, attack, space, dimension, position, loaded.source)
         for dimension in space.dimensions
@@ -48,7 +49,7 @@ def _check_rungs(make: CellMaker, attacks: list[Values], values: Values, source:
     """Every rung is a valid attack, and another one than the full attack and the rungs before it."""
     full = {**values, **attacks[0]}
     seen = [(make(full).settings, "the full attack")]
-    for number, rung in enumerate(make.loaded.sweep.search.rungs):
+    for number, rung in enumerate(present(make.loaded.sweep.search, "search").rungs):
         where = f"{source}: search.rungs.{number}"
         for attack in attacks:
             if clash := sorted(set(rung.set) & set(attack)):
@@ -66,7 +67,7 @@ def _check_rungs(make: CellMaker, attacks: list[Values], values: Values, source:
 
 def baseline_recipe(loaded: LoadedSweep) -> Values:
     """The recipe that a search tries first, since the others are compared with it: {} where the sweep names none."""
-    keys = [key for key in loaded.sweep.baseline if key in loaded.sweep.search.space]
+    keys = [key for key in loaded.sweep.baseline if key in present(loaded.sweep.search, "search").space]
     return {key: loaded.sweep.baseline[key] for key in sorted(keys, key=lambda key: key.count("."))}
 
 
@@ -76,11 +77,12 @@ def stated_values(loaded: LoadedSweep) -> Values:
     if not baseline:
         return {}
     cell = CellMaker(loaded)({**baseline, **attacks_of(loaded)[0]})
-    recipe = {"recipe": cell.settings.recipe.model_dump(mode="json")}
-    defense = cell.settings.recipe.defense
+    settings = inversion(cell.settings)
+    recipe = {"recipe": settings.recipe.model_dump(mode="json")}
+    defense = settings.recipe.defense
     if defense is not None:  # without a schedule of its own it has the one that its alpha comes with
-        recipe["recipe"]["defense"]["schedule"] = defense.resolved(cell.settings.protocol)["schedule"]
-    found = {key: dotted_value(recipe, key) for key in loaded.sweep.search.space}
+        recipe["recipe"]["defense"]["schedule"] = defense.resolved(settings.protocol)["schedule"]
+    found = {key: dotted_value(recipe, key) for key in present(loaded.sweep.search, "search").space}
     return {key: value for key, (value, there) in found.items() if there}
 
 
@@ -120,7 +122,7 @@ def _draws(
             found += 1
         if found == count:
             return
-    if not found:
+    if not found and fixed is not None:
         raise InputError(f"search.space.{fixed.key}: expected a key that some configuration has, got one that none has")
 
 

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from smoothsweep.core.bounds import MOST, Fraction, Inside, Seed
+from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.equivalence import ACCURACY_MARGIN
 from smoothsweep.sweeps.any_sweep import AnySweep, Protocol, Tracking
@@ -162,16 +163,17 @@ class InversionSweep(AnySweep):
             raise ValueError(
                 f"judges.evaluator.architecture: expected another than the target's, got {self.recipe.architecture}"
             )
-        if self.judges.fidelity and self.attack.selected <= self.judges.fidelity.neighbours:
+        attack = present(self.attack, "attack")
+        if self.judges.fidelity and attack.selected <= self.judges.fidelity.neighbours:
             raise ValueError(
-                f"judges.fidelity.neighbours: expected fewer than attack.selected ({self.attack.selected}), "
+                f"judges.fidelity.neighbours: expected fewer than attack.selected ({attack.selected}), "
                 f"got {self.judges.fidelity.neighbours}"
             )
         self._fits_attack()
         if self.judges.gradients and not self.reads_prior:
             expected = "expected an attack that decodes latents by the sweep's prior, which this judge draws from"
-            raise ValueError(f"judges.gradients: {expected}, got {self.attack.kind}")
-        if self.attack.loot_size is not None and self.protocol == "paper":
+            raise ValueError(f"judges.gradients: {expected}, got {attack.kind}")
+        if attack.loot_size is not None and self.protocol == "paper":
             raise ValueError("attack.loot_size: expected none under protocol paper, which keeps every judge's own size")
 
     def _fits_classes(self) -> None:
@@ -196,10 +198,10 @@ class InversionSweep(AnySweep):
                 raise ValueError(f"recipe.poison.{error}") from None
 
     def _fits_attack(self) -> None:
-        attack = self.attack.built
+        attack = present(self.attack, "attack").built
         attack.check(
             image_size=self.recipe.image_size,
-            prior_kind=self.prior and self.prior.kind,
+            prior_kind=None if self.prior is None else self.prior.kind,
             has_public=self.public is not None,
         )
         if (classes := known_classes(self)) is not None:
@@ -244,4 +246,4 @@ class InversionSweep(AnySweep):
             raise ValueError(f"data.samples_per_class: expected at most {data.train_per_class} images, got {got}")
 
 
-SWEEPS: dict[str, type[AnySweep]] = {"inversion": InversionSweep, "toy": ToySweep}
+SWEEPS: dict[str, type[InversionSweep] | type[ToySweep]] = {"inversion": InversionSweep, "toy": ToySweep}

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from smoothsweep.core.bounds import MOST, Count, Positive, Seed
+from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.columns.metric import Judge
 from smoothsweep.core.metrics.table import METRICS
 from smoothsweep.core.text import shown
@@ -58,7 +59,7 @@ class Range(Model):
         for name in ("low", "high"):
             if getattr(self, name) is None:
                 raise ValueError(f"{name}: expected a number (or choices instead of a range), got none")
-        self._check_range(self.low, self.high)
+        self._check_range(present(self.low, "low"), present(self.high, "high"))
         return self
 
     def _check_range(self, low: float, high: float) -> None:
@@ -88,8 +89,8 @@ class Range(Model):
         step = 1.0 if self.integer and self.step is None else self.step
         return Dimension(
             key=key,
-            low=self.low,
-            high=self.high,
+            low=present(self.low, "low"),
+            high=present(self.high, "high"),
             step=step,
             log=self.log,
             integer=self.integer,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from smoothsweep.core.attacks.registry import access_needed, looks_at_layers
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
+from smoothsweep.core.checks import present
 from smoothsweep.core.external.consent import agreed_to, needs_consent
 from smoothsweep.sweeps.imported import ImportedClassifier
 
@@ -59,7 +60,8 @@ def _check_consent(target: ImportedClassifier, words: str) -> None:
 
 
 def _check_attack(sweep: InversionSweep, words: str, target: ImportedClassifier) -> None:
-    attack, kind, gives = sweep.attack.built, sweep.attack.kind, target.checked.access
+    settings = present(sweep.attack, "attack")
+    attack, kind, gives = settings.built, settings.kind, target.checked.access
     needed = access_needed(attack)
     if ACCESS_LEVELS.index(needed) > ACCESS_LEVELS.index(gives):
         raise ValueError(

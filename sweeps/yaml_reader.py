@@ -18,6 +18,7 @@ from typing import Any
 import yaml
 
 from smoothsweep.core.bounds import LARGEST
+from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import brief, shown
 
@@ -89,7 +90,9 @@ class _Document:
             if event.anchor not in self._anchors:
                 raise self._refusal(event, f"expected an anchor before its alias, got {shown(event.anchor)}")
             return self._copy(self._anchors[event.anchor], event, depth)
-        if event.tag is not None:
+        if not isinstance(event, yaml.NodeEvent):
+            raise self._refusal(event, "expected a value")
+        if isinstance(event, yaml.ScalarEvent | yaml.CollectionStartEvent) and event.tag is not None:
             raise self._refusal(event, f"expected a value without a tag, got {shown(event.tag)}")
         if isinstance(event, yaml.ScalarEvent):
             value = self._scalar(event)
@@ -107,7 +110,7 @@ class _Document:
         merges = False
         for event in self._until(yaml.MappingEndEvent):
             key = self._key(event)
-            is_merge = key == _MERGE and event.implicit[0]
+            is_merge = key == _MERGE and isinstance(event, yaml.ScalarEvent) and event.implicit[0]
             if key in own or (is_merge and merges):
                 raise self._refusal(event, f"expected every key once, got {shown(key)} twice")
             value = self._value(next(self._events), depth + 1)
@@ -154,7 +157,7 @@ class _Document:
         sign, _, hexadecimal, _, octal, decimal = number.groups()
         digits, base = (hexadecimal, 16) if hexadecimal else (octal, 8) if octal else (decimal, 10)
         digits = digits.lstrip("0") or "0"
-        size = int(digits, base) if len(digits) <= 22 else math.inf  # int() refuses thousands of digits
+        size = int(digits, base) if len(digits) <= 22 else LARGEST + 1  # int() refuses thousands of digits
         if size > LARGEST:
             raise self._refusal(event, f"expected a whole number of at most {LARGEST}, got {shown(event.value)}")
         return -size if sign == "-" else size
@@ -182,5 +185,5 @@ class _Document:
             raise self._refusal(event, f"expected values at most {MAX_DEPTH} deep in one another, got deeper ones")
 
     def _refusal(self, event: yaml.Event, text: str) -> InputError:
-        mark = event.start_mark
+        mark = present(event.start_mark, "place")
         return InputError(f"{self._where}: line {mark.line + 1}: {text}")

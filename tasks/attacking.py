@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any, Literal, overload
 
 from torch import Tensor, nn
 
@@ -11,7 +12,8 @@ from smoothsweep.core.attacks.gan.kept_networks import WEIGHTS, load_network, ne
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.attacks.shared.attack_inputs import Given
 from smoothsweep.core.attacks.shared.execution import Execution, Prepared
-from smoothsweep.core.attacks.shared.view import View, view_of
+from smoothsweep.core.attacks.shared.view import GradientView, View, view_of
+from smoothsweep.core.defenses.base import Defense
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.external.model import OutsideModel
 from smoothsweep.core.priors.registry import load_discriminator, load_prior
@@ -35,13 +37,20 @@ class OpenTarget:
     def __init__(self, folder: Path | None, config: Config, device: str) -> None:
         """folder: the target's artifact, None for an attack that sees none of it."""
         self._config, self._device = config, device
-        self._network = self._defense = None
+        self._network: Any = None  # a classifier, or whatever answers
+        self._defense: Defense | None = None
         if folder is not None:
             trained = config_of(folder)
             self._network = load_target(folder, trained, device, readout=config.get("readout"))
             self._defense = defense_from(trained)
         self._execution = Execution(execution_of(config), device)
         self._views: dict[Access, View] = {}
+
+    @overload
+    def view(self, access: Literal["gradients"], *, noise: int | None = None) -> GradientView: ...
+
+    @overload
+    def view(self, access: Access, *, noise: int | None = None) -> View: ...
 
     def view(self, access: Access, *, noise: int | None = None) -> View:
         """What may be seen of it. noise: seed of a noisy readout, which must not depend on what was asked before."""

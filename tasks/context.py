@@ -6,7 +6,7 @@ import json
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
@@ -31,7 +31,7 @@ class MachineLeaves(Exception):
 
 
 @contextmanager
-def within(variable: ContextVar[T], value: T) -> Iterator[None]:
+def within(variable: ContextVar[T], value: T) -> Generator[None]:
     """Within it the variable has this value."""
     before = variable.set(value)
     try:
@@ -128,7 +128,7 @@ def mark_from(content: bytes) -> dict[str, Any] | None:
 @contextmanager
 def joined_context(
     data: Path, work: Path, *, device: str, shared: SharedFolders | None
-) -> Iterator[tuple[Path, TaskContext]]:
+) -> Generator[tuple[Path, TaskContext]]:
     """What one worker of a group needs: the input on its own machine, and a context whose files reach the others."""
     if shared is None:
         yield data, TaskContext(work=work, device=device)

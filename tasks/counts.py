@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.analysis.backdoors.settings import POISONED_ROWS, PoisonSettings
 from smoothsweep.core.bounds import MOST
-from smoothsweep.core.checks import require_room
+from smoothsweep.core.checks import present, require_room
 from smoothsweep.core.declared import build
 from smoothsweep.tasks.context import Config
 from smoothsweep.tasks.planned_files import PlannedFile, names_a_file, planned
@@ -58,7 +58,7 @@ def poisoned_training(data: Config, poison: Config) -> tuple[Tensor, Tensor] | N
 
     if (counts := training_counts(data)) is None:
         return None
-    labels = _labels(data)
+    labels = present(_labels(data), "labels")
     settings = poison_settings(poison)
     settings.check_classes(len(counts))
     rows = poisoned_rows(settings, len(labels), generator(*poison["seeds"], POISONED_ROWS))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -91,7 +92,7 @@ def _synthetic_public(config: Config) -> torch.Tensor:
 def _unlabelled(config: Config) -> torch.Tensor:
     from smoothsweep.core.data.labelled import load_unlabelled
 
-    options = {"size": config["size"], "limit": config.get("limit"), "seed": config["seed"]}
+    options: dict[str, Any] = {"size": config["size"], "limit": config.get("limit"), "seed": config["seed"]}
     return planned(config).read(lambda path: load_unlabelled(path, **options))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -15,7 +16,6 @@ from smoothsweep.core.external.kinds import KINDS, is_outside
 from smoothsweep.core.external.model import OutsideModel
 from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.models.inference import evaluate_accuracy, fit_images
-from smoothsweep.core.models.normalisation import Normalisation
 from smoothsweep.core.models.reading import Claim, check_reading, order_by_name, usual_orders
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.external import copy_outside, keep_outside, load_outside
@@ -116,7 +116,7 @@ def _proven(
     return metrics
 
 
-def _readings(model: Classifier | OutsideModel, claim: Claim) -> dict[str, Mapping[str, Normalisation]]:
+def _readings(model: Classifier | OutsideModel, claim: Claim) -> dict[str, Any]:
     """Which other normalisations come into question: none of a model that is sent pictures."""
     sent_pictures = isinstance(model, OutsideModel) and model.opened.own_input
     return {"readings": {"as pictures": claim.normalisation}} if sent_pictures else {}

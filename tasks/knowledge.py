@@ -26,4 +26,5 @@ def extract_knowledge(config: Config, inputs: Inputs, out: Path, context: TaskCo
         name: evaluate_logits(surrogate, part.images, image_size=config["image_size"], device=context.device)
         for name, part in (("train", train), ("test", test))
     }
-    return score_surrogate(logits["train"], train.labels, logits["test"], test.labels, attacked=stolen.labels.unique())
+    attacked = stolen.labels.unique()
+    return {**score_surrogate(logits["train"], train.labels, logits["test"], test.labels, attacked=attacked)}

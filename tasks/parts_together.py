@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 
@@ -66,7 +66,11 @@ def _worker_loop(settings: dict[str, Any]) -> None:
 
 def _plain(made: MadePart) -> dict[str, Any]:
     networks = {
-        name: {"kind": kind_of(network), "config": asdict(network.config), "state": on_cpu(network.state_dict())}
+        name: {
+            "kind": kind_of(network),
+            "config": asdict(cast("Any", network.config)),
+            "state": on_cpu(network.state_dict()),
+        }
         for name, network in made.networks.items()
     }
     return {"tensors": on_cpu(made.tensors), "networks": networks, "facts": dict(made.facts)}

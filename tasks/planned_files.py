@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.data.sources import content_digest
 from smoothsweep.core.data.trees import path_state, tree_digest
 from smoothsweep.core.errors import InputChanged
@@ -101,7 +102,7 @@ def prior_files(config: Config, files: PriorFiles) -> list[PlannedFile]:
     weights = PlannedFile(files.weights, config.get("content"))
     if "discriminator" not in config:
         return [weights]
-    return [weights, PlannedFile(files.discriminator, config["discriminator"])]
+    return [weights, PlannedFile(present(files.discriminator, "discriminator"), config["discriminator"])]
 
 
 def names_a_file(config: Config) -> bool:

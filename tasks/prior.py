@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import torch
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputChanged, InputError
 from smoothsweep.core.priors.base import Prior
-from smoothsweep.core.priors.kinds import PRIORS, PriorKind, PriorSettings
+from smoothsweep.core.priors.kinds import PRIORS, PriorKind, PriorSettings, StyleGAN2Training
 from smoothsweep.core.priors.registry import card_of, load_discriminator, load_prior, save_discriminator, save_prior
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import load_tensors
@@ -21,7 +23,7 @@ def fit_prior(config: Config, inputs: Inputs, out: Path, context: TaskContext) -
     """Writes weights.safetensors and prior.json, whatever the kind of prior."""
     row, settings = PRIORS[config["kind"]], prior_settings(config)
     if row.make is None:
-        made = train_generator(settings, inputs["public"], context)
+        made = train_generator(cast("StyleGAN2Training", settings), inputs["public"], context)
     elif settings.files is None:
         public = load_tensors(inputs["public"] / "images.safetensors")["images"] if row.needs_public else None
         made = row.function()(settings, public)
@@ -37,10 +39,11 @@ def fit_prior(config: Config, inputs: Inputs, out: Path, context: TaskContext) -
 
 def _brought(config: Config, row: PriorKind, settings: PriorSettings, out: Path) -> Prior:
     """A prior that is read from files, whose discriminator is kept beside it where it is asked for."""
-    weights, *discriminator = prior_files(config, settings.files)
+    files = present(settings.files, "the prior's files")
+    weights, *discriminator = prior_files(config, files)
     made = weights.read(lambda _: row.function()(settings, None))
     if "card" in config and (card := card_of(made).plain) != config["card"]:
-        raise InputChanged(f"{settings.files.description}: expected {config['card']}, as planned, got {card}")
+        raise InputChanged(f"{files.description}: expected {config['card']}, as planned, got {card}")
     for file in discriminator:
         save_discriminator(file.read(lambda path: load_discriminator(path.parent)), out)
     return made

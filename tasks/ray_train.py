@@ -14,12 +14,13 @@ from typing import Any
 import ray
 import ray.train
 import torch
-from ray.train import Checkpoint, CheckpointConfig, FailureConfig, RunConfig, ScalingConfig
-from ray.train.torch import TorchConfig, TorchTrainer
+from ray.train import Checkpoint, ScalingConfig
+from ray.train.torch import TorchConfig, TorchTrainer, get_device
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from smoothsweep.core import screen
+from smoothsweep.core.checks import present
 from smoothsweep.core.same_code import expected_code, only_this_code
 from smoothsweep.tasks.context import SharedFolders, within
 from smoothsweep.tasks.devices import promised_gpus
@@ -29,6 +30,8 @@ FOLDER, STATE_FILE = "ray_train", "state.pt"
 WORKER_FAILURES = 3  # lost workers of one training before it counts as failed
 PREEMPTIONS = -1  # machines that were drained first are no failures, however many
 
+_TRAIN: Any = ray.train  # whose types are a union of two versions, chosen when it is imported
+_Base: Any = TorchTrainer
 _announcement: ContextVar[Callable[..., None] | None] = ContextVar("announcement", default=None)
 
 
@@ -37,7 +40,7 @@ def announcing(tell: Callable[..., None]) -> AbstractContextManager[None]:
     return within(_announcement, tell)
 
 
-class _Trainer(TorchTrainer):
+class _Trainer(_Base):
     """Without Ray's detached cleaner of placement groups, which needs the dashboard and otherwise outlives the job."""
 
     def _create_default_callbacks(self) -> list[Any]:
@@ -69,13 +72,13 @@ def fit(
         train_loop_config={**settings, "on_gpu": on_gpu},
         scaling_config=ScalingConfig(num_workers=workers, use_gpu=on_gpu, resources_per_worker={"CPU": 1}),
         torch_config=TorchConfig(backend="nccl" if on_gpu else "gloo"),
-        run_config=RunConfig(
+        run_config=_TRAIN.RunConfig(
             name=FOLDER,
             storage_path=storage_path,
             storage_filesystem=filesystem,
-            failure_config=FailureConfig(max_failures=WORKER_FAILURES, max_preemption_failures=PREEMPTIONS),
-            checkpoint_config=CheckpointConfig(num_to_keep=1),
-            logging_config=ray.train.LoggingConfig(log_level="ERROR"),
+            failure_config=_TRAIN.FailureConfig(max_failures=WORKER_FAILURES, max_preemption_failures=PREEMPTIONS),
+            checkpoint_config=_TRAIN.CheckpointConfig(num_to_keep=1),
+            logging_config=_TRAIN.LoggingConfig(log_level="ERROR"),
         ),
     )
     try:
@@ -121,7 +124,7 @@ def data_parallel(on_gpu: bool) -> Callable[[nn.Module], nn.Module]:
     def wrap(model: nn.Module) -> nn.Module:
         if not on_gpu:
             return DistributedDataParallel(model)
-        device = ray.train.torch.get_device()
+        device = get_device()
         model = nn.SyncBatchNorm.convert_sync_batchnorm(model.to(device))
         return DistributedDataParallel(model, device_ids=[device])
 
@@ -143,7 +146,7 @@ def report_state(rank: int, state: dict[str, Any] | None, **metrics: float) -> N
         ray.train.report(metrics)
         return
     with tempfile.TemporaryDirectory() as folder:
-        save_checkpoint(Path(folder) / STATE_FILE, state)
+        save_checkpoint(Path(folder) / STATE_FILE, present(state, "state"))
         ray.train.report(metrics, checkpoint=Checkpoint.from_directory(folder))
 
 

@@ -15,6 +15,7 @@ from smoothsweep.core.analysis.embedding_settings import EmbeddingSettings
 from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
 from smoothsweep.core.attacks.registry import attack_class, make_attack
 from smoothsweep.core.attacks.shared.base import Attack
+from smoothsweep.core.checks import present
 from smoothsweep.core.declared import build
 from smoothsweep.core.defenses.schedules import AlphaSchedule, alpha_at
 from smoothsweep.core.errors import InputError
@@ -95,7 +96,7 @@ def _counts_under_poison(
     it keeps back and the poison leaves alone."""
     from smoothsweep.core.training.held_out import kept_back
 
-    labels, chosen = poisoned_training(data, poison)
+    labels, chosen = present(poisoned_training(data, poison), "training images")
     kept_back(defense, labels, chosen, classes=classes, seed=config["seed"])
     return tuple(labels.bincount(minlength=classes).tolist())
 

@@ -6,12 +6,12 @@ import copy
 from pathlib import Path
 
 import pandas as pd
-from torch import nn
 
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.accuracy import class_means, top1_accuracy, topk_hits
 from smoothsweep.core.metrics.calibration import expected_calibration_error
+from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.models.inference import Network, evaluate_accuracy, evaluate_logits
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.distributed import train_together
@@ -63,7 +63,7 @@ def with_goal(config: Config, inputs: Inputs) -> Config:
     return {**config, STOP_KEY: goal}
 
 
-def accuracy_without_noise(model: nn.Module, test: ImageSet, config: Config, context: TaskContext) -> Metrics:
+def accuracy_without_noise(model: Classifier, test: ImageSet, config: Config, context: TaskContext) -> Metrics:
     """Of a network whose answers are noisy, its accuracy if the noise is left out; else nothing."""
     defense = defense_from(config)
     if defense.noiseless is None:

@@ -11,6 +11,7 @@ import hashlib
 import io
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -63,7 +64,7 @@ def save_checkpoint(path: Path, state: Mapping[str, object]) -> None:
         file.write(content)
 
 
-def load_checkpoint(path: Path) -> dict[str, object] | None:
+def load_checkpoint(path: Path) -> dict[str, Any] | None:
     """The state saved last. Only tensors and plain values are read.
 
     None where there is none, and, the file thrown away, where it is not what was saved.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 from annotated_types import Ge, Le
 
@@ -42,5 +42,5 @@ class GradientSettings:
 
     def descent(self, loss: Loss) -> OptimiseConfig:
         """The same as stage 2 knows it."""
-        moved = {"steps": self.steps, "lr": self.lr, "betas": self.betas, "crop_scale": self.crop_scale}
+        moved: dict[str, Any] = {"steps": self.steps, "lr": self.lr, "betas": self.betas, "crop_scale": self.crop_scale}
         return OptimiseConfig(**moved, average=self.average, loss=loss)

@@ -7,6 +7,7 @@ whether the softmax is saturated, so that cross-entropy has nothing left to tell
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
@@ -146,15 +147,15 @@ def logit_gap(logits: Tensor, target_class: int) -> Tensor:
 def band_over_classes(curves: Tensor, quantity: str) -> list[tuple[float, float, float, int]]:
     """(mean, low, high, classes) at every step of curves [classes, steps] of a row of `RANGES`; classes without a value
     are left out. Student's t at 95 % over the classes; low and high are NaN for fewer than two, all for none."""
-    found = []
+    found: list[tuple[float, float, float, int]] = []
     for column in curves.double().T:
         values = column[column.isfinite()].numpy()
         if not len(values):
-            found.append((float("nan"),) * 3 + (0,))
+            found.append((math.nan, math.nan, math.nan, 0))
             continue
         band = seed_mean_interval(values, bounds=RANGES[quantity])
-        ends = (float("nan") if end is None else end for end in (band.low, band.high))
-        found.append((band.mean, *ends, len(values)))
+        low, high = (math.nan if end is None else end for end in (band.low, band.high))
+        found.append((band.mean, low, high, len(values)))
     return found
 
 

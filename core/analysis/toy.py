@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -67,7 +67,7 @@ class ToyResult:
 
 
 @contextmanager
-def _one_thread() -> Iterator[None]:
+def _one_thread() -> Generator[None]:
     """One thread inside: a second one costs time on tensors this small, and the last digits depend on it."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)

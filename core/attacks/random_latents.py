@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from smoothsweep.core.attacks.black_box.latent_settings import LatentSettings
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.attacks.shared.base import Attack
+from smoothsweep.core.checks import present
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.shared.attack_inputs import Given
@@ -38,7 +39,11 @@ class RandomLatents(LatentSettings, Attack):
         from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 
         numpy_seed = derive_seed(seed, target_class, "random latents") % 2**32  # what its legacy stream takes
-        z = torch.from_numpy(given.prior.sample_z(self.selected, numpy_seed)).float().to(view.execution.device)
+        z = (
+            torch.from_numpy(present(given.prior, "prior").sample_z(self.selected, numpy_seed))
+            .float()
+            .to(view.execution.device)
+        )
         with torch.no_grad():
-            w = given.prior.map(z, psi=self.truncation_psi, cutoff=self.truncation_cutoff)
+            w = present(given.prior, "prior").map(z, psi=self.truncation_psi, cutoff=self.truncation_cutoff)
         return Reconstructions(w=w.cpu())

@@ -19,6 +19,7 @@ from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 from smoothsweep.core.audit.model import OpenModel
 from smoothsweep.core.audit.portfolio import Reach, portfolio
+from smoothsweep.core.checks import present
 from smoothsweep.core.data.transforms import centre_crop, resize, to_uint8
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import Decoder, Prior
@@ -91,14 +92,14 @@ class Attacker:
         started, shown = time.monotonic(), view.queries
         found = self._batches(attack, given, classes, combined_seed([attack.seed, seed]), kind, on_progress)
         w = torch.cat([one.w for one in found])
-        scored = all(one.scores is not None for one in found)
+        scores = [one.scores for one in found if one.scores is not None]
         return Inverted(
             attack=attack,
             kind=kind,
             images=self._pictures(attack, given, found),
             w=w,
             labels=torch.tensor(list(classes)).repeat_interleave(torch.tensor([len(one.w) for one in found])),
-            scores=torch.cat([one.scores for one in found]) if scored else None,
+            scores=torch.cat(scores) if len(scores) == len(found) else None,
             queries=(view.queries - shown + sum(made.queries for made in spent)) / len(classes),
             seconds=(time.monotonic() - started + sum(made.seconds for made in spent)) / len(classes),
         )
@@ -107,7 +108,7 @@ class Attacker:
         """What a thief could keep, uint8 [M, 3, R, R]: the images that the attack has left, or those of its latents."""
         side, execution = attack.loot_size, self.model.execution
         if attack.leaves_images:
-            return torch.cat([_bytes_of(one.images.float(), side) for one in found])
+            return torch.cat([_bytes_of(present(one.images, "images").float(), side) for one in found])
         decoder: Any = given.prior if attack.decoder == "prior" else given.networks[attack.decoder]["generator"]
         return decode(decoder, torch.cat([one.w for one in found]), attack.crop, side, execution)
 
@@ -224,8 +225,8 @@ def settings_tried(attacker: Attacker, attacks: str | Sequence[Mapping[str, Any]
     if isinstance(attacks, str) and attacks not in get_args(Reach):
         raise InputError(f"attacks: expected {', '.join(get_args(Reach))}, or settings of attacks, got {attacks!r}")
     whole, adapted = attacks == "whole", attacks == "adapted"
-    settings = (
-        portfolio(attacker.model.access, whole=whole, adapted=adapted) if isinstance(attacks, str) else list(attacks)
+    settings: list[Mapping[str, Any]] = list(
+        portfolio(attacker.model.access, whole=whole, adapted=adapted) if isinstance(attacks, str) else attacks
     )
     made = [attacker.attack_of(one)[1] for one in settings]
     if {one.control for one in made} != {False, True}:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ def train_evaluator(
     seed: int,
     device: torch.device | str,
     on_progress: OnProgress = silent,
-    training: dict[str, Any] | None = None,
+    training: Mapping[str, Any] | None = None,
 ) -> Judge:
     """A second classifier of the same images, as the paper judges: it accepts what only classifiers accept.
 

@@ -66,11 +66,11 @@ class Model:
 
     def _reading(self) -> Normalisation:
         said = [name for name in ("input_range", "mean", "std") if getattr(self, name) is not None]
-        if said == ["input_range"]:
+        if said == ["input_range"] and self.input_range is not None:
             require(len(self.input_range) == 2, "input_range", "the numbers of black and white", self.input_range)
             return Normalisation.of_range(*self.input_range)
-        if said == ["mean", "std"]:
-            return Normalisation(mean=tuple(self.mean), std=tuple(self.std))
+        if said == ["mean", "std"] and self.mean is not None and self.std is not None:
+            return Normalisation(mean=(*self.mean,), std=(*self.std,))
         got = " and ".join(said) or "nothing"
         raise InputError(f"model: expected either input_range, or mean and std, got {got}")
 
@@ -119,10 +119,9 @@ class Network(nn.Module):
     """As `OutsideModel`, of a network that gives logits or probabilities: a module, unlooked at, so that torch.fx can
     fold it and an attack may look inside."""
 
-    def __init__(
-        self, classifier: nn.Module, answers: Answers, reads: Normalisation, device: torch.device | str
-    ) -> None:
+    def __init__(self, classifier: Any, answers: Answers, reads: Normalisation, device: torch.device | str) -> None:
         super().__init__()
+        self.classifier: Any
         self.classifier, self.answers, self.device = classifier, answers, torch.device(device)
         self.wants(reads)
         self.eval()

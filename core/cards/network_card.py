@@ -27,7 +27,7 @@ class NetworkCard:
         return {"version": VERSION, "kind": self.kind, "config": asdict(self.config)}
 
 
-def read_network_card(path: Path, configs: Mapping[str, type], what: str) -> NetworkCard:
+def read_network_card(path: Path, configs: Mapping[str, type[Any]], what: str) -> NetworkCard:
     """The checked card. configs: kind -> dataclass of its configuration; what: the file should be, for a person.
 
     Raises InputError, one line naming the file and the key.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import hashlib
 import io
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from PIL import Image, ImageOps
@@ -57,7 +57,7 @@ class Picture:
 
 
 @contextmanager
-def strict_pillow() -> Iterator[None]:
+def strict_pillow() -> Generator[None]:
     """Let Pillow refuse pictures of more than `MOST_PIXELS`, for all threads while it is open.
 
     It raises beyond twice its own limit, also where a format's decoder takes memory when it is opened (WebP).
@@ -126,7 +126,7 @@ def _upright(image: Image.Image) -> tuple[Image.Image, int]:
     return _to_rgb(image), _frames(image)
 
 
-def _frames(image: Image.Image) -> int:
+def _frames(image: Any) -> int:
     """How many the file says it has. Those after the first are not decoded, and a damaged one is nobody's concern."""
     if image.format not in ("GIF", "PNG", "TIFF", "WEBP"):
         return 1

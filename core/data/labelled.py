@@ -176,10 +176,10 @@ def _decode(
         return picture.digest, picture.side
 
     results = _in_threads(decode, len(entries))
-    readable = [i for i, result in enumerate(results) if not isinstance(result, str)]
-    digests = [results[i][0] for i in readable]
+    read = {i: result for i, result in enumerate(results) if not isinstance(result, str)}
+    readable, digests = list(read), [digest for digest, _ in read.values()]
     failures = [f"{entry.where} ({r})" for entry, r in zip(entries, results, strict=True) if isinstance(r, str)]
-    enlarged = sum(results[i][1] < size for i in readable)
+    enlarged = sum(side < size for _, side in read.values())
     notes = [f"{enlarged} pictures are smaller than {size} pixels and were enlarged"] if enlarged else []
     if failures and (on_corrupt == "refuse" or not readable):
         raise InputError(f"data {path}: expected readable pictures, got {len(failures)} that are not: {few(failures)}")

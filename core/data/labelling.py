@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -23,11 +24,12 @@ def assign_labels(
     """
     identity_of: dict[int | str, str] = {}
     label_of: dict[str, int | str] = {}
-    for entry in entries:
+    labelled = [(entry, cast("int | str", entry.label)) for entry in entries]  # who names entries has labelled them
+    for entry, given in labelled:
         if entry.identity is None:
             continue
-        label = label_of.setdefault(entry.identity, entry.label)
-        identity = identity_of.setdefault(entry.label, entry.identity)
+        label = label_of.setdefault(entry.identity, given)
+        identity = identity_of.setdefault(given, entry.identity)
         if label != entry.label:
             what = f"one label for identity {entry.identity!r}, got {label!r} and {entry.label!r}"
         elif identity != entry.identity:
@@ -35,7 +37,8 @@ def assign_labels(
         else:
             continue
         raise InputError(f"data {path}: {entry.where}: expected {what}")
-    classes = sorted({entry.label for entry in entries} | set(folders))
+    every: set[Any] = {label for _, label in labelled} | set(folders)  # numbers alone, or names alone
+    classes = sorted(every)
     if len(classes) < 2:
         raise InputError(f"data {path}: expected at least 2 classes, got {len(classes)}")
     index = {label: i for i, label in enumerate(classes)}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +28,7 @@ Put = Callable[[int, np.ndarray], None]
 
 
 @contextmanager
-def pack_images(path: Path, labels: Tensor, size: int, dtype: torch.dtype = torch.uint8) -> Iterator[Put]:
+def pack_images(path: Path, labels: Tensor, size: int, dtype: torch.dtype = torch.uint8) -> Generator[Put]:
     """Write `path` with tensors `labels` int64 [N] and `images` uint8, float16 or float32 [N, 3, size, size].
 
     Gives put(row, pixels), pixels [3, size, size] of that type, which any thread may call, in any order, once per row.

@@ -72,8 +72,8 @@ def _collected(
 def _pixels(images: Tensor) -> tuple[Tensor, Tensor]:
     """Row and column of every pixel, each [N, S, S]."""
     axis = torch.arange(images.shape[-1], device=images.device, dtype=images.dtype)
-    grid = torch.meshgrid(axis, axis, indexing="ij")
-    return tuple(part.expand(len(images), -1, -1) for part in grid)
+    row, column = torch.meshgrid(axis, axis, indexing="ij")
+    return row.expand(len(images), -1, -1), column.expand(len(images), -1, -1)
 
 
 def _turned(y: Tensor, x: Tensor, angles: Tensor, size: int) -> tuple[Tensor, Tensor]:

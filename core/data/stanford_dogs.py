@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import torch
@@ -124,7 +125,7 @@ def _corners(text: bytes, annotation: str) -> list[int]:
     try:
         if re.search(rb"<!(DOCTYPE|ENTITY)", text):
             raise ValueError("declarations")
-        box = next(ElementTree.fromstring(text).iter("object")).find("bndbox")
+        box: Any = next(ElementTree.fromstring(text).iter("object")).find("bndbox")  # None raises AttributeError
         return [int(box.findtext(corner)) for corner in _CORNERS]
     except (ElementTree.ParseError, StopIteration, AttributeError, TypeError, ValueError) as error:
         raise UnreadablePicture(f"no bounding box in {annotation}") from error

@@ -12,7 +12,7 @@ kept (there that of the best epoch).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import abc
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -92,7 +92,7 @@ def other_classes(labels: Tensor, classes: int, generator: Generator) -> Tensor:
 
 
 @contextmanager
-def kept_buffers(model: nn.Module) -> Iterator[None]:
+def kept_buffers(model: nn.Module) -> abc.Generator[None]:
     """Passes through the network in training mode while this is open leave no trace in its running statistics."""
     before = [(buffer, buffer.clone()) for buffer in model.buffers()]
     try:

@@ -7,7 +7,8 @@ training as it is. docs/new-defense.md shows how to add one.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import abc
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
@@ -212,7 +213,7 @@ def hard_labels(labels: Labels) -> Tensor:
 
 
 @contextmanager
-def watch(parts: Mapping[str, nn.Module], look: Callable[[Tensor], Tensor]) -> Iterator[dict[str, Tensor]]:
+def watch(parts: Mapping[str, nn.Module], look: Callable[[Tensor], Tensor]) -> abc.Generator[dict[str, Tensor]]:
     """While it is open, every output [n, ...] of one of the `parts` of a network is given to `look`, in float32.
 
     Yields name -> what `look` made of it, with gradients. It looks before later layers overwrite the output in

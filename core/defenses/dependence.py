@@ -71,7 +71,7 @@ def hsic(a: Tensor, b: Tensor) -> Tensor:
     return (a * b.T).sum()
 
 
-def coco(a: Tensor, b: Tensor, norm: str = "frobenius") -> Tensor:
+def coco(a: Tensor, b: Tensor, norm: CocoNorm = "frobenius") -> Tensor:
     """COCO of two `coco_operator`s: sqrt(||A B||) / m.
 
     norm: `frobenius`, which the official code takes, or `spectral`, as constrained covariance is defined.

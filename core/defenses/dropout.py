@@ -32,6 +32,6 @@ class DropoutHead(SameHead):
         super().__init__(head)
         self.p = p
 
-    def forward(self, features: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         """[n, F] -> logits [n, C]."""
-        return super().forward(F.dropout(features, self.p, self.training))
+        return super().forward(F.dropout(input, self.p, self.training))

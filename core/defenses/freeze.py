@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from torch import Generator, nn
 
 from smoothsweep.core.bounds import Count, Inside
-from smoothsweep.core.checks import require
+from smoothsweep.core.checks import present, require
 from smoothsweep.core.defenses.base import Defense, Step, StepLoss
 from smoothsweep.core.models.anatomy import anatomy_of, blocks_of, check_layers, parameters_of
 from smoothsweep.core.models.classifiers import Classifier
@@ -78,7 +78,7 @@ class Freeze(Defense):
         frozen, held = [], 0
         for name in blocks_of(model):
             size = sum(parameter.numel() for parameter in parameters_of(model, [name]))
-            if held + size > self.fraction * total:
+            if held + size > present(self.fraction, "fraction") * total:
                 break
             frozen.append(name)
             held += size

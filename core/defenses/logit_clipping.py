@@ -34,8 +34,8 @@ class ClippedHead(SameHead):
         super().__init__(head)
         self.norm = norm
 
-    def forward(self, features: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         """[n, F] -> logits [n, C] of length at most `norm`."""
-        logits = super().forward(features)
+        logits = super().forward(input)
         length = logits.norm(dim=1, keepdim=True)
         return logits * (self.norm / length.clamp(min=self.norm))

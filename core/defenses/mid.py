@@ -115,9 +115,9 @@ class BottleneckHead(OwnNoise, nn.Linear):
         self.readout, self.draws = readout, draws
         self.seed_noise(seed)
 
-    def forward(self, features: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         """[n, F] -> logits [n, C]."""
-        mu, raw = self.statistics(features).chunk(2, dim=1)
+        mu, raw = self.statistics(input).chunk(2, dim=1)
         if self.training:
             return super().forward(mu + _sigma(raw) * torch.randn_like(mu))
         if self.readout == "mean":

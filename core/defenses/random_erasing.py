@@ -47,8 +47,9 @@ class RandomErasing(Defense):
 
     def alter_batch(self, images: Tensor, labels: Tensor, generator: Generator) -> tuple[Tensor, Labels]:
         """Images with their rectangles erased. Every image uses the same count of random numbers."""
-        boxes = self.draw_boxes(len(images), images.shape[-2:], generator)
-        mask = box_mask(boxes, images.shape[-2:]).to(images.device)[:, None]
+        height, width = images.shape[-2:]
+        boxes = self.draw_boxes(len(images), (height, width), generator)
+        mask = box_mask(boxes, (height, width)).to(images.device)[:, None]
         return torch.where(mask, self._filling(images, generator), images), labels
 
     def draw_boxes(self, n: int, size: tuple[int, int], generator: Generator) -> Tensor:

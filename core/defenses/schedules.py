@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 from smoothsweep.core.defenses.alpha import check_alpha
 from smoothsweep.core.errors import InputError
@@ -158,7 +158,7 @@ def alpha_curve(schedule: AlphaSchedule, *, alpha: float | None, epochs: int) ->
     return [alpha_at(schedule, alpha=alpha, epoch=epoch, epochs=epochs) for epoch in range(epochs)]
 
 
-def usual_schedule(alpha: float) -> str:
+def usual_schedule(alpha: float) -> Literal["ramp", "constant"]:
     """The kind of schedule that a factor takes where none is named: the paper text's `ramp` below 0, else constant."""
     return "ramp" if alpha < 0 else "constant"
 

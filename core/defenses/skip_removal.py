@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from torch import Generator, Tensor, nn
@@ -132,7 +132,7 @@ class ScaledSkip(nn.Module):
 
 def _unlink_dense_blocks(model: Classifier, cut: Sequence[bool], generator: Generator) -> None:
     """Turn the blocks to cut into chains of their layers; layers whose inputs have another width begin anew."""
-    features = model.backbone.features
+    features: Any = model.backbone.features
     channels = features.norm0.num_features
     for number, is_cut in enumerate(cut, start=1):
         layers = list(getattr(features, f"denseblock{number}").children())

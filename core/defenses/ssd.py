@@ -85,13 +85,20 @@ class Ssd(Defense):
         self.check_kept_back(labels, model.num_classes)
         answers = logits.double().softmax(1)
         rows = [answers[labels == label].mean(0) for label in range(model.num_classes)]
-        model.answer.profiles.copy_(torch.stack(rows))
-        model.answer.fitted.fill_(1)
+        answer = _shield_of(model)
+        answer.profiles.copy_(torch.stack(rows))
+        answer.fitted.fill_(1)
 
     def seed_noise(self, model: Classifier, seed: int) -> bool:
         """Only fresh draws are noise."""
-        model.answer.seed_noise(seed)
+        _shield_of(model).seed_noise(seed)
         return self.draws == "fresh"
+
+
+def _shield_of(model: Classifier) -> ShieldedAnswers:
+    if not isinstance(model.answer, ShieldedAnswers):
+        raise ValueError(f"answer: expected that of defense ssd, got {type(model.answer).__name__}")
+    return model.answer
 
 
 class ShieldedAnswers(OwnNoise, AsComputed):
@@ -102,6 +109,8 @@ class ShieldedAnswers(OwnNoise, AsComputed):
     """
 
     leaves = Ssd.leaves
+    profiles: Tensor
+    fitted: Tensor
 
     def __init__(self, classes: int, settings: Ssd) -> None:
         super().__init__()

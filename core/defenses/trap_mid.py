@@ -22,6 +22,7 @@ import torch.nn.functional as F
 from torch import Generator, Tensor, nn
 
 from smoothsweep.core.bounds import Inside, Positive
+from smoothsweep.core.checks import present
 from smoothsweep.core.data.augmentation import AugmentationDraw, apply_augmentation, draw_augmentation
 from smoothsweep.core.data.augmentation_settings import Augmentation
 from smoothsweep.core.data.rotation import rotated
@@ -163,7 +164,7 @@ def seen_anew(images: Tensor, generator: Generator) -> Tensor:
     n = len(images)
     draw = draw_augmentation(n, _VIEWS, generator)
     cropped, turned, angle = torch.rand(3, n, generator=generator)
-    box = torch.where(cropped[:, None] < _CHANCE, draw.box, torch.tensor([1.0, 1.0, 0.0, 0.0]))
+    box = torch.where(cropped[:, None] < _CHANCE, present(draw.box, "box"), torch.tensor([1.0, 1.0, 0.0, 0.0]))
     degrees = _DEGREES * (2 * angle - 1) * (turned < _CHANCE)
     shown = apply_augmentation(images, AugmentationDraw(n=n, box=box, flip=draw.flip))
     return rotated(shown + 1, degrees) - 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -77,7 +77,7 @@ class KeptAnswers:
             base.execute("UPDATE agreed SET asked = max(0, asked - 1)")
 
     @contextmanager
-    def _open(self) -> Iterator[sqlite3.Connection]:
+    def _open(self) -> Generator[sqlite3.Connection]:
         if not self.path.is_file():
             raise InputError(f"{self.path}: expected an endpoint's answers, got nothing: import it again")
         with closing(sqlite3.connect(self.path, timeout=WAIT_S, isolation_level=None)) as base:

@@ -103,6 +103,6 @@ class Endpoint:
         return found
 
 
-def _is_number(score: object) -> bool:
+def _is_number(score: Any) -> bool:
     """Whether it is a number that float32 holds: not NaN, no integer of hundreds of digits."""
     return type(score) in (int, float) and -MOST_FLOAT <= score <= MOST_FLOAT

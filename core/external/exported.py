@@ -101,7 +101,7 @@ def _leave_out_remarks(graph: dict[str, Any]) -> None:
     graph["guards_code"] = []
     module = graph.get("graph_module")
     calls = module.get("module_call_graph") if isinstance(module, dict) else None
-    if isinstance(calls, list):
+    if isinstance(module, dict) and isinstance(calls, list):
         module["module_call_graph"] = [call for call in calls if isinstance(call, dict) and call.get("fqn") == ""]
     pending: list[Any] = [graph]
     while pending:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
@@ -71,7 +71,7 @@ def _file_of(module: str, folder: Path, name: str) -> Path:
 
 
 @contextmanager
-def _looked_for(folder: Path) -> Iterator[None]:
+def _looked_for(folder: Path) -> Generator[None]:
     importlib.invalidate_caches()
     sys.path.insert(0, str(folder))
     try:

@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import Answers
 
@@ -57,13 +58,13 @@ class Reader:
         return as_logits(found, self.answers)
 
     def _decided(self, found: Tensor) -> Tensor:
-        labels = found.long()
-        inside = (labels >= 0) & (labels < self.num_classes)
+        labels, classes = found.long(), present(self.num_classes, "num_classes")
+        inside = (labels >= 0) & (labels < classes)
         if not torch.equal(labels.to(found.dtype), found) or not bool(inside.all()):
             got = f"{found.min().item():g} to {found.max().item():g}"
-            wanted = f"labels, whole numbers from 0 to {self.num_classes - 1}"
+            wanted = f"labels, whole numbers from 0 to {classes - 1}"
             raise InputError(f"{self.where}: expected {wanted}, got {got}")
-        logits = torch.full((len(labels), self.num_classes), UNDECIDED, device=found.device)
+        logits = torch.full((len(labels), classes), UNDECIDED, device=found.device)
         return logits.scatter(1, labels[:, None], 0.0)
 
 

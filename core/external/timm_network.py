@@ -60,7 +60,7 @@ def export_timm(
 
 def _timm(architecture: str) -> ModuleType:
     try:
-        import timm
+        import timm  # ty: ignore[import-not-found]  # an extra, which may not be installed
     except ImportError:
         got = "got none: pip install 'smoothsweep[timm]'"
         raise InputError(f"--architecture {brief(architecture)}: expected timm to be installed, {got}") from None

@@ -42,8 +42,8 @@ def check_torchscript(members: Members, where: str) -> dict[str, bytes | None]:
         name = f"{folder}.pkl"
         if name not in members:
             raise InputError(f"{where}: expected {WHAT}, got an archive without its {name}")
-        kept[name] = members.read(name)
-        named = _texts(kept[name], f"{where}: {name}")
+        kept[name] = pickled = members.read(name)
+        named = _texts(pickled, f"{where}: {name}")
         tensors = {one: _TENSORS.fullmatch(one) for one in members}
         kept |= {one: None for one, found in tensors.items() if found and found[1] == folder and found[2] in named}
     code = {name: members.read(name) for name in members if _CODE.fullmatch(name)}

@@ -10,6 +10,7 @@ import base64
 import hashlib
 import json
 import re
+from typing import Any
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.address import TOKEN, bearer
@@ -62,7 +63,7 @@ class VisionModel:
     def _said(self, body: bytes) -> str:
         """The words of the answer, none for a refusal."""
         try:
-            message = json.loads(body)["choices"][0]["message"] if len(body) <= MOST_BYTES else None
+            message: Any = json.loads(body)["choices"][0]["message"] if len(body) <= MOST_BYTES else None
             said = message["content"] or ""
         except (ValueError, LookupError, TypeError, RecursionError):
             said = None

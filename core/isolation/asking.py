@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -38,7 +38,7 @@ class Numerics:
         )
 
     @contextmanager
-    def applied(self, device: torch.device) -> Iterator[None]:
+    def applied(self, device: torch.device) -> Generator[None]:
         """Set them, from now on; autocast within the block alone."""
         cudnn = torch.backends.cudnn
         if torch.get_num_threads() != self.threads:

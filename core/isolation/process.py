@@ -16,7 +16,7 @@ import tempfile
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -230,7 +230,7 @@ class Failed(Exception):
 
 
 @contextmanager
-def in_memory() -> Iterator[BinaryIO]:
+def in_memory() -> Generator[BinaryIO]:
     """A file without a name, to be written and then given to a process."""
     if hasattr(os, "memfd_create"):
         with os.fdopen(os.memfd_create("program", os.MFD_CLOEXEC), "w+b") as file:

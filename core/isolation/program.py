@@ -130,7 +130,8 @@ class _Answer(torch.autograd.Function):
     @torch.autograd.function.once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, None]:
         [images] = ctx.saved_tensors  # torch raises its own error where the graph was freed
-        keep = torch._C._autograd._get_current_graph_task_keep_graph()
+        internals: Any = torch._C  # no stubs of its own
+        keep = internals._autograd._get_current_graph_task_keep_graph()
         return ctx.program.back(ctx.handle.number, gradient, images, keep=keep), None
 
 

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 import torch
 from torch import Tensor
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.isolation import wire
 from smoothsweep.core.isolation.asking import Numerics
 
@@ -74,9 +75,8 @@ class Server:
                 self._graphs.pop(forgotten, None)
             try:
                 with Numerics(**asked["numerics"]).applied(self._device):
-                    header, found = (
-                        self._forward(asked, tensor) if asked["do"] == "answer" else self._back(asked, tensor)
-                    )
+                    answer = self._forward if asked["do"] == "answer" else self._back
+                    header, found = answer(asked, present(tensor, "tensor"))
             except Exception as error:  # whatever a program raises
                 header, found = _failure(error), None
             _flush()
@@ -85,7 +85,7 @@ class Server:
     def _forward(self, asked: dict[str, Any], images: Tensor) -> tuple[dict[str, Any], Tensor]:
         images = images.to(self._device).requires_grad_(asked["gradient"])
         with torch.set_grad_enabled(asked["grad_mode"]):
-            found = self._answer(images)
+            found = present(self._answer, "program")(images)
         if not isinstance(found, Tensor):
             raise TypeError(f"expected one tensor, got {type(found).__name__}")
         leads_back = found.requires_grad and asked["gradient"]

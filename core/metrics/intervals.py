@@ -26,7 +26,9 @@ docs/rates.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -189,7 +191,7 @@ def _checked(values: ArrayLike, level: float) -> np.ndarray:
     try:
         table = np.asarray(values, dtype=np.float64)
     except ValueError:
-        counts = ", ".join(str(np.size(row)) for row in values)
+        counts = ", ".join(str(np.size(row)) for row in cast("Sequence[ArrayLike]", values))
         raise ValueError(f"values: expected the same classes for every seed, got {counts} of them") from None
     if table.ndim not in (1, 2) or not table.size:
         raise ValueError(f"values: expected numbers [seeds] or [seeds, classes], got shape {list(table.shape)}")

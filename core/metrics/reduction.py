@@ -82,7 +82,7 @@ class Ends:
         """The largest error at which the interval of each claim leaves out 0, [...], computed where one may."""
         found = np.ones(self.low.shape)
         for sign, (gaps, errors) in ((1, self.below), (-1, self.above)):
-            clear = (sign * gaps > 0).all(axis=-1)
+            clear = np.asarray((sign * gaps > 0).all(axis=-1))
             if clear.any():
                 found[clear] = errors.of(clear).p_values(gaps[clear], self.correction).max(axis=-1)
         return found

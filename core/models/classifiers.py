@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 import torchvision
@@ -31,24 +31,25 @@ class Architecture:
     one part alone, its name there and here.
     """
 
-    build: Callable[[], nn.Module]
+    build: Callable[[], Any]
     head: str = ""
     weights_url: str | None = None
     trunk: tuple[str, str] | None = None
 
 
 def _torchvision(name: str, head: str, **options: bool) -> Architecture:
-    weights = torchvision.models.get_model_weights(name).DEFAULT
+    weights: Any = torchvision.models.get_model_weights(name)
 
     def build() -> nn.Module:
         return torchvision.models.get_model(name, weights=None, num_classes=_IMAGENET_CLASSES, **options)
 
-    return Architecture(build=build, head=head, weights_url=weights.url)
+    return Architecture(build=build, head=head, weights_url=weights.DEFAULT.url)
 
 
 def _lowres(build: Callable[[], nn.Module], imagenet: str | None = None, convolutions: str = "feature") -> Architecture:
     """imagenet: the name in torchvision of the network whose convolutions it has, under the name `convolutions`."""
-    url = torchvision.models.get_model_weights(imagenet).IMAGENET1K_V1.url if imagenet else None
+    weights: Any = torchvision.models.get_model_weights(imagenet) if imagenet else None
+    url = weights.IMAGENET1K_V1.url if imagenet else None
     trunk = ("features", convolutions) if imagenet else None
     return Architecture(build=build, head="fc_layer", weights_url=url, trunk=trunk)
 

@@ -27,9 +27,9 @@ class FaceIR(Trunk):
     def __init__(self, units: tuple[int, ...], *, width: int = WIDTH) -> None:
         super().__init__(units, side=SIDE, output=True, width=width)
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:
         """Features [N, 8 width]."""
-        return functional.normalize(super().forward(to_template(images)), dim=1)
+        return functional.normalize(super().forward(to_template(x)), dim=1)
 
 
 def face_ir50(*, width: int = WIDTH) -> FaceIR:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 from torchvision.models import Inception3, inception
 
@@ -67,7 +67,7 @@ class _LastBlock(_BlockE):
     pool = staticmethod(_max3)
 
 
-_BLOCKS = [
+_BLOCKS: list[Callable[..., nn.Module]] = [
     inception.BasicConv2d,
     _BlockA,
     inception.InceptionB,
@@ -110,13 +110,13 @@ class FidInception(Inception3):
         super().__init__(num_classes=1008, aux_logits=False, init_weights=False, inception_blocks=_BLOCKS)
         self.Mixed_7c = _LastBlock(2048)
 
-    def forward(self, images: Tensor) -> Tensor:
+    def forward(self, x: Tensor) -> Tensor:  # ty: ignore[incompatible-method-override]  # no auxiliary head
         """Features [N, 2048]."""
-        if images.shape[1:] != (3, SIZE, SIZE):
-            raise ValueError(f"expected images [N, 3, {SIZE}, {SIZE}], got {list(images.shape)}")
+        if x.shape[1:] != (3, SIZE, SIZE):
+            raise ValueError(f"expected images [N, 3, {SIZE}, {SIZE}], got {list(x.shape)}")
         for step in _STEPS:
-            images = getattr(self, step)(images)
-        return images.flatten(1)
+            x = getattr(self, step)(x)
+        return x.flatten(1)
 
 
 def load_fid_inception(path: Path, *, sha256: str | None = None) -> FidInception:

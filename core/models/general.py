@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -20,9 +21,12 @@ class SwagViT(nn.Module):
     left out, with its transforms: bicubic to 224 pixels, ImageNet's mean and deviation.
     """
 
+    mean: Tensor
+    std: Tensor
+
     def __init__(self, *, layers: int = 12, heads: int = 12, width: int = 768, hidden: int = 3072) -> None:
         super().__init__()
-        self.network = VisionTransformer(
+        network: Any = VisionTransformer(
             image_size=SIDE,
             patch_size=16,
             num_layers=layers,
@@ -30,7 +34,8 @@ class SwagViT(nn.Module):
             hidden_dim=width,
             mlp_dim=hidden,
         )
-        self.network.heads = nn.Identity()
+        network.heads = nn.Identity()
+        self.network = network
         self.register_buffer("mean", torch.tensor(MEAN).view(3, 1, 1), persistent=False)
         self.register_buffer("std", torch.tensor(STD).view(3, 1, 1), persistent=False)
 

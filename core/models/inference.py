@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -36,7 +37,7 @@ def evaluate_logits(
     return _batched(model, model, images, image_size, batch_size, device)
 
 
-def embed_images(model: nn.Module, images: Tensor, *, image_size: int, device: torch.device | str = "cpu") -> Tensor:
+def embed_images(model: Any, images: Tensor, *, image_size: int, device: torch.device | str = "cpu") -> Tensor:
     """The penultimate features float32 [N, D], otherwise like `evaluate_logits`; the model needs `embed`."""
     return _batched(model, model.embed, images, image_size, BATCH_SIZE, device)
 
@@ -62,7 +63,7 @@ def _batched(
 
 
 @contextmanager
-def evaluating(model: Network) -> Iterator[None]:
+def evaluating(model: Network) -> Generator[None]:
     """A network in evaluation mode, and afterwards in its own; what is no module of torch's has one mode."""
     if not isinstance(model, nn.Module):
         yield

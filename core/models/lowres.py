@@ -7,10 +7,14 @@ images in [0, 1]; `fc_layer` is the classification layer of 1,000 outputs that a
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch.nn.functional as F
 import torchvision
 from torch import Tensor, nn
 from torchvision.models import vgg
+
+from smoothsweep.core.checks import present
 
 _CLASSES = 1000
 _WIDTH = 64  # channels of an IR network's first stage; every stage doubles them
@@ -31,7 +35,7 @@ class VGG16BN(nn.Module):
         for module in self.feature:  # as torchvision, whose classifier of 124 million weights is not made here
             if isinstance(module, nn.Conv2d):
                 nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-                nn.init.zeros_(module.bias)
+                nn.init.zeros_(present(module.bias, "bias"))
         self.bn = nn.BatchNorm1d(2048)
         self.bn.bias.requires_grad_(False)
         self.fc_layer = nn.Linear(2048, _CLASSES)
@@ -48,9 +52,9 @@ class FewChannels(nn.Conv2d):
     oneDNN writes beyond its memory, which ends the process.
     """
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, input: Tensor) -> Tensor:
         down, right = self.stride
-        return F.conv2d(x[:, :, ::down, ::right], self.weight, self.bias)
+        return F.conv2d(input[:, :, ::down, ::right], self.weight, self.bias)
 
 
 class Unit(nn.Module):
@@ -102,7 +106,7 @@ class Trunk(nn.Module):
             if isinstance(module, nn.Conv2d | nn.Linear):
                 nn.init.xavier_uniform_(module.weight)
                 if module.bias is not None:
-                    nn.init.zeros_(module.bias)
+                    nn.init.zeros_(present(module.bias, "bias"))
         self.has_output = output
 
     def forward(self, x: Tensor) -> Tensor:
@@ -135,7 +139,7 @@ class EfficientNet(nn.Module):
 
     def __init__(self, name: str) -> None:
         super().__init__()
-        network = torchvision.models.get_model(name, weights=None)
+        network: Any = torchvision.models.get_model(name, weights=None)
         self.feature = nn.Sequential(network.features, network.avgpool)
         self.fc_layer = nn.Linear(network.classifier[-1].in_features, _CLASSES)
 

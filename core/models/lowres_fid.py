@@ -11,6 +11,7 @@ import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -86,7 +87,7 @@ def load_imagenet_inception(path: Path, *, sha256: str | None = None) -> nn.Modu
         entry = dataclasses.replace(entry, sha256=sha256.lower(), mebibytes=None)
     verify_weight_file(path, entry)
     where = f"weights {entry.name}: {path}"
-    network = Inception3(init_weights=False, transform_input=False)
+    network: Any = Inception3(init_weights=False, transform_input=False)
     state = plain_tensors(read_tensor_file(path, f"weights {entry.name}"), where)
     network.load_state_dict(fitting_state(state, network.state_dict(), where))
     network.fc = nn.Identity()

@@ -57,6 +57,9 @@ class MobileFaceNetB(nn.Module):
     forward: images float [N, 3, S, S] in [-1, 1] in the tight face frame -> float32 [N, 128] of unit length.
     """
 
+    mean: Tensor
+    std: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         self.conv1 = _conv_b(3, 64, 3, stride=2, padding=1)

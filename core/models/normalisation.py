@@ -41,7 +41,7 @@ class Normalisation:
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise InputError(f"input range: expected two numbers, the lower one first, got {low} and {high}")
         scale = 1 / (high - low)
-        return cls(mean=(-low * scale,) * CHANNELS, std=(scale,) * CHANNELS)
+        return cls(mean=(-low * scale, -low * scale, -low * scale), std=(scale, scale, scale))
 
     @property
     def ends(self) -> tuple[float, float] | None:

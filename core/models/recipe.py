@@ -97,12 +97,12 @@ class TrainingRecipe:
             require(self.lr_min == 0, "training lr_min", "0 with lr_schedule multistep", self.lr_min)
 
     @classmethod
-    def paper_224(cls, architecture: str = "resnet152") -> TrainingRecipe:
+    def paper_224(cls, architecture: Architecture = "resnet152") -> TrainingRecipe:
         """The targets of the paper's main experiments (Appendix B.3): 100 epochs of Adam at 224 pixels."""
         return cls(architecture=architecture, epochs=100, image_size=224)
 
     @classmethod
-    def paper_64(cls, architecture: str = "resnet50") -> TrainingRecipe:
+    def paper_64(cls, architecture: Architecture = "resnet50") -> TrainingRecipe:
         """The paper's targets on 64-pixel CelebA (Appendix B.3): 100 epochs of SGD.
 
         The appendix names no augmentation for them, so there is none here.

@@ -16,6 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.pickles.archive import START, read_archive
 from smoothsweep.core.pickles.cursor import Cursor, Refused, describe
 from smoothsweep.core.pickles.machine import Dialect, Global, Limits
@@ -96,7 +97,7 @@ class StoredTensor:
     def tensor(self) -> Tensor:
         """A contiguous copy, which no longer depends on the file."""
         layout, dtype = TYPES[self.storage.kind]
-        data = self.storage.data if self.storage.length else b""
+        data = present(self.storage.data, "the tensor's bytes") if self.storage.length else b""
         return torch.from_numpy(contiguous(data, layout, self.offset, self.size, self.stride)).view(dtype)
 
 
@@ -157,7 +158,7 @@ class _Reader:
         return content
 
     def dialect(self) -> Dialect:
-        makers: dict[tuple[str, str], Callable[[tuple[object, ...]], object]] = {
+        makers: dict[tuple[str, str], Callable[[tuple[Any, ...]], object]] = {
             ("torch._utils", "_rebuild_tensor"): self.tensor,
             ("torch._utils", "_rebuild_tensor_v2"): self.tensor,
             ("torch._utils", "_rebuild_parameter"): _parameter,
@@ -177,7 +178,7 @@ class _Reader:
             unknown=self.unknown,
         )
 
-    def storage(self, value: object) -> Storage:
+    def storage(self, value: Any) -> Storage:
         """('storage', type, key, location, length) and in the legacy format a view, which must be None."""
         known = type(value) is tuple and len(value) in (5, 6) and value[0] == "storage"
         if not known or any(view is not None for view in value[5:]):
@@ -192,7 +193,7 @@ class _Reader:
             raise Refused(f"the tensor data {describe(key)} are announced twice, differently")
         return storage
 
-    def tensor(self, arguments: tuple[object, ...]) -> StoredTensor:
+    def tensor(self, arguments: tuple[Any, ...]) -> StoredTensor:
         """(storage, offset, size, stride) and in version 2 requires_grad, no hooks, and perhaps no metadata."""
         if len(arguments) not in (4, 6, 7) or type(arguments[0]) is not Storage or any(arguments[5:]):
             raise Refused("expected a storage, offset, size and stride, without hooks or metadata")
@@ -216,13 +217,13 @@ class _Reader:
         return StoredTensor(storage=storage, offset=offset if count else 0, size=size, stride=stride)
 
 
-def _parameter(arguments: tuple[object, ...]) -> StoredTensor:
+def _parameter(arguments: tuple[Any, ...]) -> StoredTensor:
     if len(arguments) != 3 or type(arguments[0]) is not StoredTensor or arguments[2]:
         raise Refused("expected a tensor, a flag and no hooks")
     return arguments[0]
 
 
-def _ordered_dict(arguments: tuple[object, ...]) -> dict[Any, Any]:
+def _ordered_dict(arguments: tuple[Any, ...]) -> dict[Any, Any]:
     """Empty, or of pairs as Python 2 wrote them."""
     pairs = arguments[0] if arguments else []
     if len(arguments) > 1 or type(pairs) is not list:
@@ -232,14 +233,14 @@ def _ordered_dict(arguments: tuple[object, ...]) -> dict[Any, Any]:
     return dict(pairs)
 
 
-def _size(arguments: tuple[object, ...]) -> tuple[int, ...]:
+def _size(arguments: tuple[Any, ...]) -> tuple[int, ...]:
     [size] = arguments if len(arguments) == 1 else [None]
     if type(size) is not tuple or not all(type(number) is int for number in size):
         raise Refused("expected a tuple of whole numbers")
     return size
 
 
-def _device(arguments: tuple[object, ...]) -> str:
+def _device(arguments: tuple[Any, ...]) -> str:
     if not 1 <= len(arguments) <= 2 or type(arguments[0]) is not str:
         raise Refused("expected the name of a device")
     return arguments[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from sys import getsizeof
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from smoothsweep.core.pickles.cursor import Cursor, Refused, describe
 
@@ -41,7 +41,7 @@ class Global:
     """An inert name. `reduce` is what REDUCE does with its arguments, `new` what NEWOBJ without arguments makes."""
 
     name: str
-    reduce: Callable[[tuple[object, ...]], object] | None = None
+    reduce: Callable[[tuple[Any, ...]], object] | None = None
     new: Callable[[], object] | None = None
 
 
@@ -57,8 +57,8 @@ class Dialect:
     globals: Mapping[tuple[str, str], Global]
     opcodes: frozenset[str]
     explained: Mapping[tuple[str, str], str] = field(default_factory=dict)
-    build: Callable[[object, object], None] | None = None
-    persistent: Callable[[object], object] | None = None
+    build: Callable[[Any, Any], None] | None = None
+    persistent: Callable[[Any], object] | None = None
     unknown: Callable[[str, str], NoReturn] | None = None
     limits: Limits = field(default_factory=Limits)
 
@@ -81,9 +81,9 @@ class Machine:
         self.cursor = cursor
         self.dialect = dialect
         self.limits = dialect.limits
-        self.stack: list[object] = []
+        self.stack: list[Any] = []  # of a stream from elsewhere: whoever takes a value looks at its type
         self.marks: list[int] = []
-        self.memo: dict[int, object] = {}
+        self.memo: dict[int, Any] = {}
         self.text = 0
         self.memory = 0
         self.protocol = 0
@@ -106,22 +106,22 @@ class Machine:
         if self.memory > self.limits.memory:
             raise Refused(f"the values take more than {self.limits.memory >> 20} MiB")
 
-    def fill(self, target: list[object] | dict[object, object] | set[object], grow: Callable[[], None]) -> None:
+    def fill(self, target: list[Any] | dict[Any, Any] | set[Any], grow: Callable[[], None]) -> None:
         """Let a container grow, and count by how much it did."""
         before = getsizeof(target)
         grow()
         self.spend(max(0, getsizeof(target) - before))
 
-    def top(self) -> object:
+    def top(self) -> Any:
         if len(self.stack) <= (self.marks[-1] if self.marks else 0):
             raise Refused("the stack is empty")
         return self.stack[-1]
 
-    def pop(self) -> object:
+    def pop(self) -> Any:
         self.top()
         return self.stack.pop()
 
-    def pop_marked(self) -> list[object]:
+    def pop_marked(self) -> list[Any]:
         if not self.marks:
             raise Refused("there is no mark")
         start = self.marks.pop()
@@ -139,7 +139,7 @@ class Machine:
             raise Refused(f"the memo has no value {place}")
         self.push(self.memo[place])
 
-    def container(self, kind: type) -> object:
+    def container(self, kind: type) -> Any:
         target = self.top()
         if type(target) is not kind:
             raise Refused(f"expected a {kind.__name__} to fill, got {describe(target)}")

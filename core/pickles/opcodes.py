@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from typing import Any
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.pickles.cursor import Cursor, Refused, describe
 from smoothsweep.core.pickles.machine import Data, Dialect, Global, Machine
@@ -130,7 +132,7 @@ def _tuple(length: int) -> Callable[[Machine], None]:
     return step
 
 
-def _set_items(machine: Machine, items: list[object]) -> None:
+def _set_items(machine: Machine, items: list[Any]) -> None:
     target, new = machine.container(dict), {}
     if len(items) % 2:
         raise Refused("expected pairs of key and value")
@@ -200,11 +202,11 @@ def _new_object(machine: Machine) -> None:
 
 def _build(machine: Machine) -> None:
     state = machine.pop()
-    machine.dialect.build(machine.top(), state)
+    present(machine.dialect.build, "build")(machine.top(), state)
 
 
 def _persistent_id(machine: Machine) -> None:
-    machine.make(machine.dialect.persistent(machine.pop()))
+    machine.make(present(machine.dialect.persistent, "persistent")(machine.pop()))
 
 
 _PROTO = 0x80

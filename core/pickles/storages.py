@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -104,7 +105,7 @@ def read_storage(blob: Data, *, name: str) -> StorageRecord:
     return StorageRecord(dtype=dtype, length=length, data=cursor.take(cursor.left))
 
 
-def rebuild_tensor(arguments: tuple[object, ...]) -> TensorRecord:
+def rebuild_tensor(arguments: tuple[Any, ...]) -> TensorRecord:
     """(storage, offset, size, stride, requires_grad, hooks) as a record. Raises Refused."""
     if len(arguments) != 6:
         raise Refused(f"expected six arguments, got {len(arguments)}")

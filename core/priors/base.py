@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -66,10 +66,17 @@ class Prior(Protocol):
 class Sizes(Protocol):
     """What a prior's configuration says of its latents and images, see `Prior`."""
 
-    z_dim: int
-    num_ws: int
-    w_dim: int
-    resolution: int
+    @property
+    def z_dim(self) -> int: ...
+
+    @property
+    def num_ws(self) -> int: ...
+
+    @property
+    def w_dim(self) -> int: ...
+
+    @property
+    def resolution(self) -> int: ...
 
 
 class PriorNetwork(nn.Module):
@@ -77,13 +84,21 @@ class PriorNetwork(nn.Module):
 
     def __init__(self, config: Sizes) -> None:
         super().__init__()
-        self.config = config
+        self.config: Any = config  # of the network's own kind
         self.z_dim, self.num_ws, self.w_dim = config.z_dim, config.num_ws, config.w_dim
         self.resolution = config.resolution
 
     def sample_z(self, n: int, seed: int) -> np.ndarray:
         """float64 [n, z_dim], standard normal."""
         return sample_latents(n, self.z_dim, seed)
+
+    def map(self, z: Tensor, *, psi: float = 1.0, cutoff: int | None = None) -> Tensor:
+        """As of `Prior`."""
+        raise TypeError(f"{type(self).__name__} says nothing of how it maps latents")
+
+    def synthesize(self, w: Tensor) -> Tensor:
+        """As of `Prior`."""
+        raise TypeError(f"{type(self).__name__} says nothing of how it makes images")
 
 
 def sample_latents(n: int, z_dim: int, seed: int) -> np.ndarray:

@@ -116,7 +116,8 @@ def new_state(
         start = StyleGAN2(config, seed=seed), StyleGAN2Discriminator(config, seed=seed)
     if any(network.config != config for network in start):
         raise InputError(f"start: expected networks of {config}, got {[network.config for network in start]}")
-    generator, discriminator = (copy.deepcopy(network).to(device).requires_grad_(True) for network in start)
+    generator = copy.deepcopy(start[0]).to(device).requires_grad_(True)
+    discriminator = copy.deepcopy(start[1]).to(device).requires_grad_(True)
     # R1 adds a step to every r1_interval steps of the discriminator: its optimiser slows down in proportion.
     slowdown = recipe.r1_interval / (recipe.r1_interval + 1) if recipe.r1_gamma else 1.0
     return GanState(
@@ -134,5 +135,6 @@ def new_state(
 
 
 def _adam(network: nn.Module, recipe: GanRecipe, slowdown: float) -> torch.optim.Adam:
-    betas = tuple(beta**slowdown for beta in recipe.betas)
+    first, second = recipe.betas
+    betas = first**slowdown, second**slowdown
     return torch.optim.Adam(network.parameters(), lr=recipe.lr * slowdown, betas=betas)

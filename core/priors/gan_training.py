@@ -150,7 +150,8 @@ def _draw_batch(images: Tensor, state: GanState, rank: int, world_size: int) -> 
     distortions = None
     if state.augment_probability > 0:
         probability, side = state.augment_probability, state.config.resolution
-        distortions = tuple(draw_distortion(n, side, probability, stream).part(mine) for _ in range(2))
+        first, second = (draw_distortion(n, side, probability, stream).part(mine) for _ in range(2))
+        distortions = first, second
     reals = images[_real_index(len(images), n, state.seed, state.step)[mine]].to(device)
     return _Batch(
         reals=reals.float() / 127.5 - 1,

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from smoothsweep.core.bounds import Count, FilePath, Seed, Width
+from smoothsweep.core.checks import present
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.gan_recipe import GanRecipe, check_batch
@@ -58,7 +59,7 @@ class PriorSettings:
         """
         from smoothsweep.core.priors.card import read_prior_card
 
-        return read_prior_card(self.files.description)
+        return read_prior_card(present(self.files, "the prior's files").description)
 
     def check_public(self, *, count: int | None = None, size: int | None = None) -> None:
         """Raise InputError if it cannot be made from so many public images of that side; None: not known yet."""
@@ -71,12 +72,14 @@ class EigenfacesFit(PriorSettings):
     components: Count = 150
     seed: Seed = 0
 
-    def network_card(self, size: int) -> NetworkCard:
+    def network_card(self, size: int | None) -> NetworkCard:
         """Of the images' side."""
         from smoothsweep.core.cards.network_card import NetworkCard
         from smoothsweep.core.priors.card import EigenfacesConfig
 
-        return NetworkCard(kind="eigenfaces", config=EigenfacesConfig(resolution=size, components=self.components))
+        return NetworkCard(
+            kind="eigenfaces", config=EigenfacesConfig(resolution=present(size, "size"), components=self.components)
+        )
 
     def check_public(self, *, count: int | None = None, size: int | None = None) -> None:
         """Raise InputError for as many components as images, or more."""
@@ -145,11 +148,11 @@ class StyleGAN2Training(GanRecipe, PriorSettings):
         if size is not None:
             check_batch(self, self.network(size).mbstd_group, self.workers)
 
-    def network_card(self, size: int) -> NetworkCard:
+    def network_card(self, size: int | None) -> NetworkCard:
         """Of the images' side."""
         from smoothsweep.core.cards.network_card import NetworkCard
 
-        return NetworkCard(kind="stylegan2", config=self.network(size))
+        return NetworkCard(kind="stylegan2", config=self.network(present(size, "size")))
 
     def network(self, resolution: int) -> StyleGAN2Config:
         """The pair of networks for images of this side."""

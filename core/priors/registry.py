@@ -7,25 +7,24 @@ Only plain tensors and JSON are read; nothing is unpickled.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import torch
-from torch import nn
 
 from smoothsweep.core.cards.network_card import NetworkCard
 from smoothsweep.core.cards.network_weights import read_weights, write_weights
+from smoothsweep.core.checks import present
+from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
-from smoothsweep.core.priors.base import Prior
+from smoothsweep.core.priors.base import Prior, PriorNetwork
 from smoothsweep.core.priors.card import read_prior_card
 from smoothsweep.core.priors.eigenfaces import Eigenfaces
 from smoothsweep.core.priors.kinds import DESCRIPTION, DISCRIMINATOR, SHIPPED, WEIGHTS, PriorSettings, ShippedPrior
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
 
-NETWORKS: dict[str, Callable[[Any], nn.Module]] = {"eigenfaces": Eigenfaces, "stylegan2": StyleGAN2}
+NETWORKS: dict[str, type[PriorNetwork]] = {"eigenfaces": Eigenfaces, "stylegan2": StyleGAN2}
 """By kind, the network that is built from the configuration in `core.priors.card.CONFIGS`."""
 
 
@@ -35,7 +34,7 @@ def save_prior(prior: Prior, directory: Path) -> None:
     write_prior(prior, weights=directory / WEIGHTS, description=directory / DESCRIPTION)
 
 
-def load_prior(directory: Path) -> Prior:
+def load_prior(directory: Path) -> PriorNetwork:
     """Read what `save_prior` wrote: in eval mode, on the CPU, without parameter gradients. Raises InputError."""
     return read_prior(weights=directory / WEIGHTS, description=directory / DESCRIPTION)
 
@@ -55,7 +54,7 @@ def load_discriminator(directory: Path) -> StyleGAN2Discriminator:
 
 def from_files(settings: PriorSettings, images: None = None) -> Prior:
     """The prior that the settings find in a file. Raises InputError."""
-    files = settings.files
+    files = present(settings.files, "the prior's files")
     return read_prior(weights=files.weights, description=files.description)
 
 
@@ -63,13 +62,13 @@ def load_shipped_prior(name: str) -> Prior:
     """One of `SHIPPED` by name. Raises InputError for another name."""
     if name not in SHIPPED:
         raise InputError(f"shipped prior: expected one of {', '.join(sorted(SHIPPED))}, got {name!r}")
-    return from_files(ShippedPrior(name=name))
+    return from_files(build(ShippedPrior, {"name": name}, what="prior", prefix="prior."))
 
 
 def card_of(prior: Prior) -> NetworkCard:
     """What a prior in memory is built from; of a class that is none of ours, its name and the prior itself."""
-    kinds: dict[type, str] = {network: name for name, network in NETWORKS.items()}
-    if type(prior) not in kinds:
+    kinds = {network: name for name, network in NETWORKS.items()}
+    if not isinstance(prior, PriorNetwork) or type(prior) not in kinds:
         return NetworkCard(kind=type(prior).__name__, config=prior)
     return NetworkCard(kind=kinds[type(prior)], config=prior.config)
 
@@ -77,14 +76,14 @@ def card_of(prior: Prior) -> NetworkCard:
 def write_prior(prior: Prior, *, weights: Path, description: Path, dtype: torch.dtype = torch.float32) -> None:
     """As `save_prior`, under any two names. dtype: of the stored weights, float32 or float16."""
     card = card_of(prior)
-    if card.kind not in NETWORKS:
+    if not isinstance(prior, PriorNetwork) or card.kind not in NETWORKS:
         raise ValueError(f"prior: expected one of {', '.join(sorted(NETWORKS))}, got {card.kind}")
     text = json.dumps(card.plain, indent=2) + "\n"
     write_weights(prior, weights, dtype)
     write_file(description, text)
 
 
-def read_prior(*, weights: Path, description: Path) -> Prior:
+def read_prior(*, weights: Path, description: Path) -> PriorNetwork:
     """As `load_prior`, from any two names; float16 weights become float32. Raises InputError."""
     card = read_prior_card(description)
     return read_weights(NETWORKS[card.kind], card.config, weights)

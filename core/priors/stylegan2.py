@@ -13,6 +13,7 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
+from smoothsweep.core.devices import channels_last
 from smoothsweep.core.priors.base import PriorNetwork, spread_over_places, truncate
 from smoothsweep.core.priors.card import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2_layers import FullyConnected, initialise
@@ -125,19 +126,23 @@ class SynthesisNetwork(nn.Module):
         """ws [N, num_ws, w_dim] -> images [N, 3, R, R]; `modulated_conv` is the form of the convolution."""
         places = iter(ws.unbind(dim=1))
         maps = self._noise_maps(noise)
-        block = self.get_submodule("b4")
+        block = self.block(4)
         x = block.const.expand(len(ws), -1, -1, -1)
         x = block.conv1(x, next(places), self.kernel, next(maps), modulated_conv)
         w = next(places)
         image = block.torgb(x, w, self.kernel, modulated_conv)
         for side in self.config.sides[1:]:
-            block = self.get_submodule(f"b{side}")
+            block = self.block(side)
             # A block's torgb and the next block's conv0 share one w.
             x = block.conv0(x, w, self.kernel, next(maps), modulated_conv)
             x = block.conv1(x, next(places), self.kernel, next(maps), modulated_conv)
             w = next(places)
             image = upsample2d(image, self.kernel) + block.torgb(x, w, self.kernel, modulated_conv)
         return image
+
+    def block(self, side: int) -> SynthesisBlock:
+        """The block of a resolution."""
+        return getattr(self, f"b{side}")
 
     def noise_layers(self) -> list[SynthesisLayer]:
         """The layers that add noise, from coarse to fine."""
@@ -163,7 +168,7 @@ class StyleGAN2(PriorNetwork):
         self.synthesis = SynthesisNetwork(config)
         initialise(self, seed)
         # Convolutions run up to 40 % faster in this layout on a CPU, and nothing else changes.
-        self.to(memory_format=torch.channels_last)
+        channels_last(self)
 
     def map(self, z: Tensor, *, psi: float = 1.0, cutoff: int | None = None) -> Tensor:
         """z [n, z_dim] -> w float32 [n, num_ws, w_dim], truncated towards the mean w of training."""

@@ -11,6 +11,7 @@ import math
 import torch
 from torch import Tensor, nn
 
+from smoothsweep.core.devices import channels_last
 from smoothsweep.core.priors.card import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2_layers import FullyConnected, initialise
 from smoothsweep.core.priors.stylegan2_ops import EPSILON, bias_act, conv2d_resampled, fir_kernel
@@ -35,6 +36,7 @@ class ConvLayer(nn.Module):
     ) -> None:
         super().__init__()
         self.weight = nn.Parameter(torch.empty(outputs, inputs, side, side))
+        self.bias: nn.Parameter | None
         self.register_parameter("bias", None if skip else nn.Parameter(torch.zeros(outputs)))
         self.down = down
         self.gain = gain if skip else gain * math.sqrt(2)
@@ -112,7 +114,7 @@ class StyleGAN2Discriminator(nn.Module):
             self.add_module(f"b{side}", DiscriminatorBlock(config, side=side))
         self.b4 = Epilogue(config)
         initialise(self, seed)
-        self.to(memory_format=torch.channels_last)
+        channels_last(self)
 
     def forward(self, images: Tensor) -> Tensor:
         x = images.contiguous(memory_format=torch.channels_last)

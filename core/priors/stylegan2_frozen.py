@@ -10,12 +10,15 @@ pixels around it that reach into it.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.priors.stylegan2 import SynthesisLayer, SynthesisNetwork, ToRGB
+from smoothsweep.core.priors.stylegan2_layers import FullyConnected
 from smoothsweep.core.priors.stylegan2_ops import EPSILON, SLOPE, conv2d_resampled, upsample2d
 
 _REACH = 3  # pixels of a block's output that zeros around its input reach: 2 by the up-sampling, 1 by the second conv
@@ -53,16 +56,16 @@ class FrozenSynthesis(nn.Module):
             raise ValueError(f"crop: expected None or an even distance below {sides[-1]}, got {crop}")
         self.sides, self.margins, self.dtype = sides, window_margins(sides, crop), dtype
         self.register_buffer("kernel", network.kernel.detach().clone(), persistent=False)
-        self.register_buffer("const", network.b4.const.detach().to(dtype, copy=True), persistent=False)
+        self.register_buffer("const", network.block(4).const.detach().to(dtype, copy=True), persistent=False)
         blocks = []
         for index, side in enumerate(sides):
-            block = network.get_submodule(f"b{side}")
+            block = network.block(side)
             margin = 2 * self.margins[index - 1] if index else 0  # where the block's window begins
             layers = ([_FrozenLayer(block.conv0, margin, dtype)] if index else []) + [
                 _FrozenLayer(block.conv1, margin, dtype)
             ]
             blocks.append(nn.ModuleList([*layers, _FrozenToRGB(block.torgb, dtype)]))
-        self.blocks = nn.ModuleList(blocks)
+        self.blocks: Any = nn.ModuleList(blocks)  # of lists: the layers, and to RGB
 
     def forward(self, ws: Tensor) -> Tensor:
         """As `SynthesisNetwork.forward` with constant noise."""
@@ -93,7 +96,7 @@ class FrozenSynthesis(nn.Module):
             x = _trim(x, cut)
             rgb = to_rgb(x, ws[:, place])
             image = rgb if image is None else _trim(upsample2d(image, self.kernel), cut) + rgb
-        return x, image
+        return x, present(image, "blocks")
 
     def entering(self, block: int) -> tuple[int, int]:
         """Channels and side in pixels of the features that enter a block after the first, within the window."""
@@ -162,7 +165,7 @@ class _FrozenToRGB(nn.Module):
         return rgb if self.clamp is None else rgb.clamp(-self.clamp, self.clamp)
 
 
-def _effective(layer: nn.Module) -> tuple[Tensor, Tensor]:
+def _effective(layer: FullyConnected) -> tuple[Tensor, Tensor]:
     """Weights [w_dim, C] and offsets [C] of an affine layer with its run-time gain applied."""
     gain = layer.learning_rate / math.sqrt(layer.weight.shape[1])
     return (layer.weight.detach() * gain).T.contiguous(), layer.bias.detach() * layer.learning_rate

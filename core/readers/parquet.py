@@ -140,7 +140,7 @@ class _Reading:
             for name, filled in values.items():
                 column = batch.column(name)
                 if pa.types.is_struct(column.type):
-                    column = pc.struct_field(column, "bytes")
+                    column = pc.call_function("struct_field", [column], pc.StructFieldOptions("bytes"))
                 held += column.nbytes + ROW_BYTES * len(column)
                 self._check(held)
                 filled.extend(column.to_pylist())

@@ -20,6 +20,7 @@ from torch import nn
 
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.defenses.base import Defense
+from smoothsweep.core.devices import channels_last
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.image_sizes import check_image_size
 from smoothsweep.core.models.recipe import TrainingRecipe
@@ -75,7 +76,7 @@ def train_classifier(
     _check(model, data, recipe, rank, world_size, wrap, evaluate_every)
     _check_defense(defense, recipe, alpha_of_epoch, world_size)
     device = torch.device(device)
-    model.to(device=device, memory_format=torch.channels_last)
+    channels_last(model.to(device))
     epochs = Epochs(
         wrap(model) if wrap else model,
         data,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.defenses.base import Defense
 from smoothsweep.core.errors import TrainingDiverged
+from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.models.inference import evaluate_accuracy
 from smoothsweep.core.models.optimizers import make_optimizer
 from smoothsweep.core.models.recipe import TrainingRecipe, learning_rate
@@ -44,7 +45,9 @@ class Epochs:
         device_share: float,
         stamp: Stamp | None = None,
     ) -> None:
-        self.model, self.core = model, getattr(model, "module", model)
+        self.model: nn.Module = model
+        core: Any = getattr(model, "module", model)
+        self.core: Classifier = core
         self.recipe, self.defense, self.device = recipe, defense, device
         self.seed, self.rank, self.world_size = seed, rank, world_size
         self.optimizer = make_optimizer([p for p in self.core.parameters() if p.requires_grad], recipe)
@@ -111,7 +114,7 @@ class Epochs:
 
 
 @contextmanager
-def _reproducible(seed: int, device: torch.device) -> Iterator[None]:
+def _reproducible(seed: int, device: torch.device) -> Generator[None]:
     """Seed what the network draws itself, choose repeatable kernels, and leave torch's global state as it was."""
     with (
         torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),

@@ -94,13 +94,20 @@ def _prepared(batch: Batch, image_size: int, device: torch.device) -> Batch:
         return dataclasses.replace(batch, images=images.pin_memory(), labels=batch.labels.pin_memory())
 
 
-def _ahead(items: Generator[_T, None, None]) -> Generator[_T, None, None]:
+def _next_of(items: Generator[Batch, None, None]) -> tuple[Batch] | None:
+    """The next item, by itself; None after the last one."""
+    for item in items:
+        return (item,)
+    return None
+
+
+def _ahead(items: Generator[Batch, None, None]) -> Generator[Batch, None, None]:
     """The same items, the next ones made by a thread meanwhile; an error comes where its item would have come."""
     with contextlib.closing(items), ThreadPoolExecutor(max_workers=1) as thread:  # the thread ends first
-        pending = deque(thread.submit(next, items, None) for _ in range(_AHEAD))
-        while (item := pending.popleft().result()) is not None:
-            pending.append(thread.submit(next, items, None))
-            yield item
+        pending = deque(thread.submit(_next_of, items) for _ in range(_AHEAD))
+        while found := pending.popleft().result():
+            pending.append(thread.submit(_next_of, items))
+            yield found[0]
 
 
 def _check_finite(images: Tensor) -> None:

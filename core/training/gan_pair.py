@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import torch
 from torch import nn
@@ -29,8 +29,11 @@ class PairRecipe(Protocol):
     def settings(self) -> dict[str, Any]: ...
 
 
+Recipe = TypeVar("Recipe", bound=PairRecipe)
+
+
 @dataclass(kw_only=True)
-class GanPair(KeptState):
+class GanPair(KeptState, Generic[Recipe]):
     """Everything that changes. config, recipe: dataclasses; step: how many were taken."""
 
     KIND: ClassVar[str] = "gan checkpoint"
@@ -39,7 +42,7 @@ class GanPair(KeptState):
     ROWS: ClassVar[tuple[str, ...]] = ("losses",)
 
     config: Any
-    recipe: PairRecipe
+    recipe: Recipe
     generator: nn.Module
     discriminator: nn.Module
     generator_adam: torch.optim.Adam

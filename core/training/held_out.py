@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.defenses.base import Defense
+from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.core.training.batches import Stamp, keeping_back_generator
 
@@ -20,7 +21,7 @@ def without_kept_back(
     """
     chosen = None if stamp is None else stamp.chosen
     back, clean = kept_back(defense, data.labels, chosen, classes=data.num_classes, seed=seed)
-    if back is None:
+    if back is None or clean is None:
         return data, stamp, None
     trained = torch.ones(len(data), dtype=torch.bool).scatter(0, back, False).nonzero().squeeze(1)
     return data.subset(trained), stamp.of(trained) if stamp is not None else None, data.subset(clean)
@@ -42,7 +43,7 @@ def kept_back(
 
 
 def learn_kept_back(
-    defense: Defense, model: nn.Module, back: ImageSet | None, *, image_size: int, device: torch.device | str
+    defense: Defense, model: Classifier, back: ImageSet | None, *, image_size: int, device: torch.device | str
 ) -> None:
     """What the defense learns from the images that it kept back, once the training is over; nothing without any."""
     if back is not None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
 
 from smoothsweep.core.defenses.base import Defense, MixedLabels, SmoothedLoss, Step
 from smoothsweep.core.defenses.plain import LabelSmoothing
+from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.training.batches import Batch, alteration_generator, network_input
 
@@ -59,7 +60,7 @@ def batch_loss(model: nn.Module, batch: Batch, settings: EpochSettings, step: in
     images, labels = defense.alter_batch(network_input(batch, recipe.image_size), batch.labels, generator)
     loss, logits, facts = defense.loss(
         Step(
-            model=getattr(model, "module", model),
+            model=cast("Classifier", getattr(model, "module", model)),
             forward=forward,
             images=images.contiguous(memory_format=torch.channels_last),
             labels=labels,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import ray
+import ray.exceptions
 
 from smoothsweep.core.allotted import allotted_cpus
 from smoothsweep.core.errors import InputError
@@ -85,15 +86,16 @@ def remove_lost_groups() -> int:
     many were removed.
     """
     from ray._private.state import state  # the public table does not tell who created a group
-    from ray.core.generated.gcs_pb2 import PlacementGroupTableData as Group
+    from ray.core.generated import gcs_pb2
     from ray.util.placement_group import PlacementGroup, remove_placement_group
 
+    table: Any = gcs_pb2  # protobuf makes its classes when it is imported
     job = ray.get_runtime_context().get_job_id()
     lost = []
     for raw in state._connect_and_get_accessor().get_placement_group_table():
-        group = Group.FromString(raw)
+        group = table.PlacementGroupTableData.FromString(raw)
         by_lost_actor = group.creator_actor_dead and not ray.ActorID(group.creator_actor_id).is_nil()
-        if by_lost_actor and group.creator_job_id.hex() == job and group.state != Group.REMOVED:
+        if by_lost_actor and group.creator_job_id.hex() == job and group.state != table.PlacementGroupTableData.REMOVED:
             lost.append(PlacementGroup(ray.PlacementGroupID(group.placement_group_id)))
     for group in lost:
         remove_placement_group(group)

@@ -12,9 +12,11 @@ import shutil
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 from types import FrameType
+
+from smoothsweep.core.checks import present
 
 EXIT_FAILED, EXIT_INTERRUPTED = 1, 130
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # Ctrl-C; `ray job stop`, batch systems; a closed terminal
@@ -47,12 +49,12 @@ class _Interrupts:
         if self._pipe is None:
             self._pipe = os.pipe()
             os.set_blocking(self._pipe[1], False)
-            threading.Thread(target=self._count, name="interrupts", daemon=True).start()
+            threading.Thread(target=self._count, args=(self._pipe[0],), name="interrupts", daemon=True).start()
         signal.set_wakeup_fd(self._pipe[1], warn_on_full_buffer=False)
 
-    def _count(self) -> None:
+    def _count(self, pipe: int) -> None:
         while True:
-            for number in os.read(self._pipe[0], 64):
+            for number in os.read(pipe, 64):
                 self.count += number in SIGNALS
                 if self.count > 1:
                     leave("ended at once")
@@ -62,7 +64,7 @@ class _Interrupts:
     def lose(self, what: str) -> None:
         if self.lost is None and not self.count:
             self.lost = what
-            signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+            signal.pthread_kill(present(threading.main_thread().ident, "ident"), signal.SIGINT)
 
 
 _interrupts = _Interrupts()
@@ -82,7 +84,7 @@ def listen() -> None:
 
 
 @contextlib.contextmanager
-def sheltered() -> Iterator[None]:
+def sheltered() -> Generator[None]:
     """Processes started within it do not hear SIGHUP: a closed terminal tells us, and we end them in order."""
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGHUP})
     try:

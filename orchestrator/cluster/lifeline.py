@@ -11,7 +11,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,6 +63,7 @@ class Lifeline:
 def lifeline_of_this_driver() -> Lifeline:
     """Of the cluster that Ray is connected to: its GCS, and the raylet of this machine."""
     import ray
+    import ray.exceptions
 
     _drop_obituaries()
     host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
@@ -76,7 +77,7 @@ def lifeline_of_this_driver() -> Lifeline:
 
 
 @contextlib.contextmanager
-def explaining_rays_errors() -> Iterator[None]:
+def explaining_rays_errors() -> Generator[None]:
     """An error of Ray's within it, and the cluster found lost soon after: the loss is raised, not its symptom.
 
     Raises ClusterLost in any case: whatever it was, the driver cannot go on, and the same command can.
@@ -98,8 +99,9 @@ def explaining_rays_errors() -> Iterator[None]:
 
 def _drop_obituaries() -> None:
     """Ray prints pages of a dead raylet's state to the driver's screen; our line says it."""
-    from ray._private import worker
+    from ray._private import worker as its_worker
 
+    worker: Any = its_worker
     show = worker.print_to_stdstream
     if getattr(show, "drops_obituaries", False):
         return
@@ -108,5 +110,6 @@ def _drop_obituaries() -> None:
         if not any("Raylet is terminated" in line for line in data.get("lines", [])):
             show(data, *arguments, **options)
 
-    show_others.drops_obituaries = True
-    worker.print_to_stdstream = show_others
+    ours: Any = show_others
+    ours.drops_obituaries = True
+    worker.print_to_stdstream = ours

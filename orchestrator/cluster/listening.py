@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 from dataclasses import dataclass
 from ipaddress import IPv6Address, ip_address
+from typing import Any
 
 import grpc
 import psutil
@@ -104,9 +105,10 @@ def _ask_grpc(target: str, methods: tuple[str, ...]) -> tuple[int, list[str]]:
                 channel.unary_unary(method)(b"", timeout=PATIENCE_S)
                 answered.append(method)
             except grpc.RpcError as error:
-                if error.code() is grpc.StatusCode.UNAUTHENTICATED:
+                answer: Any = error  # also a grpc.Call, whose code it has
+                if answer.code() is grpc.StatusCode.UNAUTHENTICATED:
                     refused += 1
-                elif error.code() is not grpc.StatusCode.UNIMPLEMENTED:  # it waits or stumbles, so it was let in
+                elif answer.code() is not grpc.StatusCode.UNIMPLEMENTED:  # it waits or stumbles, so it was let in
                     answered.append(method)
     return refused, answered
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from typing import Any
 
 import ray
 from ray._private import ray_constants
-from ray._raylet import AuthenticationTokenLoader, Config
+from ray._raylet import AuthenticationTokenLoader, Config  # ty: ignore[missing-module-member]  # compiled
 
 from smoothsweep.orchestrator.cluster import tokens
 from smoothsweep.orchestrator.cluster.run_folder import BASE_VARIABLE
@@ -50,7 +50,7 @@ def stop() -> None:
 
 
 @contextlib.contextmanager
-def _guarded() -> Iterator[None]:
+def _guarded() -> Generator[None]:
     """Have the Ray that is started in this block ask for a new token, on the loopback interface."""
     tokens.sweep_away()
     with tokens.new_token() as path:
@@ -61,7 +61,7 @@ def _guarded() -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _environment(settings: Mapping[str, str | None]) -> Iterator[None]:
+def _environment(settings: Mapping[str, str | None]) -> Generator[None]:
     """Set these variables, and have this process's Ray, loaded long ago, read them anew; put all back afterwards."""
     before = {name: os.environ.get(name) for name in settings}
     loopback_before = ray_constants.ENABLE_RAY_CLUSTER

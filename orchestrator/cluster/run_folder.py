@@ -13,7 +13,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 
 from smoothsweep.core.errors import InputError
@@ -30,7 +30,7 @@ REMOVALS, BETWEEN_REMOVALS_S = 5, 0.1  # a process that is just ending may still
 
 
 @contextlib.contextmanager
-def new_folder() -> Iterator[Path]:
+def new_folder() -> Generator[Path]:
     """A new folder of mode 0700, removed at the end. Raises InputError, one line, where no place is safe for one."""
     base = _base()
     folder = Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-", dir=base))

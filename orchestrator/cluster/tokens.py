@@ -6,7 +6,7 @@ import contextlib
 import fcntl
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Generator
 from pathlib import Path
 
 import psutil
@@ -22,7 +22,7 @@ def live_runs() -> list[tuple[int, Path]]:
 
 
 @contextlib.contextmanager
-def new_token() -> Iterator[Path]:
+def new_token() -> Generator[Path]:
     """A new token in a folder of its own, for its owner alone; locked for as long as this process uses it."""
     with new_folder() as folder:
         descriptor = os.open(folder / TOKEN, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import shtab
 
@@ -17,11 +18,13 @@ _SWEEPS = "_smoothsweep_sweeps"
 def completion_script(parser: argparse.ArgumentParser, shell: str) -> str:
     """The text that `eval` or a file of completions takes. parser: of the whole command; shell: one of `SHELLS`."""
     _say_what_is_a_path(parser)
-    return shtab.complete(parser, shell=shell, preamble={name: _sweep_function(name) for name in SHELLS})
+    preamble: Any = {name: _sweep_function(name) for name in SHELLS}  # shtab takes one for each shell, too
+    return shtab.complete(parser, shell=shell, preamble=preamble)
 
 
 def _say_what_is_a_path(parser: argparse.ArgumentParser) -> None:
-    for action in parser._actions:
+    actions: list[Any] = list(parser._actions)  # to which shtab adds `complete`
+    for action in actions:
         if isinstance(action, argparse._SubParsersAction):
             for command in action.choices.values():
                 _say_what_is_a_path(command)

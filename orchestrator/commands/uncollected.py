@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 
 @contextmanager
-def without_collection() -> Iterator[None]:
+def without_collection() -> Generator[None]:
     """Within it the collector of circular garbage rests.
 
     It would look through all that was made, again and again as that grows, and find nothing.

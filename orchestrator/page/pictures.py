@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from smoothsweep.core.checks import present
 from smoothsweep.orchestrator.page.drawing.sheets import png, sheet_image
 from smoothsweep.orchestrator.page.stored import (
     class_names,
@@ -31,7 +32,7 @@ IMAGES_SHOWN = 6
 def comparison_sheet(trials: Sequence[Trial], columns: Sequence[str], store: Store, title: str) -> ContactSheet | None:
     """Classes in rows, one trial per column, each with its best reconstruction; None until one trial has loot."""
     stages = [_stages(trial) for trial in trials]
-    ready = [s for s in stages if s is not None and store.has(s.loot) and store.has(s.data)]
+    ready = [s for s in stages if s is not None and store.has(present(s.loot, "loot")) and store.has(s.data)]
     if not ready:
         return None
     shown, names = _classes_shown(store, ready[0]), class_names(store, ready[0])
@@ -47,7 +48,7 @@ def comparison_sheet(trials: Sequence[Trial], columns: Sequence[str], store: Sto
 def contact_sheet_png(trial: Trial, store: Store) -> bytes | None:
     """One trial's classes with their best reconstructions, as a PNG; None where there is no loot."""
     stages = _stages(trial)
-    if stages is None or not (store.has(stages.loot) and store.has(stages.data)):
+    if stages is None or not (store.has(present(stages.loot, "loot")) and store.has(stages.data)):
         return None
     labels, names = _classes_shown(store, stages), class_names(store, stages)
     count = min(IMAGES_SHOWN, int(np.bincount(loot_labels(store, stages)).max()))

@@ -124,7 +124,7 @@ def environment() -> Environment:
         "metric": metric_of,
     }
     made.tests["null"] = shown.is_null
-    made.globals |= {
+    own: dict[str, Any] = {
         "metric_of": metric_of,
         "axis_value": shown.axis_value,
         "told": told,
@@ -141,6 +141,7 @@ def environment() -> Environment:
         "style": Markup(resource("style.css")),
         "script": Markup(resource("page.js")),
     }
+    made.globals.update(own)
     return made
 
 

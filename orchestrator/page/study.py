@@ -7,6 +7,7 @@ import hashlib
 import io
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from markupsafe import Markup
@@ -20,7 +21,7 @@ LARGEST = 224
 QUALITY = 95  # of the JPEGs, without subsampling of colours: the losses are far below what anybody sees
 
 
-Pictures = tuple[np.ndarray, ...] | tuple[bytes, ...]
+Pictures = tuple[Any, ...]
 """uint8 [3, H, W] each, or JPEGs of one size."""
 
 

@@ -149,8 +149,8 @@ def plan_summary(
     to_run = _by_name(stage for stage in plan.stages if stage.fingerprint in missing)
     reused = _by_name(s for s in plan.stages if s.fingerprint in plan.cached and s.fingerprint not in missing)
     history = history or history_of(plan, store)
-    known = plan.trials[0].settings if plan.trials else plan.ahead and plan.ahead.settings
-    held = devices_held(known, history) if known else lambda _: 1.0
+    known = plan.trials[0].settings if plan.trials else None if plan.ahead is None else plan.ahead.settings
+    held = devices_held(known, history) if known is not None else lambda _: 1.0
     further, capped = _cost_ahead(plan.ahead, history, held)
     costs = {name: history.total(stages, held) for name, stages in to_run.items()}
     lent = {name: borrowed(stages, history, held) for name, stages in to_run.items()}

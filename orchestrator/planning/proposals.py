@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.shared import canonical_json
@@ -126,7 +127,7 @@ def _looks_of(loaded: LoadedSweep) -> dict[str, Any]:
     """What decides what looks propose: the design, and all recipes, attacks and the baseline that it is about."""
     sweep = loaded.sweep
     asked = {"grid": sweep.grid, "cells": list(sweep.cells), "baseline": sweep.baseline}
-    return {"looks": sweep.looks.model_dump(mode="json"), **asked}
+    return {"looks": present(sweep.looks, "looks").model_dump(mode="json"), **asked}
 
 
 class TrialMaker:
@@ -139,7 +140,7 @@ class TrialMaker:
 
     def __call__(self, proposal: Proposal) -> list[Trial]:
         """Every attack under the first seed, then all under the next."""
-        rung = None if proposal.rung is None else self.loaded.sweep.search.rungs[proposal.rung]
+        rung = None if proposal.rung is None else present(self.loaded.sweep.search, "search").rungs[proposal.rung]
         phase = "sweep" if rung is None and proposal.seeds is None else "proxy"
         seeds = self.loaded.sweep.every_seed[: proposal.seeds]
         return self.under(proposal.values, seeds, phase, rung.set if rung else None)
@@ -178,8 +179,8 @@ class LookMaker:
 
     def __call__(self, proposal: Proposal) -> list[Trial]:
         """The trials that a recipe gets for a look, those of the looks before left out."""
-        known = len(self.looks.of_look(proposal.look - 1)) if proposal.look else 0
-        seeds = self.looks.of_look(proposal.look)[known:]
+        known = len(present(self.looks, "looks").of_look(proposal.look - 1)) if proposal.look else 0
+        seeds = present(self.looks, "looks").of_look(present(proposal.look, "look"))[known:]
         cells = self._cells[canonical_json(proposal.values)]
         return [Trial(cell=cell, seed=seed) for seed in seeds for cell in cells]
 
@@ -204,13 +205,15 @@ def proposed_trials(loaded: LoadedSweep, store: Store) -> list[Trial]:
 def later_trials(loaded: LoadedSweep, store: Store) -> list[Trial]:
     """The trials that looks have proposed after the first."""
     later = [proposal for proposal in ProposalFile(loaded, store).read() if proposal.look]
-    make = LookMaker(loaded) if later else None
+    if not later:
+        return []
+    make = LookMaker(loaded)
     return [trial for proposal in later for trial in make(proposal)]
 
 
 def write_reaudit(loaded: LoadedSweep, store: Store, recipes: list[dict[str, Any]]) -> None:
     """Record which recipes are to be audited again: dotted key -> value, the keys of the attacker left out."""
-    content = {"seeds": list(loaded.sweep.reaudit.seeds), "recipes": recipes}
+    content = {"seeds": list(present(loaded.sweep.reaudit, "reaudit").seeds), "recipes": recipes}
     store.write_note(loaded.sweep.name, REAUDIT, json.dumps(content, indent=1).encode())
 
 
@@ -229,7 +232,11 @@ def reaudit_trials(loaded: LoadedSweep, store: Store) -> list[Trial]:
         return []
     if loaded.sweep.search:
         make = TrialMaker(loaded)
-        return [t for recipe in recipes for t in make.under(recipe, loaded.sweep.reaudit.seeds, "reaudit")]
+        return [
+            t
+            for recipe in recipes
+            for t in make.under(recipe, present(loaded.sweep.reaudit, "reaudit").seeds, "reaudit")
+        ]
     return grid_reaudit(loaded, recipes)
 
 
@@ -237,7 +244,11 @@ def grid_reaudit(loaded: LoadedSweep, recipes: list[dict[str, Any]]) -> list[Tri
     """Of a grid: the cells of these recipes, under every attack they met."""
     wanted = {canonical_json(recipe) for recipe in recipes}
     cells = [cell for cell in expand(loaded) if canonical_json(recipe_of(cell.values)) in wanted]
-    return [Trial(cell=cell, seed=seed, phase="reaudit") for seed in loaded.sweep.reaudit.seeds for cell in cells]
+    return [
+        Trial(cell=cell, seed=seed, phase="reaudit")
+        for seed in present(loaded.sweep.reaudit, "reaudit").seeds
+        for cell in cells
+    ]
 
 
 def recipe_of(values: dict[str, Any]) -> dict[str, Any]:

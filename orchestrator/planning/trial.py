@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property, lru_cache
 from hashlib import sha256
 from typing import Any
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.defenses.labels import recipe_words
 from smoothsweep.core.text import printable
 from smoothsweep.orchestrator.stages.graph import attack_stage, loot_stage, target_stage
@@ -17,7 +18,7 @@ from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.sweeps.axes import settings_words
 from smoothsweep.sweeps.expand import Cell
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.loaded import Sweep
+from smoothsweep.sweeps.loaded import Sweep, inversion
 from smoothsweep.sweeps.schema import InversionSweep
 from smoothsweep.sweeps.toy import ToySweep
 from smoothsweep.tasks.registry import task
@@ -34,7 +35,7 @@ class InversionStages(JudgeStages):
     attack: Stage | None
     loot: Stage | None
 
-    def __iter__(self) -> Iterable[Stage]:
+    def __iter__(self) -> Iterator[Stage]:
         return (stage for name in _in_order(type(self)) if (stage := getattr(self, name)) is not None)
 
 
@@ -65,7 +66,7 @@ class Trial:
         """The stages whose metrics make the row."""
         if isinstance(self.settings, ToySweep):
             return [Stage(name="toy", config={"alpha": self.settings.alpha})]
-        return list(inversion_stages(self.settings, self.seed))
+        return [*inversion_stages(self.settings, self.seed)]
 
     @cached_property
     def id(self) -> str:
@@ -80,7 +81,7 @@ class Trial:
     @property
     def stated_defense(self) -> dict[str, Any] | None:
         """The defense as the sweep file, or the card of a target brought in, states it."""
-        recipe = self.settings.recipe
+        recipe = inversion(self.settings).recipe
         if isinstance(recipe, ImportedClassifier):
             return recipe.stated_defense
         return recipe.defense.model_dump(mode="json", exclude_none=True)
@@ -88,10 +89,10 @@ class Trial:
     @property
     def recipe_label(self) -> str:
         """`imported NAME`, or the words for the defense."""
-        recipe = self.settings.recipe
+        recipe = inversion(self.settings).recipe
         if isinstance(recipe, ImportedClassifier):
             return f"imported {printable(recipe.folder.name)}"
-        return recipe_words(self.stated_defense).label
+        return recipe_words(present(self.stated_defense, "stated defense")).label
 
     @property
     def label(self) -> str:
@@ -101,8 +102,8 @@ class Trial:
 
     def _said(self, name: str, value: Any) -> str:
         key = self.cell.keys.get(name)
-        if key == "attack" and self.settings.attack is not None:
-            return self.settings.attack.words
+        if key == "attack" and inversion(self.settings).attack is not None:
+            return present(inversion(self.settings).attack, "attack").words
         if key in ("recipe", "recipe.defense"):
             return self.recipe_label
         stated = self.cell.values.get(key)

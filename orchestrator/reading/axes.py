@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.defenses.labels import recipe_words
 from smoothsweep.core.text import minuses, printable
 from smoothsweep.orchestrator.planning.trial import Trial
@@ -14,7 +15,7 @@ from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.axes import axis_keys, axis_names, axis_value, settings_words
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.loaded import LoadedSweep, inversion
 
 ATTACK = "attack"
 RECIPE, DEFENSE = "recipe", "recipe.defense"
@@ -74,7 +75,7 @@ def _differing(loaded: LoadedSweep) -> tuple[str, ...]:
 
 def _whole_recipe(trial: Trial, beside: Sequence[str]) -> str:
     """What it is called, and what else tells it from the other recipes."""
-    if isinstance(trial.settings.recipe, ImportedClassifier):
+    if isinstance(inversion(trial.settings).recipe, ImportedClassifier):
         return trial.recipe_label
     listed = trial.cell.values[RECIPE]
     others = [f"{key.replace('_', ' ')} {listed[key]}" for key in beside if key in listed]
@@ -112,8 +113,11 @@ def _attack_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial
     """Whole attacks of a portfolio, as their axis has them -> what tables call them; numbered where two are alike."""
     if ATTACK not in keys:
         return {}
-    attacked = [trial for trial in trials if trial.settings.attack is not None]
-    labels = {str(trial.cell.axes[names[ATTACK]]): trial.settings.attack.words for trial in attacked}
+    attacked = [trial for trial in trials if inversion(trial.settings).attack is not None]
+    labels = {
+        str(trial.cell.axes[names[ATTACK]]): present(inversion(trial.settings).attack, "attack").words
+        for trial in attacked
+    }
     words: dict[str, str] = {}
     for text, label in labels.items():
         alike = sum(word.partition(" #")[0] == label for word in words.values())

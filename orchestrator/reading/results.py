@@ -11,6 +11,7 @@ from typing import Any
 
 import pandas as pd
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.files import write_file
 from smoothsweep.core.metrics.columns.metric import Metric
 from smoothsweep.core.metrics.table import BY_KEY, CLASS_METRICS, TIME_COLUMNS, TOY_COLUMNS
@@ -93,7 +94,7 @@ def _attacker_fields(settings: InversionSweep) -> dict[str, Any]:
     """Who inverts the target; null where nobody does."""
     attack = settings.attack
     return {
-        "prior": settings.prior.kind if settings.reads_prior else None,
+        "prior": present(settings.prior, "prior").kind if settings.reads_prior else None,
         "attack": attack.label if attack is not None else None,
         "attack_access": attack.built.access if attack is not None else None,
         "attack_control": attack is not None and attack.built.control,

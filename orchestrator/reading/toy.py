@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Literal
 
 import numpy as np
 import pandas as pd
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.text import minus
 from smoothsweep.orchestrator.reading.numbers.format import count, significant
 from smoothsweep.orchestrator.reading.numbers.model import StageLink
@@ -73,29 +75,31 @@ class ToyData:
     links: Mapping[str, Sequence[StageLink]] = field(default_factory=dict)
 
 
+def _distance(panel: ToyPanel) -> str:
+    return significant(present(panel.distance, "distance"))
+
+
 def toy_answer(data: ToyData) -> tuple[str, ...]:
     """What the first figure shows, in one or two sentences."""
     if not data.figures or not data.figures[0].panels:
         return ("Nothing has been computed yet.",)
-    known = [panel for panel in data.figures[0].panels if panel.distance is not None]
-    panels = sorted(known, key=lambda panel: panel.distance)
+    known = [(panel.distance, panel) for panel in data.figures[0].panels if panel.distance is not None]
+    panels = [panel for _, panel in sorted(known, key=itemgetter(0))]
     if not panels:
         return ("No attack ended anywhere near: each left all bounds.",)
     near, far = panels[0], panels[-1]
     first = (
-        f"With alpha {_alpha(near)} the attack ends {significant(near.distance)} from the nearest training point of "
+        f"With alpha {_alpha(near)} the attack ends {_distance(near)} from the nearest training point of "
         f"its target class, after {count(near.steps, 'step')}."
     )
     if near is far:
         return (first,)
     between = "".join(
-        f" With alpha {_alpha(panel)}: {significant(panel.distance)}, {count(panel.steps, 'step')}."
-        for panel in panels[1:-1]
+        f" With alpha {_alpha(panel)}: {_distance(panel)}, {count(panel.steps, 'step')}." for panel in panels[1:-1]
     )
     return (
         first,
-        f"With alpha {_alpha(far)} it ends {significant(far.distance)} away, after {count(far.steps, 'step')}."
-        f"{between}",
+        f"With alpha {_alpha(far)} it ends {_distance(far)} away, after {count(far.steps, 'step')}.{between}",
         "One model and one start each: an illustration, not evidence.",
     )
 

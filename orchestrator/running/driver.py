@@ -116,6 +116,7 @@ def _watch(
     open_trials: what Tune was given; a search adds to it as it proposes.
     """
     import ray
+    import ray.exceptions
 
     from smoothsweep.orchestrator.running.tuning import Halt
 

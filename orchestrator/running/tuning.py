@@ -99,7 +99,7 @@ class AgendaSearcher(Searcher):
         self._agenda = agenda
         self._open: dict[str, Trial] = {}  # Tune's id -> trial
 
-    def suggest(self, trial_id: str) -> dict[str, Any] | str | None:
+    def suggest(self, trial_id: str) -> Any:
         trial = self._agenda.next()
         if isinstance(trial, Wait):
             return None

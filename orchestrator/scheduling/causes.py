@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import ray
+import ray.exceptions
 
 from smoothsweep.core.errors import SweepStopped
 from smoothsweep.orchestrator.scheduling.worker import WORKER_RETRIES

@@ -32,26 +32,27 @@ def handed_over(task_ids: list[bytes]) -> dict[bytes, HandedOver]:
     Ray's public table of tasks needs the dashboard, which need not run; this is where it reads from.
     """
     from ray._private.state import state
-    from ray.core.generated.common_pb2 import RUNNING, SUBMITTED_TO_WORKER
-    from ray.core.generated.gcs_pb2 import TaskEvents, WorkerTableData
+    from ray.core.generated import common_pb2, gcs_pb2
 
+    status: Any = common_pb2  # protobuf makes its classes and values when it is imported
+    table: Any = gcs_pb2
     accessor, found = state._connect_and_get_accessor(), {}
     for raw in accessor.get_task_events():
         if not any(task_id in raw for task_id in task_ids):  # most are not ours: not worth the reading
             continue
-        event = TaskEvents.FromString(raw)
-        if event.task_id in task_ids and SUBMITTED_TO_WORKER in event.state_updates.state_ts_ns:
+        event = table.TaskEvents.FromString(raw)
+        if event.task_id in task_ids and status.SUBMITTED_TO_WORKER in event.state_updates.state_ts_ns:
             known = found.get(event.task_id)
             if known is None or known.attempt_number < event.attempt_number:
                 found[event.task_id] = event
     if not found:
         return {}
-    workers = [WorkerTableData.FromString(raw) for raw in accessor.get_worker_table()]
+    workers = [table.WorkerTableData.FromString(raw) for raw in accessor.get_worker_table()]
     by_id = {worker.worker_address.worker_id: worker for worker in workers if worker.is_alive}
     return {
         task_id: HandedOver(
             attempt=event.attempt_number,
-            runs=RUNNING in event.state_updates.state_ts_ns,
+            runs=status.RUNNING in event.state_updates.state_ts_ns,
             process=_process(by_id.get(event.state_updates.worker_id)),
         )
         for task_id, event in found.items()

@@ -7,7 +7,7 @@ import platform
 import shutil
 import time
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -79,7 +79,7 @@ def _execute_shard(store: Store, stage: Stage, classes: Sequence[int]) -> None:
 
 
 @contextmanager
-def _saying_where(stage: Stage) -> Iterator[None]:
+def _saying_where(stage: Stage) -> Generator[None]:
     """Numbers that are not finite are told with their stage and their likely cause."""
     try:
         yield

@@ -69,7 +69,9 @@ def _bad_columns(path: Path, allowed: Collection[str]) -> Iterator[tuple[str, in
             if not pa.types.is_floating(field.type) or f"{path.name}:{field.name}" in allowed:
                 continue
             column = file.read([field.name]).column(0)
-            finite = pc.sum(pc.is_finite(column)).as_py() or 0  # nulls count as nothing
+            finite = (
+                pc.call_function("sum", [pc.call_function("is_finite", [column])]).as_py() or 0
+            )  # nulls count as nothing
             if finite < len(column):
                 yield field.name, len(column) - finite, len(column)
 

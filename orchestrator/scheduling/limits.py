@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.durations import duration
 from smoothsweep.orchestrator.planning.history import History, read_history
 from smoothsweep.orchestrator.stages.stage import Stage
@@ -31,7 +32,7 @@ class Limit:
         if self.total_s is not None:
             return f"ran longer than {self.setting} allows ({duration(self.total_s)}), and was ended"
         own = f"; {self.setting} sets a limit of its own" if self.setting else ""
-        return f"gave no sign of life for {duration(self.silent_s)}, and was ended{own}"
+        return f"gave no sign of life for {duration(present(self.silent_s, 'silent s'))}, and was ended{own}"
 
 
 class Limits:

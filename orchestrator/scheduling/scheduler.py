@@ -14,6 +14,7 @@ from collections import deque
 from typing import Any
 
 import ray
+import ray.exceptions
 
 from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import ArtifactDamaged, SweepStopped
@@ -244,7 +245,7 @@ class StageScheduler:
         now, stage = time.monotonic(), entry["stage"]
         entry["signs"].see({**mark, "done": entry.get("fraction")}, now)
         tasks = [task for task in self.tasks.of(stage) if task.since is not None]
-        since = max((task.since for task in tasks), default=now)
+        since = max((task.since for task in tasks if task.since is not None), default=now)
         if entry["signs"].is_worth_a_line(since, now):
             silent = duration(entry["signs"].silent_s(since, now))
             where = ", ".join(f"process {p.pid} on {p.host}" for task in tasks for p in sorted(task.processes))

@@ -23,6 +23,7 @@ import ray
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.errors import SweepStopped
 from smoothsweep.orchestrator.scheduling.heartbeat import Signs
 from smoothsweep.orchestrator.scheduling.limits import Limit
@@ -137,7 +138,7 @@ class TasksInFlight:
     async def end_overdue(self) -> None:
         """End by force what has run longer than it may."""
         for task in [task for task in self._running.values() if task.is_overdue()]:
-            self._end_later(task, TimeoutError(task.limit.reason()))
+            self._end_later(task, TimeoutError(present(task.limit, "limit").reason()))
 
     def _end_later(self, task: Running, reason: Exception) -> None:
         """End it without waiting, so that one deaf process does not keep others from being ended."""

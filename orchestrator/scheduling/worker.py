@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import ray
 
@@ -41,7 +41,7 @@ def execute_shard_remotely(
 
 
 @contextlib.contextmanager
-def _at_work(stage: Stage, tell: Teller) -> Iterator[None]:
+def _at_work(stage: Stage, tell: Teller) -> Generator[None]:
     """Load torch and the stage's code (minutes on a cold network disk, which are not the work's time), then report."""
     leaves = leaving(ray.get_runtime_context().get_node_id())
     if leaves():  # given to us before the news was everywhere

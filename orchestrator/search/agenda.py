@@ -10,6 +10,7 @@ from collections import deque
 from queue import SimpleQueue
 from typing import Any
 
+from smoothsweep.core.checks import present
 from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalFile, TrialMaker, maker_of
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.search.strategies.outcomes import OPEN, Aims, Outcome, outcome_of
@@ -28,7 +29,7 @@ class Agenda:
     def __init__(self, loaded: LoadedSweep, store: Store) -> None:
         self.store = store
         self.file = ProposalFile(loaded, store)
-        self.make = maker_of(loaded)
+        self.make: Any = maker_of(loaded)  # of a search, or of looks
         self._take_aim(loaded)
         self.news: SimpleQueue[News] = SimpleQueue()
         self.proposals: list[Proposal] = []
@@ -45,7 +46,7 @@ class Agenda:
 
     def _take_aim(self, loaded: LoadedSweep) -> None:
         self.setup = setup_of(loaded, self.make)
-        self.propose = strategy(loaded.sweep.search.strategy)
+        self.propose = strategy(present(loaded.sweep.search, "search").strategy)
 
     def _proposal(self) -> Proposal | Wait | None:
         """What to propose next, from what was proposed and how it came out."""
@@ -150,7 +151,7 @@ class Agenda:
 
 def setup_of(loaded: LoadedSweep, make: TrialMaker) -> Setup:
     """The search of a sweep file as strategies need it."""
-    search = loaded.sweep.search
+    search = present(loaded.sweep.search, "search")
     return Setup(
         space=search.dimensions,
         aims=aims_of(loaded),
@@ -170,4 +171,8 @@ def setup_of(loaded: LoadedSweep, make: TrialMaker) -> Setup:
 
 def aims_of(loaded: LoadedSweep) -> Aims:
     """Objectives and constraints of a sweep's search."""
-    return Aims(objectives=loaded.sweep.search.objectives, constraints=loaded.sweep.search.constraints)
+    search = present(loaded.sweep.search, "search")
+    return Aims(
+        objectives=search.objectives,
+        constraints=search.constraints,
+    )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from typing import cast
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.history import read_history
 from smoothsweep.orchestrator.planning.plan import Ahead, Plan, devices_held
@@ -66,7 +68,7 @@ def _looks_ahead(loaded: LoadedSweep, store: Store) -> Ahead | None:
     make, proposals = LookMaker(loaded), ProposalFile(loaded, store).read()
     asked = max((proposal.look for proposal in proposals if proposal.look is not None), default=0)
     last = [proposal.values for proposal in proposals if proposal.look == asked]
-    later = range(asked + 1, len(make.looks.looks))
+    later = range(asked + 1, len(present(make.looks, "looks").looks))
     if not later or read_end(loaded, store) is not None:
         return None
     # Until all recipes of a look are proposed, none of its answers is known.
@@ -81,7 +83,7 @@ def _looks_ahead(loaded: LoadedSweep, store: Store) -> Ahead | None:
         settings=loaded.sweep,
         steps=((1, (added,)),),
         budget_hours=hours_left(loaded, store),
-        looks=tuple(make.looks.looks[look] for look in later),
+        looks=tuple(present(make.looks, "looks").looks[look] for look in later),
         trials=len(trials),
     )
 
@@ -130,7 +132,7 @@ def _again(loaded: LoadedSweep, store: Store) -> int:
 def _trials(loaded: LoadedSweep, make: TrialMaker, values: Values, rung: int | str | None) -> list[Trial]:
     if rung == AGAIN:
         return make.under(values, loaded.sweep.reaudit.seeds, "reaudit") if loaded.sweep.reaudit else []
-    return make(Proposal(number=0, values=values, rung=rung))
+    return make(Proposal(number=0, values=values, rung=cast("int | None", rung)))
 
 
 def _samples(setup: Setup) -> list[Values | None]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from smoothsweep.core.checks import present
 from smoothsweep.orchestrator.planning.proposals import Proposal
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.axes import baseline_axes, sweep_axes
@@ -42,7 +43,7 @@ class LookAgenda(Agenda):
         return Outcome(status=status_of(trials, self.store, self._failures))
 
     def _proposal(self) -> Proposal | Wait | None:
-        for look in range(len(self.make.looks.looks)):
+        for look in range(len(present(self.make.looks, "looks").looks)):
             here = [proposal for proposal in self.proposals if proposal.look == look]
             for recipe in self._wanted(look):
                 if not any(proposal.values == recipe for proposal in here):
@@ -61,7 +62,7 @@ class LookAgenda(Agenda):
 
     def _still_open(self, asked: int) -> list[dict[str, Any]]:
         """The baseline and the recipes that `asked` looks have left open; none where there is no such recipe."""
-        trials = [trial for one in self.proposals if one.look < asked for trial in self.make(one)]
+        trials = [trial for one in self.proposals if present(one.look, "look") < asked for trial in self.make(one)]
         table = results_table(trials, self.store, {})
         per_class = per_class_rows(trials, self.store)
         cells, primary = cells_of(

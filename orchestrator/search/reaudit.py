@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.frontier import Direction, accuracy_leak_frontier
 from smoothsweep.core.metrics.table import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.orchestrator.planning.proposals import recipe_of
@@ -47,7 +48,7 @@ def frontier_recipes(loaded: LoadedSweep, trials: Sequence[Trial], store: Store)
         return []
     keys, points = list(places), np.array(list(places.values()))
     frontier = accuracy_leak_frontier(points[:, 0], points[:, 1], min_accuracy=loaded.sweep.accuracy_needed)
-    kept = _at_most(points, list(frontier.members), loaded.sweep.reaudit.recipes)
+    kept = _at_most(points, list(frontier.members), present(loaded.sweep.reaudit, "reaudit").recipes)
     return [recipe_of(recipes[keys[index]][0].cell.values) for index in kept]
 
 

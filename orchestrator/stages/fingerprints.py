@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
@@ -28,7 +28,7 @@ _ABSENT: ContextVar[dict[str, str] | None] = ContextVar("pictures that are not t
 
 
 @contextlib.contextmanager
-def pictures_may_be_absent() -> Iterator[dict[str, str]]:
+def pictures_may_be_absent() -> Generator[dict[str, str]]:
     """Within it data that lie nowhere have a content that nobody has seen: enough for a plan, which reads none.
 
     Gives a mapping, filled as stages are looked at: key of the sweep file -> the place where nothing is.

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.attacks.shared.base import Part
+from smoothsweep.core.checks import present
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.orchestrator.stages.images import (
     check_crop,
@@ -99,7 +100,7 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
     A stage has as inputs what it names and no more: an attack that sees nothing of the target is one for all recipes.
     Another trial's target does the stage that the attack's setting says.
     """
-    attack, made = settings.attack.built, {"target": target}
+    attack, made = present(settings.attack, "attack").built, {"target": target}
     if settings.reads_prior:
         made["prior"] = prior_stage(settings)
     if "public" in attack.reads:
@@ -122,31 +123,29 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
     return Stage(name="attack", config=_attack_told(settings, seed), inputs=inputs)
 
 
-def _of_attack(settings: InversionSweep, seed: int | None = None) -> tuple[object, ...]:
-    return (
-        settings.attack,
-        settings.classes,
-        settings.recipe.image_size,
-        settings.protocol,
-        settings.resources,
-        seed,
-    )
+def _of_attack(settings: InversionSweep) -> tuple[object, ...]:
+    return settings.attack, settings.classes, settings.recipe.image_size, settings.protocol, settings.resources
 
 
-@remembered(_of_attack)
+def _of_attack_told(settings: InversionSweep, seed: int) -> tuple[object, ...]:
+    return *_of_attack(settings), seed
+
+
+@remembered(_of_attack_told)
 def _attack_told(settings: InversionSweep, seed: int) -> Shared:
     """What the attack's stage is told under a seed."""
     config = _attack_config(settings)
-    return Shared({**config, "seed": [settings.attack.seed, seed]}, kin=config)
+    return Shared({**config, "seed": [present(settings.attack, "attack").seed, seed]}, kin=config)
 
 
 @remembered(_of_attack)
 def _attack_config(settings: InversionSweep) -> Shared:
     """The same without the seed. Who trains its parts, and where one lies, is the inputs' matter."""
-    config = normalised(settings.attack, without={"seed", "loot_size", *settings.attack.built.other_targets})
+    attack = present(settings.attack, "attack")
+    config = normalised(attack, without={"seed", "loot_size", *attack.built.other_targets})
     for key in {"gan", "students"} & config.keys():
         config[key] = {name: value for name, value in config[key].items() if name not in ("imported", "workers")}
-    if (class_batch := settings.attack.built.class_batch(settings.protocol)) > 1:
+    if (class_batch := attack.built.class_batch(settings.protocol)) > 1:
         config["class_batch"] = class_batch
     classes = "all" if settings.classes == "all" else list(settings.classes)
     return Shared(
@@ -207,7 +206,7 @@ def _imported_part(part: Part, image_size: int, inputs: Mapping[str, Stage]) -> 
 
 def gradients_stage(settings: InversionSweep, target: Stage) -> Stage:
     """The target's gradients, followed from random latents of every attacked class; whatever the attack is."""
-    asked = settings.judges.gradients
+    asked = present(settings.judges.gradients, "gradients")
     check_prior_crop(settings, asked.crop, "judges.gradients.crop")
     classes = "all" if settings.classes == "all" else list(settings.classes)
     return Stage(
@@ -229,7 +228,7 @@ def loot_stage(settings: InversionSweep, sizes: list[int], attack: Stage, *, dec
 
     decoded: whether it keeps them as they were decoded too, at the target's size.
     """
-    built = settings.attack.built
+    built = present(settings.attack, "attack").built
     decoder = {} if built.leaves_images else {built.decoder: attack.inputs[built.decoder]}
     config = _loot_config(settings, tuple(sizes), decoded)
     return Stage(name="loot", config=config, inputs={**decoder, "attack": attack})
@@ -241,23 +240,27 @@ def _of_loot(settings: InversionSweep, sizes: tuple[int, ...], decoded: bool) ->
 
 @remembered(_of_loot)
 def _loot_config(settings: InversionSweep, sizes: tuple[int, ...], decoded: bool) -> Shared:
-    built = settings.attack.built
+    attack = present(settings.attack, "attack")
+    built = attack.built
     config: dict[str, Any] = {"protocol": settings.protocol, "crop": built.crop}
     if settings.protocol == "paper":
         config |= {"sizes": list(sizes)} | ({"decoded": settings.recipe.image_size} if decoded else {})
-    elif settings.attack.loot_size is not None:
-        config["side"] = settings.attack.loot_size
+    elif attack.loot_size is not None:
+        config["side"] = attack.loot_size
     if settings.protocol == "paper" and built.enlarging is not None:
         config["enlarging"] = built.enlarging
     rows = {key: value for key, value in _execution(settings).items() if key == "rows_per_batch"}
     return Shared({**config, **rows})
 
 
-def _passes(settings: InversionSweep, asks: bool) -> dict[str, str]:
+def _passes(settings: InversionSweep, asks: bool) -> dict[str, str | None]:
     """How networks are run, and how the target is read by a part that asks it."""
-    attack = settings.attack
+    attack = present(settings.attack, "attack")
     precision = {"precision": attack.precision} if attack.precision else {}
-    return {**precision, **({"readout": attack.readout} if asks and attack.readout else {})}
+    return {
+        **precision,
+        **({"readout": attack.readout} if asks and attack.readout else {}),
+    }
 
 
 def _execution(settings: InversionSweep) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel
+from typing import Any
 
 from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.cards.network_card import NetworkCard
+from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.card import read_prior_card
 from smoothsweep.core.priors.kinds import PriorFolder
@@ -49,7 +50,7 @@ def _of_prior(settings: InversionSweep) -> tuple[object, ...]:
 @remembered(_of_prior)
 def prior_stage(settings: InversionSweep) -> Stage:
     """The generative prior: fitted on public images, shipped, or read from a folder."""
-    prior = settings.prior
+    prior: Any = settings.prior  # with the keys of its kind
     config, files = normalised(prior, without={"path"}), prior.built.files
     if files is None:
         refuse_same_people(settings)
@@ -58,7 +59,7 @@ def prior_stage(settings: InversionSweep) -> Stage:
     if not isinstance(prior.built, PriorFolder):
         return Stage(name="prior", config=Shared(config))
     config["card"] = read_prior_card(files.description).plain
-    if "discriminator" in settings.attack.built.needs:
+    if "discriminator" in present(settings.attack, "attack").built.needs:
         config["discriminator"] = content_of(files.discriminator, "attack.discriminator_weight")["content"]
     return Stage(name="prior", config=Shared(config), hints={"path": prior.path})
 
@@ -66,10 +67,10 @@ def prior_stage(settings: InversionSweep) -> Stage:
 @remembered(lambda settings: (settings.public,))
 def public_stage(settings: InversionSweep) -> Stage:
     """The public images that priors, and parts of attacks, learn from."""
-    return Stage(name="public", **_file_stage(settings.public, "public.path"))
+    return Stage(name="public", **_file_stage(present(settings.public, "public"), "public.path"))
 
 
-def _file_stage(settings: BaseModel, key: str) -> dict[str, Shared]:
+def _file_stage(settings: Any, key: str) -> dict[str, Shared]:
     """Configuration and hints of a stage that may read a file: its content counts, not where it lies."""
     path = settings.path
     config = normalised(settings, without={"path"})
@@ -96,4 +97,4 @@ def check_prior_crop(settings: InversionSweep, crop: int | None, key: str) -> No
 
 def prior_card(settings: InversionSweep) -> NetworkCard:
     """What the prior's network is, or will be, built from."""
-    return settings.prior.built.network_card(settings.public.size if settings.public else None)
+    return present(settings.prior, "prior").built.network_card(settings.public.size if settings.public else None)

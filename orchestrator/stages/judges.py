@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.columns.metric import PUBLISHED_FID_JUDGES
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised, shipped_file
 from smoothsweep.orchestrator.stages.graph import gradients_stage, judging_model_stage
@@ -16,7 +17,7 @@ from smoothsweep.orchestrator.stages.memo import remembered
 from smoothsweep.orchestrator.stages.shared import NOTHING, Shared
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.stages.unheard import EMBEDDING, STAGED_FID, heard_judges, staged_file
-from smoothsweep.sweeps.judging import STAGED_EMBEDDERS, STAGED_FIDS, Embedder, Fidelity, General, PublishedFid
+from smoothsweep.sweeps.judging import STAGED_EMBEDDERS, STAGED_FIDS, Embedder, General, PublishedFid
 from smoothsweep.sweeps.schema import InversionSweep
 
 FACENET_SIZE, FID_SIZE = 160, 299  # pixels
@@ -45,17 +46,22 @@ class JudgeStages:
 def judge_stages(settings: InversionSweep, target: Stage, loot: Stage | None) -> JudgeStages:
     """Every judge of the sweep: of the same loot (None where nothing is inverted), and of the target itself."""
     judges, heard = settings.judges, heard_judges(settings)
-    evaluator = _evaluator(settings, loot, target) if judges.evaluator else None
+    evaluator = _evaluator(settings, present(loot, "loot"), target) if judges.evaluator else None
     published = {
-        f"judge_{name}": _published_fid(settings, name, loot, evaluator) if evaluator and name in heard else None
+        f"judge_{name}": _published_fid(settings, name, present(loot, "loot"), evaluator)
+        if evaluator and name in heard
+        else None
         for name in PUBLISHED_FID_JUDGES
     }
     return JudgeStages(
         judge_evaluator=evaluator,
-        **{f"judge_{name}": _embedder(settings, name, loot) if name in heard else None for name in EMBEDDING},
-        judge_asked=_asked(settings, loot) if "asked" in heard else None,
-        judge_fidelity=_fidelity(settings, loot) if "fidelity" in heard else None,
-        knowledge=_knowledge(settings, loot) if judges.knowledge else None,
+        **{
+            f"judge_{name}": _embedder(settings, name, present(loot, "loot")) if name in heard else None
+            for name in EMBEDDING
+        },
+        judge_asked=_asked(settings, present(loot, "loot")) if "asked" in heard else None,
+        judge_fidelity=_fidelity(settings, present(loot, "loot")) if "fidelity" in heard else None,
+        knowledge=_knowledge(settings, present(loot, "loot")) if judges.knowledge else None,
         judge_features=_features(settings, target) if judges.features else None,
         judge_robustness=_robustness(settings, target) if judges.robustness else None,
         backdoor=_backdoor(target) if settings.recipe.poison else None,
@@ -86,7 +92,7 @@ def wants_decoded(settings: InversionSweep) -> bool:
 
 def _report(settings: InversionSweep) -> dict[str, Any] | None:
     """How the evaluator's stage reports beside the usual columns, None where it does not."""
-    report = settings.attack.built.report
+    report = present(settings.attack, "attack").built.report
     return {"of": report[0], "classes": report[1]} if report and settings.protocol == "paper" else None
 
 
@@ -102,7 +108,7 @@ def _evaluator(settings: InversionSweep, loot: Stage, target: Stage) -> Stage:
 def _evaluator_made(settings: InversionSweep) -> tuple[Shared, dict[str, Stage]]:
     """Configuration, and the inputs that are one for all trials."""
     evaluator, report = settings.judges.evaluator, _report(settings)
-    data = data_stage(settings, evaluator.image_size, for_judges=True)
+    data = data_stage(settings, present(evaluator, "evaluator").image_size, for_judges=True)
     model = judging_model_stage(evaluator, data, settings.protocol)
     config = Shared({"protocol": settings.protocol, **({"report": report} if report else {})})
     return config, {"evaluator": model, "real": _embedded_by(model, data)}
@@ -130,7 +136,7 @@ def _embedded(settings: InversionSweep, judge: str) -> Stage:
     return Stage(name="embeddings", config=Shared(config), hints=Shared(hints), inputs={"data": data})
 
 
-def _weights_of(embedder: Embedder | General) -> Path:
+def _weights_of(embedder: Embedder | General) -> Path | None:
     if embedder.weights is not None:
         return Path(embedder.weights)
     staged = STAGED_EMBEDDERS.get(embedder.name)
@@ -138,7 +144,7 @@ def _weights_of(embedder: Embedder | General) -> Path:
 
 
 def _asked(settings: InversionSweep, loot: Stage) -> Stage:
-    config = normalised(settings.judges.asked, without=_HINTS_OF_ASKED)
+    config = normalised(present(settings.judges.asked, "asked"), without=_HINTS_OF_ASKED)
     hints = {name: getattr(settings.judges.asked, name) for name in _HINTS_OF_ASKED}
     data = data_stage(settings, settings.recipe.image_size, for_judges=True)
     return Stage(name="judge_asked", config=config, hints=hints, inputs={"data": data, "loot": loot})
@@ -151,7 +157,7 @@ def _fidelity(settings: InversionSweep, loot: Stage) -> Stage:
 
 @remembered(lambda settings: (settings.judges, settings.data, settings.protocol))
 def _fidelity_made(settings: InversionSweep) -> tuple[Stage, Shared]:
-    fidelity: Fidelity = settings.judges.fidelity
+    fidelity = present(settings.judges.fidelity, "fidelity")
     weights = Path(fidelity.weights) if fidelity.weights is not None else staged_file(STAGED_FID)
     network = {"network": STAGED_FID, "protocol": settings.protocol, **content_of(weights, "judges.fidelity.weights")}
     hints = Shared({"path": str(weights), **({"sha256": fidelity.sha256} if fidelity.sha256 else {})})
@@ -185,12 +191,16 @@ def _knowledge(settings: InversionSweep, loot: Stage) -> Stage:
 @remembered(lambda settings: (settings.judges, settings.data, settings.protocol))
 def _knowledge_made(settings: InversionSweep) -> tuple[Shared, Shared, Stage]:
     """Configuration, hints and data."""
-    knowledge = settings.judges.knowledge
+    knowledge = present(settings.judges.knowledge, "knowledge")
     config = normalised(knowledge, without={"checkpoint_every"})
     if settings.protocol == "paper":  # the official surrogate draws one crop and one mirror for a whole batch
         config["augmentation"]["shared"] = True
     hints = Shared({"checkpoint_every": knowledge.checkpoint_every})
-    return Shared({**config, "protocol": settings.protocol}), hints, data_stage(settings, knowledge.image_size)
+    return (
+        Shared({**config, "protocol": settings.protocol}),
+        hints,
+        data_stage(settings, knowledge.image_size),
+    )
 
 
 @remembered(lambda judge: (judge,))

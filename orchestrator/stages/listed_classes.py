@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from smoothsweep.core.attacks.shared.base import Attack
+from smoothsweep.core.checks import present
 from smoothsweep.core.data.sources import class_count
 from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.other_trials import known_classes
@@ -18,7 +19,7 @@ def refuse_listed_classes(settings: InversionSweep) -> None:
     What the sweep file says of their number was checked when it was read; attacks that take any number, and data that
     are not there yet (a plan may be made before they are), are let pass.
     """
-    attack, data = settings.attack.built, settings.data
+    attack, data = present(settings.attack, "attack").built, settings.data
     takes_any = type(attack).check_classes is Attack.check_classes
     if takes_any or known_classes(settings) is not None or not isinstance(data, LabelledData):
         return

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from typing import cast
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.external.address import ADDRESS, named_address
 from smoothsweep.core.metrics.columns.metric import Judge
 from smoothsweep.core.metrics.table import METRICS
@@ -68,14 +70,14 @@ def unheard_judges(settings: InversionSweep) -> tuple[Unheard, ...]:
         embedder: Embedder | General | None = getattr(judges, judge)
         staged = STAGED_EMBEDDERS.get(embedder.name) if embedder and not embedder.weights else None
         if staged and staged_file(staged) is None:
-            found.append(_without_weights(judge, staged, embedder.name))
+            found.append(_without_weights(judge, staged, present(embedder, "embedder").name))
     if judges.asked and named_address() is None:
         reason, remedy = "no vision-language model is named", f"set {ADDRESS}, and pictures are sent there"
         found.append(Unheard(judge="asked", weights=None, reason=reason, remedy=remedy))
     for name, file in STAGED_FIDS.items():
         judge = getattr(judges, name)
         if judge and judge.weights is None and staged_file(file) is None:
-            found.append(_without_weights(name, file, "the FID network" if file == STAGED_FID else file))
+            found.append(_without_weights(cast("Judge", name), file, "the FID network" if file == STAGED_FID else file))
     return tuple(found)
 
 

@@ -7,10 +7,11 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
+from smoothsweep.core.checks import present
 from smoothsweep.orchestrator.stages.unheard import STAGING, Unheard, staged_file, unheard_judges
 from smoothsweep.sweeps.expand import Cell
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.loaded import LoadedSweep, inversion
 from smoothsweep.sweeps.recipes import every_choice
 from smoothsweep.sweeps.schema import InversionSweep
 from smoothsweep.sweeps.toy import ToySweep
@@ -22,7 +23,8 @@ STAGE_THEM = f"`{STAGING} SWEEP.yaml` fetches them, or says where to put them by
 class Trial(Protocol):
     """What is asked of a trial here (`orchestrator.planning.trial.Trial`)."""
 
-    cell: Cell
+    @property
+    def cell(self) -> Cell: ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +73,8 @@ def missing_weights(settings: Iterable[InversionSweep | ToySweep]) -> list[Stop]
 
 def unheard_objectives(loaded: LoadedSweep) -> list[Stop]:
     """What a search aims at or is bound by, and whose judge cannot be heard: it would look at empty columns."""
-    search, unheard = loaded.sweep.search, {c: judge for judge in unheard_judges(loaded.sweep) for c in judge.columns}
+    search = present(loaded.sweep.search, "search")
+    unheard = {column: judge for judge in unheard_judges(inversion(loaded.sweep)) for column in judge.columns}
     return [
         Stop(
             weights=unheard[column].weights,
@@ -91,7 +94,7 @@ def settings_met(loaded: LoadedSweep, trials: Iterable[Trial]) -> list[Inversion
         return []
     cells = {id(trial.cell): trial.cell.settings for trial in trials}  # of all its seeds
     choices = every_choice(loaded) if loaded.sweep.search else []
-    return [*cells.values(), *(cell.settings for cell in choices)]
+    return [inversion(settings) for settings in (*cells.values(), *(cell.settings for cell in choices))]
 
 
 def stops_of(loaded: LoadedSweep, settings: Iterable[InversionSweep], *, elsewhere: bool = False) -> list[Stop]:

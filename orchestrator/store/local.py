@@ -18,7 +18,7 @@ import heapq
 import json
 import os
 import shutil
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -84,7 +84,7 @@ class LocalStore(Store):
         return self.root / stage.name / f"{stage.fingerprint}.work"
 
     @contextmanager
-    def working(self, stage: Stage, only: Collection[str] | None = None) -> Iterator[Path]:
+    def working(self, stage: Stage, only: Collection[str] | None = None) -> Generator[Path]:
         work = self.work(stage)
         if work.is_symlink():
             raise InputError(f"{work}: expected a folder, got a link, which leads out of the store; remove it")
@@ -208,7 +208,7 @@ class LocalStore(Store):
         return read_artifact(self.place(stage), unsealed=self.unsealed)
 
     @contextmanager
-    def _giving_up_damaged(self, stage: Stage) -> Iterator[None]:
+    def _giving_up_damaged(self, stage: Stage) -> Generator[None]:
         """Damage met in the block sets the artifact aside and becomes ArtifactDamaged."""
         try:
             yield

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.table import BY_KEY
 from smoothsweep.core.text import note
 from smoothsweep.orchestrator.planning.trial import Trial
@@ -263,7 +264,7 @@ class Tracker:
 
     def _register(self, found: Answer, which: str, progress: Callable[[], None]) -> list[str]:
         def run_of(trial_id: str) -> str:
-            return self._runs.get("trial", trial_id).run_id
+            return present(self._runs.get("trial", trial_id), "run").run_id
 
         wanted = [c for c in candidates(found, which) if self._runs.get("trial", c.trial_id)]
         if not wanted:

@@ -6,7 +6,7 @@ difference of logits ratio tell masked gradients from robustness. ART is loaded 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from typing import Any
 
@@ -44,7 +44,7 @@ def perturbed(
     return torch.from_numpy(found)
 
 
-def _estimator(model: nn.Module, pictures: Tensor, classes: int, loss: nn.Module) -> Any:
+def _estimator(model: nn.Module, pictures: Tensor, classes: int, loss: Any) -> Any:
     from art.estimators.classification import PyTorchClassifier
 
     device = next(model.parameters()).device
@@ -121,7 +121,7 @@ GRADIENT_ATTACKS: dict[str, tuple[Perturb, type[nn.Module]]] = {
 
 
 @contextmanager
-def _numpy_seeded(seed: int) -> Iterator[None]:
+def _numpy_seeded(seed: int) -> Generator[None]:
     """ART draws random starts from numpy's global generator: seed it, and leave it as it was."""
     before = np.random.get_state()
     np.random.seed(seed)

@@ -34,14 +34,29 @@ MOST_RADIUS = 1e6  # a class that still fills all of the sphere has no boundary 
 class WalkSettings(Protocol):
     """How to walk; described with `core.attacks.black_box.brep_mi.BREPMI`."""
 
-    probes: int
-    inside: float
-    radius: float
-    expansion: float
-    clamp: float
-    patience: int
-    max_passes: int
-    repulsion_only: bool
+    @property
+    def probes(self) -> int: ...
+
+    @property
+    def inside(self) -> float: ...
+
+    @property
+    def radius(self) -> float: ...
+
+    @property
+    def expansion(self) -> float: ...
+
+    @property
+    def clamp(self) -> float: ...
+
+    @property
+    def patience(self) -> int: ...
+
+    @property
+    def max_passes(self) -> int: ...
+
+    @property
+    def repulsion_only(self) -> bool: ...
 
 
 @dataclass(kw_only=True)

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from smoothsweep.core.attacks.black_box.latent_settings import GeneratorSettings, LatentSettings
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.attacks.shared.base import Aggregate, Attack, Part
-from smoothsweep.core.checks import require, require_choice, require_count, require_number, require_seed
+from smoothsweep.core.checks import present, require, require_choice, require_count, require_number, require_seed
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -183,7 +183,13 @@ class BREPMI(GeneratorSettings, Attack):
 
         return [
             most_robust(
-                [*points, end], images, view, target_class, views=self.robust_views, seed=seed, protocol=given.protocol
+                [*points, end],
+                images,
+                view,
+                target_class,
+                views=self.robust_views,
+                seed=seed,
+                protocol=present(given.protocol, "protocol"),
             )
             for points, end in zip(walks.growths, walks.z, strict=True)
         ]

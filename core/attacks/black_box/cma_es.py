@@ -17,7 +17,7 @@ from smoothsweep.core.attacks.black_box.cma_config import LEAST_DIRECTIONS, Evol
 from smoothsweep.core.attacks.ppa.pool_parts import FromPool
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.attacks.shared.base import Aggregate
-from smoothsweep.core.checks import require
+from smoothsweep.core.checks import present, require
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ class CMAES(Evolution, FromPool):
         leaky = isinstance(given.prior, StyleGAN2)
         space = principal_space(pool[:, 0], self.components, width=self.box, leaky=leaky)
         crop = LatentSettings(image_crop=self.pool.crop)
-        images = LatentImages(given.prior, crop, view.execution, image_size=view.image_size)
+        images = LatentImages(present(given.prior, "prior"), crop, view.execution, image_size=view.image_size)
         runs = [
             evolve(
                 lambda moves, start=start: view.scores(images.of(space.around(start, moves)[:, None])),

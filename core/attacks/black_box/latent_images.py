@@ -10,6 +10,7 @@ from smoothsweep.core.attacks.optimisation.crops import Preprocess
 from smoothsweep.core.attacks.shared.attack_inputs import Given
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.frozen import frozen
+from smoothsweep.core.checks import present
 from smoothsweep.core.priors.base import Prior
 
 DECODE_ROWS = 256  # images at once at most where nothing is kept for gradients
@@ -17,7 +18,7 @@ DECODE_ROWS = 256  # images at once at most where nothing is kept for gradients
 
 def generator_of(given: Given, name: str) -> Prior:
     """What decodes latents: the sweep's prior, or the generator of the part of that name."""
-    return given.prior if name == "prior" else given.networks[name]["generator"]
+    return present(given.prior, "prior") if name == "prior" else given.networks[name]["generator"]
 
 
 class LatentImages:

@@ -19,12 +19,23 @@ OFFICIAL_SEED = 42
 class LearnerSettings(Protocol):
     """What decides a learner; described with `core.attacks.black_box.rlb_mi.RLBMI`."""
 
-    agent: str
-    hidden: int
-    lr: float
-    gamma: float
-    tau: float
-    steps: int
+    @property
+    def agent(self) -> str: ...
+
+    @property
+    def hidden(self) -> int: ...
+
+    @property
+    def lr(self) -> float: ...
+
+    @property
+    def gamma(self) -> float: ...
+
+    @property
+    def tau(self) -> float: ...
+
+    @property
+    def steps(self) -> int: ...
 
 
 def paper_learner(

@@ -144,8 +144,10 @@ class RLBMI(GeneratorSettings, Attack):
         paper, device = given.protocol == "paper", view.execution.device
         decoder = generator_of(given, self.generator)
         images = LatentImages(decoder, self, view.execution, image_size=view.image_size)
-        key = (seed,) if paper else (seed, target_class)
-        learner, draws = (paper_learner if paper else class_learner)(self, images.z_dim, *key, device=device)
+        if paper:
+            learner, draws = paper_learner(self, images.z_dim, seed, device=device)
+        else:
+            learner, draws = class_learner(self, images.z_dim, seed, target_class, device=device)
         logarithm = self.logarithm or ("official" if paper else "floored")
         episodes = Episodes(
             episodes=self.episodes,

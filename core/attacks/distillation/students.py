@@ -45,12 +45,10 @@ def distillation_loss(logits: Tensor, teacher: Tensor, temperature: float = 1.0)
 
 
 @dataclass(kw_only=True)
-class StudentState(Taught):
+class StudentState(Taught[Distillation]):
     """A distillation under way."""
 
     KIND: ClassVar[str] = "student checkpoint"
-
-    settings: Distillation
 
     def identity(self) -> dict[str, Any]:
         """How it is distilled."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import nn
@@ -14,24 +14,26 @@ from smoothsweep.core.attacks.distillation.config import TaughtBySGD
 from smoothsweep.core.attacks.shared.attack_inputs import Workshop
 from smoothsweep.core.training.kept_state import KeptState
 
+Settings = TypeVar("Settings", bound=TaughtBySGD)
+
 CHECKPOINTS = 20
 """Of each network's training."""
 
 
 @dataclass(kw_only=True)
-class Taught(KeptState):
+class Taught(KeptState, Generic[Settings]):
     """A training under way. settings: how, a dataclass; losses: of every step."""
 
     MODULES: ClassVar[tuple[str, ...]] = ("network", "sgd")
     ROWS: ClassVar[tuple[str, ...]] = ("losses",)
 
-    settings: TaughtBySGD
+    settings: Settings
     network: nn.Module
     sgd: torch.optim.SGD
     losses: list[float] = field(default_factory=list)
 
     @classmethod
-    def fresh(cls, network: nn.Module, settings: TaughtBySGD, **more: Any) -> Self:
+    def fresh(cls, network: nn.Module, settings: Settings, **more: Any) -> Self:
         """A training that begins."""
         sgd = torch.optim.SGD(
             network.parameters(), lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay

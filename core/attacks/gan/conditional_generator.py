@@ -20,7 +20,7 @@ class ConditionalNorm(nn.BatchNorm2d):
         nn.init.ones_(self.scale.weight)
         nn.init.zeros_(self.shift.weight)
 
-    def forward(self, x: Tensor, labels: Tensor) -> Tensor:
+    def forward(self, x: Tensor, labels: Tensor) -> Tensor:  # ty: ignore[incompatible-method-override]  # needs labels
         """x [N, channels, H, W], labels int64 [N]."""
         return self.scale(labels)[:, :, None, None] * super().forward(x) + self.shift(labels)[:, :, None, None]
 

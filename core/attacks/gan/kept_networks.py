@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -62,7 +63,7 @@ def kind_of(network: nn.Module) -> str:
     return kinds[0]
 
 
-def load_network(directory: Path, name: str) -> nn.Module:
+def load_network(directory: Path, name: str) -> Any:
     """What `save_network` left: in eval mode, on the CPU, without parameter gradients. Raises InputError."""
     weights, card = _files(directory, name)
     found = read_network_card(card, {k: row.config for k, row in PART_NETWORKS.items()}, "the card of a network")

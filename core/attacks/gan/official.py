@@ -8,8 +8,9 @@ every tensor must find its place. What a network is built from is read off its t
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -19,9 +20,12 @@ from smoothsweep.core.attacks.gan.conditional_generator import ConditionalGenera
 from smoothsweep.core.attacks.gan.config import PlainGanConfig
 from smoothsweep.core.attacks.gan.imported import NETWORKS
 from smoothsweep.core.attacks.gan.networks import Critic, MinibatchDiscriminator, PlainGenerator
+from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.official_targets import WRAPPINGS, read_official_checkpoint
 from smoothsweep.core.models.pretrained import SMALL_STATE, fitting_state
+
+Made = TypeVar("Made", bound=nn.Module)
 
 _RENAMED = {
     "l1": "linear",
@@ -50,9 +54,11 @@ def official_networks(part: str, generator: Path, discriminator: Path | None) ->
     if part == "plg_gan":
         return {"generator": _conditional_generator(_read(generator, (*WRAPPINGS, "model")), where)}
     state = _read(generator)
-    made = {"generator": _plain_generator(state, where)}
-    config = made["generator"].config
-    state, where = _read(discriminator), f"checkpoint {discriminator} as discriminator of a {part}"
+    generator_network = _plain_generator(state, where)
+    made: dict[str, nn.Module] = {"generator": generator_network}
+    config = generator_network.config
+    state = _read(present(discriminator, "discriminator"))
+    where = f"checkpoint {discriminator} as discriminator of a {part}"
     if part == "general_gan":
         return {**made, "discriminator": _filled(Critic, config, state, where)}
     classes = _shape(state, "fc_layer.weight", 2, where)[0]
@@ -64,7 +70,7 @@ def _read(path: Path, wrappings: tuple[str, ...] = WRAPPINGS) -> dict[str, Tenso
     return read_official_checkpoint(path, wrappings, most_bytes=SMALL_STATE)
 
 
-def _plain_generator(state: Mapping[str, Tensor], where: str) -> nn.Module:
+def _plain_generator(state: Mapping[str, Tensor], where: str) -> PlainGenerator:
     z_dim = _shape(state, "l1.0.weight", 2, where)[1]
     last = max((int(key.split(".")[1]) for key in state if re.fullmatch(r"l2_5\.\d+\.weight", key)), default=-1)
     width = _shape(state, f"l2_5.{max(last, 0)}.weight", 4, where)[0]
@@ -107,7 +113,7 @@ def _shape(state: Mapping[str, Tensor], key: str, rank: int, where: str) -> tupl
     return tuple(state[key].shape)
 
 
-def _filled(kind: type[nn.Module], config: object, state: Mapping[str, Tensor], where: str) -> nn.Module:
+def _filled(kind: Callable[[Any], Made], config: Any, state: Mapping[str, Tensor], where: str) -> Made:
     """A network of this kind with exactly these tensors; nothing of its size is made before they are known to fit."""
     with torch.device("meta"):
         expected = kind(config).state_dict()

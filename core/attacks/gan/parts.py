@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.attacks.gan.config import GanTraining, PlainGanConfig
 from smoothsweep.core.attacks.shared.base import Part
+from smoothsweep.core.checks import present
 from smoothsweep.core.declared import build
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def make_specific_gan(settings: Mapping[str, Any], given: Given, view: GradientV
         classes=view.num_classes,
         streams=3,
         objective=lambda judge: InversionSpecific(
-            discriminator=judge, soft_labels=soft_labels, protocol=given.protocol
+            discriminator=judge, soft_labels=soft_labels, protocol=present(given.protocol, "protocol")
         ),
     )
 
@@ -103,8 +104,13 @@ def _trained(
 
     recipe = _recipe(settings)
     config = PlainGanConfig(resolution=view.image_size, z_dim=recipe.z_dim, width=recipe.width, classes=classes)
-    draws = Draws(resize_uint8(given.public, view.image_size), recipe, streams=streams, device=view.execution.device)
-    steps = recipe.steps(len(given.public))
+    draws = Draws(
+        resize_uint8(present(given.public, "public"), view.image_size),
+        recipe,
+        streams=streams,
+        device=view.execution.device,
+    )
+    steps = recipe.steps(len(present(given.public, "public")))
     state = new_pair(config, recipe, judge, view.execution.device, workshop.team)
     if (kept := workshop.last_state()) is not None:
         state.restore(kept)

@@ -35,7 +35,7 @@ def new_pair(
     judge: Callable[[PlainGanConfig], nn.Module],
     device: torch.device,
     team: Team = ALONE,
-) -> GanPair:
+) -> GanPair[GanTraining]:
     """Fresh networks, whose weights follow from the recipe's seed, and their optimisers. judge: the discriminator.
 
     losses: of every step, the discriminator's and the generator's, NaN where it rests.
@@ -48,7 +48,7 @@ def new_pair(
 
 
 def train_pair(
-    state: GanPair,
+    state: GanPair[GanTraining],
     draws: StepDraws,
     objective: GanObjective,
     *,
@@ -81,7 +81,7 @@ def train_pair(
                 on_checkpoint(state.checkpoint())
 
 
-def _update_generator(state: GanPair, objective: GanObjective, draw: StepDraw, team: Team) -> float:
+def _update_generator(state: GanPair[GanTraining], objective: GanObjective, draw: StepDraw, team: Team) -> float:
     state.discriminator.requires_grad_(False)
     loss = objective.for_generator(state.generator(draw.z_generator), draw)
     descend(state.generator_adam, loss, team)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 from smoothsweep.core.attacks.ppa.config import (
     CandidateConfig,
@@ -24,7 +24,7 @@ from smoothsweep.core.attacks.ppa.pool_parts import FromPool
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.attacks.shared.base import Aggregate
 from smoothsweep.core.bounds import Count, Positive
-from smoothsweep.core.checks import require
+from smoothsweep.core.checks import present, require
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.if_gmi.search import Staged
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import GradientView
     from smoothsweep.core.cards.network_card import NetworkCard
+    from smoothsweep.core.priors.stylegan2 import StyleGAN2
 
 RADII = (1000.0, 2000.0, 3000.0, 4000.0, 5000.0, 6000.0, 8000.0, 8000.0)
 """The published ones, of stages 0 to 7."""
@@ -149,20 +150,21 @@ class IFGMI(SelectConfig, FromPool):
         from smoothsweep.core.attacks.ppa.pool import preprocess_of
         from smoothsweep.core.priors.registry import card_of
 
-        self.check_prior(lambda: card_of(given.prior))
+        self.check_prior(lambda: card_of(present(given.prior, "prior")))
         pool = PoolConfig(**{f.name: getattr(self.pool, f.name) for f in fields(self.pool)}, image_size=view.image_size)
+        prior = cast("StyleGAN2", given.prior)  # by its card
         plans = [
             StagePlan(descent=descent, radius=radius)
             for descent, radius in zip(self._descents(), self.radii or RADII, strict=False)
         ]
         return Staged(
-            prior=given.prior,
+            prior=prior,
             target=view.logits,
             plans=plans,
             select=self,
             transform=preprocess_of(pool),
-            rgb=self._keeps_rgb(given.protocol),
-            protocol=given.protocol,
+            rgb=self._keeps_rgb(present(given.protocol, "protocol")),
+            protocol=present(given.protocol, "protocol"),
             run=view.execution,
         )
 

@@ -27,6 +27,7 @@ from smoothsweep.core.attacks.ppa.pool import best_first
 from smoothsweep.core.attacks.ppa.selection import DECODE_ROWS, confidence_and_margin, graded_views
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.frozen import frozen
+from smoothsweep.core.checks import present
 from smoothsweep.core.data.transforms import centre_crop
 from smoothsweep.core.devices import DeviceBatch
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
@@ -112,7 +113,7 @@ class Staged:
                 course.append((reached.loss.cpu(), reached.image_cosine.cpu(), reached.frozen.cpu()))
         loss, cosine, stopped = zip(*course, strict=True)
         return Inversion(
-            best=best,
+            best=present(best, "a stage"),
             chosen=chosen,
             worth=torch.tensor(worth),
             loss=torch.cat(loss),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields
 from typing import TYPE_CHECKING
 
 from smoothsweep.core.attacks.gan.config import SIDES, GanTraining
@@ -33,7 +33,8 @@ class LowResolution(OwnGan):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        [usual] = [own.default_factory() for own in fields(self) if own.name == "gan"]
+        factories = [own.default_factory for own in fields(self) if own.name == "gan"]
+        [usual] = [make() for make in factories if make is not MISSING]
         self.gan.check_alone(usual)
 
     @property

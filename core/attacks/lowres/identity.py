@@ -44,10 +44,10 @@ class Augmented:
 
     def __call__(self, images: Tensor, labels: Tensor) -> Tensor:
         """As `CrossEntropy`."""
-        features, logits = self.view.features(images) if self.mean is not None else (None, self.view.logits(images))
+        features, logits = (None, self.view.logits(images)) if self.mean is None else self.view.features(images)
         models = [logits, *(student(images) for student in self.students)]
         loss = torch.stack([self._of(answer, labels) for answer in models]).mean(0)
-        if features is None:
+        if features is None or self.mean is None:
             return loss
         return loss + self.feature_weight * feature_pull(features, self.mean)
 

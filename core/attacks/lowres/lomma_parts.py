@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.attacks.distillation.config import Distillation, StudentConfig
 from smoothsweep.core.attacks.shared.base import Part
+from smoothsweep.core.checks import present
 from smoothsweep.core.declared import build
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ def make_students(settings: Mapping[str, Any], given: Given, view: ScoreView, wo
 
     recipe = build(Distillation, settings, what="students", prefix="attack.students.")
     device = view.execution.device
-    steps = recipe.steps(len(given.public), given.protocol)
-    batches = PublicBatches(resize_uint8(given.public, view.image_size), recipe, device)
+    steps = recipe.steps(len(present(given.public, "public")), present(given.protocol, "protocol"))
+    batches = PublicBatches(resize_uint8(present(given.public, "public"), view.image_size), recipe, device)
 
     def teacher(images: Tensor) -> Tensor:
         return view.scores(images).log().to(device)
@@ -96,8 +97,8 @@ def make_public_features(settings: Mapping[str, Any], given: Given, view: Gradie
     from smoothsweep.core.attacks.shared.attack_inputs import MadePart
     from smoothsweep.core.data.transforms import resize_uint8
 
-    chosen = torch.randperm(len(given.public), generator=generator("public features"))[:MOST_IMAGES]
-    images, found = resize_uint8(given.public[chosen], view.image_size), []
+    chosen = torch.randperm(len(present(given.public, "public")), generator=generator("public features"))[:MOST_IMAGES]
+    images, found = resize_uint8(present(given.public, "public")[chosen], view.image_size), []
     with torch.no_grad(), view.execution.arithmetic():
         for batch in images.split(ROWS):
             found.append(view.features(batch.to(view.execution.device).float() / 127.5 - 1)[0].float().cpu())

@@ -194,11 +194,10 @@ def resampling_matrix(start: Tensor, extent: Tensor, mirror: Tensor, *, length: 
     pixels that the interval touches, normalised. start, extent: float64 [M]; mirror: bool [M].
     """
     scale = extent[:, None, None] / size
-    kind = {"dtype": start.dtype, "device": start.device}
-    position = torch.arange(size, **kind)[None, :, None] + 0.5
+    position = torch.arange(size, dtype=start.dtype, device=start.device)[None, :, None] + 0.5
     position = torch.where(mirror[:, None, None], size - position, position)
     centre = start[:, None, None] + scale * position
-    pixel = torch.arange(length, **kind)[None, None, :] + 0.5
+    pixel = torch.arange(length, dtype=start.dtype, device=start.device)[None, None, :] + 0.5
     weights = (1 - (pixel - centre).abs() / scale.clamp_min(1.0)).clamp_min(0.0)
     first, last = start[:, None, None], (start + extent)[:, None, None]
     weights = weights * ((pixel + 0.5 > first + 1e-9) & (pixel - 0.5 < last - 1e-9))

@@ -5,7 +5,7 @@ A new objective is one function and one entry of `ATTACK_LOSSES`.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import typing
 from typing import Literal
 
 import torch
@@ -15,7 +15,13 @@ from torch import Tensor
 from smoothsweep.core.errors import InputError
 
 Protocol = Literal["paper", "clean"]
-AttackLoss = Callable[[Tensor, Tensor, Protocol], Tensor]
+
+
+class AttackLoss(typing.Protocol):
+    """Logits [N, C] and targets [N], under a protocol -> losses [N]."""
+
+    def __call__(self, logits: Tensor, targets: Tensor, protocol: Protocol) -> Tensor: ...
+
 
 _NO_LOGITS = 1e-20  # a row whose largest |logit| is below this counts as all zero
 

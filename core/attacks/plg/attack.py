@@ -16,7 +16,7 @@ from smoothsweep.core.attacks.gan.trained import OwnGan
 from smoothsweep.core.attacks.plg.config import ConditionalTraining
 from smoothsweep.core.attacks.ppa.config import LOSSES, Loss
 from smoothsweep.core.attacks.shared.base import Part
-from smoothsweep.core.checks import require, require_choice, require_count, require_number
+from smoothsweep.core.checks import present, require, require_choice, require_count, require_number
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -126,6 +126,6 @@ class PLGMI(OwnGan):
             lr=self.lr,
             loss=self.loss,
             seed=seed,
-            protocol=given.protocol,
+            protocol=present(given.protocol, "protocol"),
         )
         return reconstructions(made, view, search(made, view, wanted), target_class)

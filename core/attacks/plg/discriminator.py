@@ -60,6 +60,6 @@ class ProjectionDiscriminator(nn.Module):
         return self.linear(features) + (self.embed(labels) * features).sum(1, keepdim=True)
 
 
-def _normed(layer: nn.Module, *, gain: float) -> nn.Module:
+def _normed(layer: nn.Conv2d | nn.Linear | nn.Embedding, *, gain: float) -> nn.Module:
     nn.init.xavier_uniform_(layer.weight, gain)
     return spectral_norm(layer)

@@ -13,6 +13,7 @@ from smoothsweep.core.attacks.plg.draws import Draws
 from smoothsweep.core.attacks.plg.training import ConditionalPair, new_state, train
 from smoothsweep.core.attacks.shared.attack_inputs import MadePart
 from smoothsweep.core.attacks.shared.view import require_access
+from smoothsweep.core.checks import present
 from smoothsweep.core.data.transforms import resize_uint8
 from smoothsweep.core.errors import InputError
 
@@ -37,18 +38,25 @@ def make_gan(settings: Mapping[str, Any], given: Given, view: GradientView, work
     index = given.parts["plg_labels"]["index"]
     if len(index) != view.num_classes:
         raise InputError(f"plg_labels: expected images of the target's {view.num_classes} classes, got {len(index)}")
-    recipe = ConditionalTraining(**{**settings, "betas": tuple(settings["betas"])})
+    told: dict[str, Any] = {**settings, "betas": tuple(settings["betas"])}
+    recipe = ConditionalTraining(**told)
     config = ConditionalConfig(
         classes=view.num_classes,
         resolution=view.image_size,
         z_dim=recipe.z_dim,
         width=recipe.width,
-        output=OUTPUT[given.protocol],
+        output=OUTPUT[present(given.protocol, "protocol")],
     )
-    state = new_state(config, recipe, given.protocol, view.execution.device, workshop.team)
+    state = new_state(config, recipe, present(given.protocol, "protocol"), view.execution.device, workshop.team)
     if (kept := workshop.last_state()) is not None:
         state.restore(kept)
-    draws = Draws(resize_uint8(given.public, view.image_size), index, config, recipe, given.protocol)
+    draws = Draws(
+        resize_uint8(present(given.public, "public"), view.image_size),
+        index,
+        config,
+        recipe,
+        present(given.protocol, "protocol"),
+    )
     with view.execution.arithmetic():
         train(
             state,

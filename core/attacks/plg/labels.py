@@ -11,6 +11,7 @@ from torch import Tensor
 
 from smoothsweep.core.attacks.optimisation.losses import Protocol
 from smoothsweep.core.attacks.shared.attack_inputs import MadePart
+from smoothsweep.core.checks import present
 from smoothsweep.core.data.transforms import resize_uint8, to_unit
 from smoothsweep.core.errors import InputError
 
@@ -27,9 +28,9 @@ def make_labels(settings: Mapping[str, Any], given: Given, view: ScoreView, work
     An image that is among the best n of several classes is labelled with each of them. Raises InputError for fewer
     public images than n.
     """
-    check_enough(settings["top_n"], len(given.public))
-    scores = ask(view, given.public)
-    index = top_n(scores, settings["top_n"], given.protocol)
+    check_enough(settings["top_n"], len(present(given.public, "public")))
+    scores = ask(view, present(given.public, "public"))
+    index = top_n(scores, settings["top_n"], present(given.protocol, "protocol"))
     confidence = scores.T.gather(1, index)
     facts = {"images_labelled": len(index.unique()), "least_confidence": confidence.min().item()}
     return MadePart(tensors={"index": index, "confidence": confidence}, facts=facts)

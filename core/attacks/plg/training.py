@@ -43,7 +43,7 @@ class StepDraws(Protocol):
 
 
 @dataclass(kw_only=True)
-class ConditionalPair(GanPair):
+class ConditionalPair(GanPair[ConditionalTraining]):
     """Everything that changes. losses: of every step [hinge of G, inversion, mean hinge of D]."""
 
     KIND: ClassVar[str] = "conditional gan checkpoint"
@@ -95,8 +95,10 @@ def train(
         while state.step < state.recipe.steps:
             losses = _update_generator(state, draws.for_generator(state.step).of(team), logits, team)
             critic = [
-                _update_discriminator(state, *(made.of(team) for made in draws.for_critic(state.step, update)), team)
-                for update in range(state.recipe.critic_steps)
+                _update_discriminator(state, fakes.of(team), reals.of(team), team)
+                for fakes, reals in (
+                    draws.for_critic(state.step, update) for update in range(state.recipe.critic_steps)
+                )
             ]
             row = team.mean(torch.stack([*losses, torch.stack(critic).mean()])).tolist()
             if not all(math.isfinite(value) for value in row):

@@ -24,7 +24,7 @@ from smoothsweep.core.attacks.ppa.pool_parts import FEATURES, pool_and_candidate
 from smoothsweep.core.attacks.ppa.temperature import TEMPERATURE, temperature_part
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.attacks.shared.base import Aggregate, Attack, Part
-from smoothsweep.core.checks import require_choice
+from smoothsweep.core.checks import present, require_choice
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -214,17 +214,17 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
         selector = given.targets.get("selection_target")
         stages = {stage: table[getattr(self, stage).kind].function() for stage, table in STAGES.items()}
         found = invert_class(
-            given.prior,
+            present(given.prior, "prior"),
             view.logits,
             given.parts["candidates"]["confidences"],
             given.parts["pool"]["w"],
             target_class,
             self.at(view.image_size),
             seed=seed,
-            protocol=given.protocol,
+            protocol=present(given.protocol, "protocol"),
             device=view.execution.device,
             selector=selector.logits if selector is not None else None,
-            discriminator=given.discriminator() if self.discriminator_weight else None,
+            discriminator=present(given.discriminator, "discriminator")() if self.discriminator_weight else None,
             pull=self._pull(view, given),
             temperature=float(given.parts[TEMPERATURE][TEMPERATURE]) if self.temperature else None,
             stages=Stages(**stages),

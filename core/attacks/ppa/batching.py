@@ -47,11 +47,14 @@ def group_views(
     """Under "paper" every batch of the group has its own crops, named by its number; else all draw from `key`."""
     if given is None and rule.is_identity:
         return None
+    draw = given or DRAW_CROPS[protocol]
     if protocol != "paper":
         whole = slice(group[0].start, group[-1].stop)
-        return RowViews([(whole, views_of(rule, count, key, protocol, given))])
-    parts = [(span, views_of(rule, count, (*key, span.start // batch_size), protocol, given)) for span in group]
-    return RowViews(parts)
+        return RowViews([(whole, Views(rule=rule, count=count, key=key, draw=draw))])
+    keys = [(*key, span.start // batch_size) for span in group]
+    return RowViews(
+        [(span, Views(rule=rule, count=count, key=own, draw=draw)) for span, own in zip(group, keys, strict=True)]
+    )
 
 
 def row_scale(group: list[slice], protocol: Protocol) -> Tensor:

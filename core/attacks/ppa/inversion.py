@@ -79,7 +79,7 @@ def optimise(
     with frozen(prior, target, discriminator), run.arithmetic():
         whole = bool(config.discriminator_weight)  # the discriminator compares the images of a batch
         synthesize = run.synthesizer(prior, None if whole else crop_of(transform))
-        networks = {"synthesize": synthesize, "target": run.target(target), "transform": transform}
+        networks: dict[str, Any] = {"synthesize": synthesize, "target": run.target(target), "transform": transform}
         batch = None if whole else gradient_batch(run, networks, w0.to(device), config)
         loss = _loss_of(config, protocol, temperature)
         if config.feature_weight and pull is not None:

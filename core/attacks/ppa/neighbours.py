@@ -21,6 +21,7 @@ from smoothsweep.core.attacks.optimisation.objective import Neighbours
 from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.ppa.adaptive_config import Averaging
 from smoothsweep.core.attacks.ppa.batching import group_views
+from smoothsweep.core.checks import present
 from smoothsweep.core.data.rotation import rotated
 
 Key = tuple[int | str, ...]
@@ -73,7 +74,7 @@ class Transforms:
         if (drawn := self.crops[view]) is not None:
             crops = drawn.at(step, images, rows)
             if self.paired and view % 2:
-                crops = replace(crops, mirror=~self.crops[view - 1].at(step, images, rows).mirror)
+                crops = replace(crops, mirror=~present(self.crops[view - 1], "crops").at(step, images, rows).mirror)
             images = apply_crops(images, crops, images.shape[-1])
         return rotated(images, self._turns(view, step, rows)) if self.degrees else images
 

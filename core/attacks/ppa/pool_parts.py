@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.attacks.ppa.config import Pool, PoolConfig
 from smoothsweep.core.attacks.shared.base import Attack, Part
-from smoothsweep.core.checks import require
+from smoothsweep.core.checks import present, require
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.shared.attack_inputs import Given, MadePart, Workshop
@@ -62,7 +62,7 @@ def make_pool(settings: Mapping[str, Any], given: Given, view: View, workshop: W
     from smoothsweep.core.attacks.shared.attack_inputs import MadePart
 
     w, images = decode_pool(
-        given.prior,
+        present(given.prior, "prior"),
         PoolConfig(**settings, image_size=view.image_size),
         device=view.execution.device,
         batch_size=DECODE_BATCH,

@@ -144,7 +144,7 @@ def graded_views(
     The views follow from the seed, the class and, under "clean", the row; to be called without gradients.
     """
     views = views_of(config.selection_crop_rule, len(images), (seed, target_class, "select"), protocol, draw_crops)
-    judge, total = run.target(target), 0
+    judge, total = run.target(target), torch.zeros(())
     batch = run.forward_batch("classification", judge, most=CLASSIFY_ROWS)
     for repeat in range(config.selection_repeats):
         crops = None if views is None else views.at(repeat, images).to(images.device)

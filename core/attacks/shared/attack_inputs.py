@@ -41,9 +41,9 @@ class Given:
     """What the attack's `needs` name; the rest is None. Networks are frozen and on the execution's device.
 
     protocol: "paper" or "clean", None for a part that it does not reach; public: uint8 [N, 3, S, S]; parts: name -> its
-    tensors, read when they are looked at; networks: name of a part -> its networks by name, read likewise;
-    discriminator: gives the prior's own discriminator; targets: of the attack's `other_targets` that are not the
-    attacked one, setting -> its view.
+    tensors, read when they are looked at; networks: name of a part -> its networks by name, of kinds of its own, read
+    likewise; discriminator: gives the prior's own discriminator; targets: of the attack's `other_targets` that are not
+    the attacked one, setting -> its view.
     """
 
     protocol: AttackProtocol | None
@@ -51,7 +51,7 @@ class Given:
     public: Tensor | None = None
     discriminator: Callable[[], nn.Module] | None = None
     parts: Mapping[str, Tensors] = field(default_factory=dict)
-    networks: Mapping[str, Mapping[str, nn.Module]] = field(default_factory=dict)
+    networks: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     targets: Mapping[str, GradientView] = field(default_factory=dict)
 
 

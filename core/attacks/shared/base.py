@@ -20,7 +20,6 @@ from smoothsweep.core.errors import InputError
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.shared.attack_inputs import Given
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
-    from smoothsweep.core.attacks.shared.view import View
     from smoothsweep.core.cards.network_card import NetworkCard
 
 Aggregate = Literal["mean", "sum"]
@@ -175,13 +174,13 @@ class Attack:
     def check_classes(self, count: int) -> None:
         """Raise InputError if a target of that many classes cannot be tried."""
 
-    def invert(self, view: View, given: Given, target_class: int, *, seed: int) -> Reconstructions:
+    def invert(self, view: Any, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """Reconstruct one class. The numbers depend on the seed and the class: not on other classes, nor on the place.
 
-        view: all that it gets of the target; given: what `needs` names, and the protocol.
+        view: all that it gets of the target, of its own access level; given: what `needs` names, and the protocol.
         """
         raise TypeError(f"{type(self).__name__} says nothing of how it inverts a class")
 
-    def invert_batch(self, view: View, given: Given, classes: Sequence[int], *, seed: int) -> Sequence[Reconstructions]:
+    def invert_batch(self, view: Any, given: Given, classes: Sequence[int], *, seed: int) -> Sequence[Reconstructions]:
         """Reconstruct a batch of classes, `class_batch` of them or what is left; each as `invert` leaves it."""
         return [self.invert(view, given, target_class, seed=seed) for target_class in classes]

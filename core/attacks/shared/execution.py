@@ -5,13 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 import torch
 from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from smoothsweep.core.attacks.optimisation.objective import Target
-from smoothsweep.core.devices import DeviceBatch, ExecutionConfig, arithmetic, suitable_rows
+from smoothsweep.core.devices import DeviceBatch, ExecutionConfig, arithmetic, channels_last, suitable_rows
 from smoothsweep.core.priors.base import Decoder, spread_over_places
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.priors.stylegan2_frozen import FrozenSynthesis
@@ -43,6 +44,8 @@ class Execution:
         self.device = torch.device(device)
         config.check_device(self.device)
         self._ready: dict[tuple[object, ...], Callable[[Tensor], Tensor]] = {}
+        self._syntheses: dict[tuple[object, ...], FrozenSynthesis] = {}
+        self._ensembles: dict[tuple[object, ...], Prepared] = {}
         self._sources: list[object] = []  # keeps the ids in the keys from being used again
         self._batches: dict[tuple[object, ...], DeviceBatch] = {}
 
@@ -61,11 +64,11 @@ class Execution:
         """A StyleGAN2's synthesis block by block, in the precision to use; of the same crop as `synthesizer`."""
         crop = None if crop is None or (prior.resolution - crop) % 2 else crop
         key = ("synthesis", id(prior), crop)
-        if key not in self._ready:
+        if key not in self._syntheses:
             self._sources.append(prior)
             dtype = torch.bfloat16 if self.config.precision == "bf16" else prior.mapping.w_avg.dtype
-            self._ready[key] = FrozenSynthesis(prior.synthesis, crop=crop, dtype=dtype)
-        return self._ready[key]
+            self._syntheses[key] = FrozenSynthesis(prior.synthesis, crop=crop, dtype=dtype)
+        return self._syntheses[key]
 
     def target(self, target: Target) -> Target:
         """The target in the form to use: images [N, 3, S, S] -> float32 logits [N, C]."""
@@ -76,10 +79,10 @@ class Execution:
     def ensemble(self, targets: Sequence[nn.Module]) -> Prepared:
         """The targets as one, whose logits are the mean of theirs; the same one for the same networks."""
         key = ("ensemble", *map(id, targets))
-        if key not in self._ready:
+        if key not in self._ensembles:
             answers = [self.target(target) for target in targets]
-            self._ready[key] = Prepared(lambda images: torch.stack([answer(images) for answer in answers]).mean(0))
-        return self._ready[key]
+            self._ensembles[key] = Prepared(lambda images: torch.stack([answer(images) for answer in answers]).mean(0))
+        return self._ensembles[key]
 
     def gradient_batch(
         self, name: str, networks: tuple[object, ...], probe: Callable[[int], object], *, most: int
@@ -163,7 +166,8 @@ class Graphed:
         key = (tuple(x.shape), x.stride(), x.dtype)
         if key not in self.recorded:
             sample = x.detach().clone().requires_grad_(True)
-            self.recorded[key] = torch.cuda.make_graphed_callables(self.function, (sample,))
+            recorded: Any = torch.cuda.make_graphed_callables(self.function, (sample,))  # of the kind it was given
+            self.recorded[key] = recorded
         return self.recorded[key](x)
 
 
@@ -181,7 +185,7 @@ def frozen_copy(network: nn.Module, dtype: torch.dtype = torch.float32) -> nn.Mo
         for module in network.modules():
             if isinstance(module, nn.Conv2d | nn.Linear):
                 module.to(dtype)
-    return network.to(memory_format=torch.channels_last)
+    return channels_last(network)
 
 
 def fold_batchnorm(network: nn.Module) -> nn.Module:

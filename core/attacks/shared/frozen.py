@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from torch import nn
 
 
 @contextmanager
-def frozen(*models: object) -> Iterator[None]:
+def frozen(*models: object) -> Generator[None]:
     """Every nn.Module among `models` is in eval mode, its parameters without gradients; restored afterwards.
 
     Other callables (a plain function as target) are left alone.

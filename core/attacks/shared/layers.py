@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from smoothsweep.core.attacks.optimisation.objective import target_logits
+from smoothsweep.core.attacks.optimisation.objective import Target, target_logits
 from smoothsweep.core.attacks.shared.execution import Execution, frozen_copy
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import LogitsWithAuxiliary
@@ -17,7 +18,7 @@ from smoothsweep.core.models.classifiers import LogitsWithAuxiliary
 class Inside:
     """The layers of a frozen target on the execution's device. Every image counts in `shown`."""
 
-    def __init__(self, target: nn.Module, shown: list[int], execution: Execution) -> None:
+    def __init__(self, target: Any, shown: list[int], execution: Execution) -> None:
         self._target, self._shown, self._execution = target, shown, execution
 
     def features(self, images: Tensor) -> tuple[Tensor, Tensor]:
@@ -44,7 +45,7 @@ class Inside:
             )
 
     @cached_property
-    def _body(self) -> nn.Module:
+    def _body(self) -> Target:
         self._require(all(hasattr(self._target, name) for name in ("embed", "head")))
         return self._execution.target(_Body(self._target))
 
@@ -63,7 +64,7 @@ class _Body(nn.Module):
 
     def __init__(self, target: nn.Module) -> None:
         super().__init__()
-        self.target = target
+        self.target: Any = target
 
     def forward(self, images: Tensor) -> Tensor:
         return self.target.embed(images)

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from smoothsweep.core.attacks.ppa.config import CandidateConfig, Loss, OptimiseConfig, Pool, SelectConfig
 from smoothsweep.core.attacks.shared.access import Access
@@ -19,7 +19,7 @@ from smoothsweep.core.attacks.shared.base import Aggregate, Attack, Part
 from smoothsweep.core.attacks.surrogate.config import SurrogateTraining
 from smoothsweep.core.attacks.surrogate.parts import ANSWERS, PICTURES, SURROGATES, check_budget, surrogate_parts
 from smoothsweep.core.bounds import Count
-from smoothsweep.core.checks import require
+from smoothsweep.core.checks import present, require
 from smoothsweep.core.models.image_sizes import check_image_size
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from smoothsweep.core.attacks.ppa.config import PPAConfig
     from smoothsweep.core.attacks.shared.attack_inputs import Given
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
-    from smoothsweep.core.attacks.shared.view import LabelView, ScoreView
+    from smoothsweep.core.attacks.shared.view import LabelView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,7 +101,7 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
         """The surrogates', where they begin so."""
         return self.surrogates.architectures if self.surrogates.pretrained else ()
 
-    def check(self, *, image_size: int, prior_kind: str, has_public: bool) -> None:
+    def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
         """Raise InputError for surrogates that do not take the target's images, too."""
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
         for name in self.surrogates.architectures:
@@ -120,14 +120,14 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
         networks, answered = given.networks[SURROGATES], given.parts[ANSWERS[self.learns]]
         names = [f"surrogate{number}" for number in range(len(self.surrogates.architectures))]
         found = invert_class(
-            given.prior,
+            present(given.prior, "prior"),
             view.execution.ensemble([networks[name] for name in names]),
             self._confidences(given),
             given.parts[PICTURES]["w"],
             target_class,
             self._stages_at(view.image_size),
             seed=seed,
-            protocol=given.protocol,
+            protocol=present(given.protocol, "protocol"),
             device=view.execution.device,
             stages=Stages(select=select_by_margin),
             execution=view.execution,
@@ -152,7 +152,7 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
         """By what stage 1 chooses, [Q, C]."""
         raise TypeError(f"{type(self).__name__} says nothing of where it begins")
 
-    def _answers(self, view: LabelView, images: Tensor, target_class: int) -> Tensor:
+    def _answers(self, view: Any, images: Tensor, target_class: int) -> Tensor:
         """What the target says of one view of each finalist, [M, 2]: by what they are ordered, and their score."""
         raise TypeError(f"{type(self).__name__} says nothing of how the target chooses")
 
@@ -170,11 +170,13 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
         from smoothsweep.core.attacks.ppa.pool import best_first
 
         side, settings = view.image_size, LatentSettings(image_crop=self.pool.crop)
-        shown = LatentImages(given.prior, settings, view.execution, image_size=side).of(w)
+        shown = LatentImages(present(given.prior, "prior"), settings, view.execution, image_size=side).of(w)
         total = torch.zeros(len(w), 2, dtype=torch.float64)
         for number in range(self.views):
             source = generator(seed, target_class, "answer", number)
-            crops = DRAW_CROPS[given.protocol](SelectConfig().selection_crop_rule, len(w), side, side, source)
+            crops = DRAW_CROPS[present(given.protocol, "protocol")](
+                SelectConfig().selection_crop_rule, len(w), side, side, source
+            )
             total += self._answers(view, apply_crops(shown, crops, side), target_class)
         order = best_first(total[:, 0])[: self.selected]
         return order, (total[:, 1] / self.views).float()[order]
@@ -203,7 +205,7 @@ class SurrogateLabels(SurrogateAttack):
         found = given.parts[SURROGATES]["confidences"]
         return found + F.one_hot(given.parts[ANSWERS["labels"]]["answers"], found.shape[1])
 
-    def _answers(self, view: LabelView, images: Tensor, target_class: int) -> Tensor:
+    def _answers(self, view: Any, images: Tensor, target_class: int) -> Tensor:
         said = (view.labels(images) == target_class).double()
         return said[:, None].expand(-1, 2)
 
@@ -219,7 +221,7 @@ class SurrogateScores(SurrogateAttack):
     def _confidences(self, given: Given) -> Tensor:
         return given.parts[ANSWERS["scores"]]["answers"]
 
-    def _answers(self, view: ScoreView, images: Tensor, target_class: int) -> Tensor:
+    def _answers(self, view: Any, images: Tensor, target_class: int) -> Tensor:
         import torch
 
         from smoothsweep.core.attacks.black_box.rlb_search import log_margin

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from smoothsweep.core.attacks.ppa.config import Pool, PoolConfig
 from smoothsweep.core.attacks.shared.base import Part
 from smoothsweep.core.attacks.surrogate.config import SurrogateTraining
-from smoothsweep.core.checks import require
+from smoothsweep.core.checks import present, require
 from smoothsweep.core.declared import build
 
 if TYPE_CHECKING:
@@ -55,10 +55,10 @@ def make_pictures(settings: Mapping[str, Any], given: Given, view: View, worksho
 
     config, run = PoolConfig(**settings, image_size=view.image_size), view.execution
     shape = preprocess_of(config)
-    z = torch.from_numpy(given.prior.sample_z(config.size, config.seed)).float().to(run.device)
+    z = torch.from_numpy(present(given.prior, "prior").sample_z(config.size, config.seed)).float().to(run.device)
     with torch.no_grad(), run.arithmetic():
-        w = given.prior.map(z, psi=config.truncation_psi, cutoff=config.truncation_cutoff)
-        synthesize = run.synthesizer(given.prior, config.crop)
+        w = present(given.prior, "prior").map(z, psi=config.truncation_psi, cutoff=config.truncation_cutoff)
+        synthesize = run.synthesizer(present(given.prior, "prior"), config.crop)
 
         def decode(rows: slice) -> Tensor:
             return to_uint8(shape(synthesize(w[rows]).clamp(-1, 1))).cpu()

@@ -43,7 +43,9 @@ class Frame:
         return Frame(**{name: plane[:, rows] for name, plane in planes.items()}, pixel=self.pixel)
 
 
-def rows_between(plane: Plane, top: np.ndarray | float, bottom: np.ndarray | float) -> slice:
+def rows_between(
+    plane: Plane, top: np.ndarray | np.floating | float, bottom: np.ndarray | np.floating | float
+) -> slice:
     """The rows in which `plane` lies between `top` and `bottom` ([B, 1, 1]) in some picture."""
     hit = np.flatnonzero(((plane > top) & (plane < bottom)).any(axis=(0, 2)))
     return slice(int(hit[0]), int(hit[-1]) + 1) if len(hit) else slice(0, 0)

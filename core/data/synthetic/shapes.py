@@ -11,7 +11,7 @@ import numpy as np
 Plane = np.ndarray
 
 
-def cover(distance: Plane, softness: np.ndarray | float) -> Plane:
+def cover(distance: Plane, softness: np.ndarray | np.floating | float) -> Plane:
     """Coverage in [0, 1] of a shape of signed `distance`, negative inside: a ramp `softness` wide."""
     ramp = distance * np.float32(-1.0 / softness)
     ramp += np.float32(0.5)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from smoothsweep.core.metrics.columns.metric import Metric
 
 CLEAN_TRAINING = "the training set has no backdoor (recipe.poison)"
@@ -26,7 +28,7 @@ def _success(key: str, targeted: bool) -> tuple[Metric, Metric]:
     """One attack's success over all images, and over those answered correctly before."""
     label, what = {**ATTACKS, **STRONGER}[key]
     way, goal = ("targeted", "as a class drawn for each") if targeted else ("untargeted", "wrongly")
-    common = {"unit": "percent", "better": "low", "group": "integrity", "measured_by": "robustness"}
+    common: dict[str, Any] = {"unit": "percent", "better": "low", "group": "integrity", "measured_by": "robustness"}
     return (
         Metric(
             key=f"{key}_{way}",

@@ -52,14 +52,16 @@ def positive(*, default: float | None, optional: bool = False) -> Rule:
     words = "a number > 0" + (" or None" if optional else "")
     return Rule(
         expected=words,
-        accepts=lambda value: (
-            (optional and value is None) or (type(value) in (int, float) and 0 < value < float("inf"))
-        ),
+        accepts=lambda value: (optional and value is None) or _is_positive(value),
         default=default,
     )
 
 
-def _is_filter(value: object) -> bool:
+def _is_positive(value: Any) -> bool:
+    return type(value) in (int, float) and 0 < value < float("inf")
+
+
+def _is_filter(value: Any) -> bool:
     numbers = type(value) in (list, tuple) and all(type(tap) in (int, float) for tap in value)
     return numbers and list(value) == [1, 3, 3, 1]
 

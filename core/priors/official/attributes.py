@@ -26,7 +26,7 @@ def check_attributes(layers: Layers, config: StyleGAN2Config, where: str) -> Non
 def _expected(class_name: str, path: str, config: StyleGAN2Config) -> dict[str, object]:
     clamp, skip = config.conv_clamp, path.endswith("skip")
     mapping = path.startswith("mapping.fc")
-    return {
+    wanted: dict[str, dict[str, object]] = {
         "MappingNetwork": {"z_dim": config.z_dim, "w_dim": config.w_dim, "num_layers": config.mapping_layers},
         "SynthesisBlock": {"architecture": "skip"},
         "SynthesisLayer": {"activation": "lrelu", "use_noise": True, "conv_clamp": clamp},
@@ -36,4 +36,5 @@ def _expected(class_name: str, path: str, config: StyleGAN2Config) -> dict[str, 
         "DiscriminatorEpilogue": {"architecture": "resnet", "cmap_dim": 0},
         "Conv2dLayer": {"activation": "linear" if skip else "lrelu", "conv_clamp": None if skip else clamp},
         "MinibatchStdLayer": {"group_size": config.mbstd_group, "num_channels": 1},
-    }.get(class_name, {})
+    }
+    return wanted.get(class_name, {})

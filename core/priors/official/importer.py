@@ -10,7 +10,7 @@ import hashlib
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
@@ -118,7 +118,7 @@ def _parse(view: memoryview, path: Path) -> Machine:
 
 def _networks(machine: Machine, path: Path) -> dict[str, Layers]:
     """The layers of G_ema and D."""
-    top = machine.stack[0]
+    top: Any = machine.stack[0]
     if type(top) is not dict or any(key not in top for key in _KEYS):
         raise InputError(f"{path}: expected a dict with {', '.join(_KEYS)}, got {describe(top)}; {NEEDED}")
     if unknown := [key for key in top if key not in _KEYS + _EXTRAS]:

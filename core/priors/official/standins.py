@@ -104,7 +104,7 @@ def network_dialect(name: str, *, limits: Limits | None = None) -> Dialect:
 
 
 def _network_record(arguments: tuple[object, ...]) -> NetworkRecord:
-    meta = arguments[0] if len(arguments) == 1 else None
+    meta: Any = arguments[0] if len(arguments) == 1 else None
     if type(meta) is not dict or meta.keys() != {"type", "version", "module_src", "class_name", "state"}:
         raise Refused("expected the keys type, version, module_src, class_name and state")
     if type(meta["type"]) is not str or meta["type"] != "class":

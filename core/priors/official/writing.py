@@ -63,7 +63,7 @@ def _expect_identical(imported: ImportedPrior, directory: Path) -> None:
         raise InputError(f"{directory}: expected a new directory, it already holds another import")
 
 
-def _same(first: nn.Module, second: nn.Module) -> bool:
+def _same(first: Any, second: nn.Module) -> bool:
     ours, theirs = first.state_dict(), second.state_dict()
     return (
         type(first) is type(second)

@@ -10,6 +10,7 @@ from typing import Any
 
 from smoothsweep.core.allotted import allotted_cpus
 from smoothsweep.core.audit.timing import training_seconds
+from smoothsweep.core.checks import present
 from smoothsweep.orchestrator.planning.history import History, read_history
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.trials import trials_of
@@ -76,8 +77,8 @@ def _of_training(stage: Stage, store: Store, history: History, timed: Callable[.
     data = store.metrics(stage.inputs["data"])
     return timed(
         recipe_from(stage.config),
-        images=int(data["num_train"]),
-        classes=int(data["num_classes"]),
+        images=int(present(data["num_train"], "num_train")),
+        classes=int(present(data["num_classes"], "num_classes")),
         side=stage.inputs["data"].config["size"],
         transform_input=bool(stage.config.get("transform_input")),
     )

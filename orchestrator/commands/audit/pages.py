@@ -23,6 +23,7 @@ from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import ImportedClassifier, TargetCard
 from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.sweeps.loaded import inversion
 
 
 def write_audit(
@@ -46,11 +47,13 @@ def write_audit(
     trials = trials_of(loaded, store)
     data = report_data(loaded, trials, store, results_table(trials, store, {}), out)
     summary = summarise(data)
-    names = class_names(store, inversion_stages(trials[0].settings, trials[0].seed))
+    names = class_names(store, inversion_stages(inversion(trials[0].settings), trials[0].seed))
     own, trained = (
-        [trial for trial in trials if isinstance(trial.settings.recipe, ImportedClassifier) is is_own]
+        [trial for trial in trials if isinstance(inversion(trial.settings).recipe, ImportedClassifier) is is_own]
         for is_own in (True, False)
     )
+    made_here = (inversion(trial.settings).recipe for trial in trained)
+    recipes = [recipe for recipe in made_here if not isinstance(recipe, ImportedClassifier)]
     audit = read_audit(
         data,
         summary,
@@ -62,8 +65,8 @@ def write_audit(
             own_test=own_test,
             planned=planned,
             recipe=recipe_label(data.axes, own[0].cell.axes),
-            architecture=trained[0].settings.recipe.architecture if trained else "",
-            epochs=trained[0].settings.recipe.epochs if trained else 0,
+            architecture=recipes[0].architecture if recipes else "",
+            epochs=recipes[0].epochs if recipes else 0,
             is_program=card.outside is not None,
         ),
     )
@@ -81,7 +84,7 @@ def write_audit(
 
 def _portraits(audit: Audit, trial: Trial, store: Store) -> list[Portrait]:
     """Of the people exposed most, a photograph and what the strongest attack was surest of."""
-    stages = inversion_stages(trial.settings, trial.seed)
+    stages = inversion_stages(inversion(trial.settings), trial.seed)
     labels = training_labels(store, stages)
     return [
         Portrait(

@@ -8,8 +8,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from smoothsweep.core import screen
+from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.audit.portfolio import MOST_SEEDS
 from smoothsweep.core.audit.references import EPOCHS, Beside, trained_beside
+from smoothsweep.core.checks import present
 from smoothsweep.core.data.sources import TEST, list_labelled
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, Named, Source, is_outside, is_timm, kind_of
@@ -42,7 +44,7 @@ class AuditRequest(Reading):
     model: Source
     data: Path
     public: Path | None
-    access: str
+    access: Access
     minutes: float
     out: Path | None
     people: int
@@ -112,7 +114,8 @@ class AuditRequest(Reading):
             got = f"got {brief(self.reference)!r}{suggestion(self.reference, LEAST)}"
             raise InputError(f"--reference: expected one of {', '.join(LEAST)}, {got}")
         if (self.fix or self.reference is not None) and not self.reference and is_outside(self._kind):
-            command, words = "--reference" if self.reference is not None else "--fix", KINDS[self._kind].words
+            command = "--reference" if self.reference is not None else "--fix"
+            words = KINDS[present(self._kind, "kind")].words
             raise InputError(
                 f"{command}: the model is {words}, which cannot be trained here: expected --reference "
                 "ARCHITECTURE, the network to train in its place, e.g. resnet18, got none"

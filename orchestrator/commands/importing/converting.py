@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
@@ -60,7 +60,7 @@ def import_target_file(request: TargetRequest) -> int:
     card = described(request, architecture=request.architecture)
     refuse_existing(request.out)
     model, facts = import_target(
-        request.file,
+        cast("Path", request.file),
         architecture=card.architecture,
         num_classes=card.num_classes,
         transform_input=request.transform_input,
@@ -108,7 +108,7 @@ def import_gan_files(part: str, generator: Path, discriminator: Path | None, out
     from smoothsweep.core.attacks.gan.official import official_networks
 
     refuse_existing(out)
-    networks = official_networks(part, generator, discriminator)
+    networks: dict[str, Any] = official_networks(part, generator, discriminator)
     with making_folder(out) as draft:
         for name, network in networks.items():
             save_network(network, draft, name)

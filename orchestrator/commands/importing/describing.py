@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from smoothsweep.core.data.names import PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
@@ -103,7 +103,7 @@ def described(
 
 def _normalisation(request: TargetRequest, architecture: str) -> dict[str, tuple[float, ...]]:
     from smoothsweep.core.models.classifiers import usual_input
-    from smoothsweep.core.models.normalisation import Normalisation
+    from smoothsweep.core.models.normalisation import Normalisation, Triple
 
     if (request.mean is None) != (request.std is None):
         raise InputError("--mean, --std: expected both or neither, got one")
@@ -112,7 +112,7 @@ def _normalisation(request: TargetRequest, architecture: str) -> dict[str, tuple
     if request.input_range is not None:
         wanted = Normalisation.of_range(*request.input_range)
     elif request.mean is not None and request.std is not None:
-        wanted = Normalisation(mean=tuple(request.mean), std=tuple(request.std))
+        wanted = Normalisation(mean=cast(Triple, tuple(request.mean)), std=cast(Triple, tuple(request.std)))
     else:
         wanted = usual_input(architecture)
     return asdict(wanted)
@@ -162,7 +162,7 @@ def tried(request: TargetRequest, card: TargetCard, adopt: Callable[..., Mapping
     from smoothsweep.tasks.files import load_images
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    common = {"size": card.image_size, "split_seed": 42, "on_corrupt": "refuse"}
+    common: dict[str, Any] = {"size": card.image_size, "split_seed": 42, "on_corrupt": "refuse"}
     if card.data == LABELLED:
         config = LabelledData(kind="labelled", path=request.data, **common).model_dump(exclude_none=True)
     else:

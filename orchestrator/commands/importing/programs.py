@@ -8,12 +8,13 @@ import tempfile
 from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from smoothsweep.core import screen
+from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.consent import agree_to, needs_consent
-from smoothsweep.core.external.kinds import BY_CONSENT, KINDS
+from smoothsweep.core.external.kinds import BY_CONSENT, KINDS, Answers
 from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.orchestrator.commands.importing.describing import (
     TargetRequest,
@@ -51,7 +52,11 @@ def import_timm(request: TargetRequest) -> int:
     with tempfile.TemporaryDirectory() as place:
         made = Path(place) / KINDS["torch_export"].file
         facts = export_timm(
-            request.architecture, request.file, num_classes=request.classes, image_size=request.image_size, out=made
+            present(request.architecture, "architecture"),
+            cast("Path", request.file),
+            num_classes=request.classes,
+            image_size=request.image_size,
+            out=made,
         )
         return _import(replace(request, architecture=None), "torch_export", Path(place), made=made, facts=facts)
 
@@ -74,7 +79,7 @@ def _import(
 
     _refuse_layers(request, kind)
     refuse_existing(request.out)
-    answers = request.answers or "logits"
+    answers = cast("Answers", request.answers or "logits")
     stated: dict[str, Any] = {"answers": answers, "access": "labels" if answers == "labels" else "scores"}
     if kind == "endpoint":
         described(request, architecture=kind, outside=stated)  # before anything of it is written, or asked

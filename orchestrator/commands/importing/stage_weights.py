@@ -10,7 +10,7 @@ from smoothsweep.orchestrator.stages.weights import started_from
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.judging import STAGED_EMBEDDERS, STAGED_FIDS
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.loaded import LoadedSweep, inversion
 from smoothsweep.sweeps.recipes import every_choice
 from smoothsweep.sweeps.schema import InversionSweep
 from smoothsweep.sweeps.toy import ToySweep
@@ -40,7 +40,7 @@ def needed_files(sweeps: Iterable[LoadedSweep]) -> list[str]:
         if not isinstance(loaded.sweep, ToySweep):
             cells = every_choice(loaded) if loaded.sweep.search else []
             for cell in [*expand(loaded), *cells]:
-                names += [*started_from(cell.settings), *_judged_with(cell.settings)]
+                names += [*started_from(inversion(cell.settings)), *_judged_with(inversion(cell.settings))]
     return list(dict.fromkeys(names))
 
 

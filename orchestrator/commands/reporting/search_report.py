@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from smoothsweep.core.defenses.strengths import value_text
 from smoothsweep.core.metrics.table import BY_KEY
 from smoothsweep.core.text import NBSP, minus
 from smoothsweep.orchestrator.reading.numbers.format import count, duration, is_null, listing
-from smoothsweep.orchestrator.reading.numbers.search_model import Objective, Proposed, SearchView, same_recipe
+from smoothsweep.orchestrator.reading.numbers.search_model import Objective, Proposed, SearchView, Status, same_recipe
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.axes import axis_names
 from smoothsweep.sweeps.loaded import LoadedSweep
@@ -37,7 +37,10 @@ def view_of(record: SearchRecord, search: Any, label: Callable[[Mapping[str, Any
         strategy=record.strategy,
         asked=search.recipes,
         stopped_by=record.stopped_by,
-        objectives=tuple(Objective(column=column, way=way) for column, way in record.objectives.items()),
+        objectives=tuple(
+            Objective(column=column, way=cast("Literal['max', 'min']", way))
+            for column, way in record.objectives.items()
+        ),
         proposals=tuple(_proposed(proposal, names, label) for proposal in record.proposals),
         space=tuple(dimension_words(names[key], _given(one), names) for key, one in search.space.items()),
         constraints=tuple(constraint_words(column, ends) for column, ends in record.constraints.items()),
@@ -81,7 +84,7 @@ def constraint_words(column: str, ends: Mapping[str, float]) -> str:
 def budget_words(budget: Mapping[str, float | None]) -> str:
     """`3 device-hours and 60 minutes`; empty without one."""
     ways = (("device_hours", 3600, "of device time"), ("minutes", 60, "by the clock"))
-    given = [(budget[key], unit, words) for key, unit, words in ways if budget.get(key) is not None]
+    given = [(amount, unit, words) for key, unit, words in ways if (amount := budget.get(key)) is not None]
     return listing(f"{duration(unit * amount)} {words}" for amount, unit, words in given)
 
 
@@ -103,7 +106,7 @@ def _proposed(record: ProposalRecord, names: Mapping[str, str], label: Callable[
         values=values,
         key=same_recipe(record.values),
         rung=record.rung,
-        status=record.status,
+        status=cast(Status, record.status),
         objectives=record.objectives,
         device_hours=record.device_hours,
         kept=record.kept,

@@ -46,7 +46,7 @@ from smoothsweep.orchestrator.stages.code_version import code_version
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.tracking.runs.verdicts import Verdicts, verdicts_of
-from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.loaded import LoadedSweep, inversion
 from smoothsweep.sweeps.paper_settings import standing
 
 COMPARISON = "published_comparison.parquet"
@@ -119,7 +119,9 @@ def report_data(loaded: LoadedSweep, trials: list[Trial], store: Store, table: p
         training_curves={recipe: _by_epoch(history) for recipe, history in histories.items()},
         features={recipe: _features(store, stage) for recipe, stage in known("judge_features").items()},
         gradient_curves={r: pd.read_parquet(store.needed_file(s, CURVES)) for r, s in known("judge_gradients").items()},
-        links={t.id: relative_links(t, store, out, workers=float(t.settings.recipe.workers)) for t in trials},
+        links={
+            t.id: relative_links(t, store, out, workers=float(inversion(t.settings).recipe.workers)) for t in trials
+        },
         spent=_spent(loaded, store),
         real_images=least_of_data(trials, store, "num_test"),
         looks=loaded.sweep.looks,
@@ -152,8 +154,11 @@ def _paper(loaded: LoadedSweep, trials: list[Trial]) -> PaperReference | None:
     reference = loaded.sweep.paper
     if reference is None:
         return None
-    standings = {t.id: standing(t.settings, reference.dataset_of(t.settings.data), reference.table) for t in trials}
-    datasets = dict.fromkeys(reference.dataset_of(trial.settings.data) for trial in trials)
+    standings = {
+        t.id: standing(inversion(t.settings), reference.dataset_of(inversion(t.settings).data), reference.table)
+        for t in trials
+    }
+    datasets = dict.fromkeys(reference.dataset_of(inversion(trial.settings).data) for trial in trials)
     return PaperReference(table=reference.table, datasets=tuple(datasets), standings=standings)
 
 

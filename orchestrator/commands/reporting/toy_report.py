@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pandas as pd
 from safetensors.numpy import load_file
@@ -19,6 +19,7 @@ from smoothsweep.orchestrator.stages.code_version import code_version
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.tracking.runs.verdicts import Verdicts
 from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.toy import ToySweep
 
 PAPER = TREE / "sweeps" / "paper" / "toy.json"
 CLASS_NAMES, TARGET_CLASS = ("green circles", "blue squares", "orange pentagons"), 2
@@ -65,7 +66,7 @@ def _toy_data(
 def _panel(
     trial: Trial, store: Store, arrays: Mapping[str, Any], paper: Mapping[float, Any], *, stops: bool
 ) -> ToyPanel:
-    metrics, alpha = store.metrics(trial.stages[0]), trial.settings.alpha
+    metrics, alpha = store.metrics(trial.stages[0]), cast(ToySweep, trial.settings).alpha
     published = paper.get(alpha, {}) if stops else {}
     path = arrays["path" if stops else "endless_path"]
     return ToyPanel(

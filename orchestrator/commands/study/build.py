@@ -11,6 +11,7 @@ import numpy as np
 
 from smoothsweep.core import screen
 from smoothsweep.core.bounds import LARGEST
+from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.orchestrator.commands.study.chosen import Studied, studied
@@ -131,7 +132,7 @@ def _questions(
     if all(len(of_person) < 2 for of_person in rows.values()):
         raise InputError("study: expected somebody with 2 training images for the attention checks, got nobody")
     # Beside the seed what was reconstructed: the order is no other sweep's.
-    loot = [stages.loot.fingerprint for of_seed in chosen.stages.values() for stages in of_seed]
+    loot = [present(stages.loot, "loot").fingerprint for of_seed in chosen.stages.values() for stages in of_seed]
     entropy = [seed, *(int(fingerprint[:8], 16) for fingerprint in loot)]
     return draw_questions(
         rows,
@@ -150,7 +151,7 @@ def _shown(question: Question, chosen: Studied, store: Store) -> Shown:
     return Shown(
         examples=tuple(training_image(store, chosen.data, row) for row in question.examples),
         options=tuple(
-            training_image(store, chosen.data, question.real)
+            training_image(store, chosen.data, present(question.real, "real"))
             if option is None
             else reconstruction(store, recipes[option], question.person, rank=0)
             for option in question.options

@@ -6,13 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import brief
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
 from smoothsweep.orchestrator.reading.axes import by_attack, sweep_axes
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.sweeps.loaded import LoadedSweep
+from smoothsweep.sweeps.loaded import LoadedSweep, inversion
 from smoothsweep.sweeps.paper_numbers import matching, printed_rows
 from smoothsweep.sweeps.paper_settings import recipe_axes
 
@@ -37,7 +38,7 @@ def studied(
     loaded: LoadedSweep, trials: Sequence[Trial], store: Store, attack: str | None, recipes: Sequence[str]
 ) -> Studied:
     """Raises InputError where it is open which attack or recipes are meant, or their pictures are not in the store."""
-    given, trials = trials, [trial for trial in trials if trial.settings.attack is not None]
+    given, trials = trials, [trial for trial in trials if inversion(trial.settings).attack is not None]
     if given and not trials:
         raise InputError(f"{loaded.source}: attack: expected one whose images people compare, got null")
     groups = by_attack([trial for trial in trials if trial.phase == "sweep"], sweep_axes(loaded, trials))
@@ -47,7 +48,7 @@ def studied(
     first = next(iter(stages.values()))
     if len({json.dumps(json.loads(store.needed_file(one.data, "names.json").read_text())) for one in first}) > 1:
         raise InputError(f"{loaded.source}: expected recipes trained on the same people, got others")
-    attacks = {trials[0].settings.attack.label for trials in chosen.values()}
+    attacks = {present(inversion(trials[0].settings).attack, "attack").label for trials in chosen.values()}
     return Studied(
         attack=name or attacks.pop(),
         recipes=tuple(chosen),
@@ -97,8 +98,10 @@ def _with_pictures(
     """Training seed -> stages by recipe, of the seeds under which every recipe's reconstructions are in the store."""
     found: dict[str, dict[int, InversionStages]] = {}
     for recipe, trials in chosen.items():
-        every = {trial.seed: inversion_stages(trial.settings, trial.seed) for trial in trials}
-        found[recipe] = {seed: one for seed, one in every.items() if store.has(one.loot) and store.has(one.data)}
+        every = {trial.seed: inversion_stages(inversion(trial.settings), trial.seed) for trial in trials}
+        found[recipe] = {
+            seed: one for seed, one in every.items() if store.has(present(one.loot, "loot")) and store.has(one.data)
+        }
         if not found[recipe]:
             raise InputError(
                 f"{loaded.source}: expected reconstructions of {ascii_text(recipe)} in {store.location}, got none: "
@@ -116,16 +119,16 @@ def published_preferences(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple
     reference = loaded.sweep.paper
     if reference is None or any(trial.settings.paper is None for trial in trials):
         return nothing
-    dataset = reference.dataset_of(trials[0].settings.data)
+    dataset = reference.dataset_of(inversion(trials[0].settings).data)
     rows = printed_rows(PREFERENCE_TABLE)
     if dataset not in {row.first.dataset for row in rows}:
         return nothing
-    axes = [recipe_axes(trial.settings, dataset, PREFERENCE_TABLE) for trial in trials]
+    axes = [recipe_axes(inversion(trial.settings), dataset, PREFERENCE_TABLE) for trial in trials]
     found = [matching(one, PREFERENCE_TABLE) if one else None for one in axes]
     theirs = {row.first.row for row in rows if row.first.dataset == dataset}
     if {row.first.row for row in found if row is not None} != theirs or len(found) != len(theirs):
         return nothing
-    return tuple(row.numbers[PREFERENCE].value for row in found)
+    return tuple(present(row, "row").numbers[PREFERENCE].value for row in found)
 
 
 def _one_of(names: Mapping[str, object]) -> str:

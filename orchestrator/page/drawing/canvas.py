@@ -12,7 +12,7 @@ import io
 import re
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from zlib import crc32
 
 from markupsafe import Markup
@@ -27,7 +27,7 @@ INK, SOFT, LINE, PAPER, ACCENT = "#1d1d1b", "#65635d", "#d9d6ce", "#ffffff", "#b
 DARK = {INK: "#ecebe7", SOFT: "#a5a299", LINE: "#3c3b38", PAPER: "#181817", ACCENT: "#ff8a80"}
 """Colour on paper -> on a dark screen."""
 
-LOOK = {
+LOOK: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "smoothsweep",
     "text.parse_math": False,
@@ -61,7 +61,9 @@ class Canvas:
         FigureCanvasAgg(self.figure)
         self._told: dict[str, Told] = {}
 
-    def axes(self, left: float, top: float, right: float, bottom: float, *, grid: str | None = "y") -> Axes:
+    def axes(
+        self, left: float, top: float, right: float, bottom: float, *, grid: Literal["x", "y", "both"] | None = "y"
+    ) -> Axes:
         """A bare panel between these pixels, counted from the top left. grid: the axis with lines across."""
         box = (left / self.width, 1 - bottom / self.height, (right - left) / self.width, (bottom - top) / self.height)
         axes = self.figure.add_axes(box)
@@ -187,12 +189,12 @@ def _themed(tree: ElementTree.Element) -> ElementTree.Element:
     return tree
 
 
-def plain(value: float, _: int) -> str:
+def plain(value: float, _: float) -> str:
     """A number at a tick."""
     return minus(f"{value:g}")
 
 
-def percent(value: float, _: int) -> str:
+def percent(value: float, _: float) -> str:
     """A fraction at a tick, in per cent."""
     return minus(f"{round(100 * value, 6):g}")
 

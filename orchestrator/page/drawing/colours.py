@@ -100,7 +100,8 @@ def _diverging(ordered: list[tuple[str, float]], baseline: str | None) -> dict[s
     pairs = {recipe: BASELINE for recipe, _ in ordered}
     for side, ramp in ((below, COOL), (above, WARM)):
         for rank, recipe in enumerate(side, start=1):
-            pairs[recipe] = tuple(_mix(*ends, rank / len(side)) for ends in zip(*ramp, strict=True))
+            light, dark = (_mix(*ends, rank / len(side)) for ends in zip(*ramp, strict=True))
+            pairs[recipe] = light, dark
     return pairs
 
 

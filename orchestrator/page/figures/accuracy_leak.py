@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -108,7 +108,7 @@ def draw(canvas: Canvas, panel: Panel, left: float, top: float, width: float, he
     axes.xaxis.set_major_formatter(percent)
     axes.yaxis.set_major_formatter(percent if panel.spec.unit == "percent" else plain)
     axes.set_xlabel("test accuracy, %", fontsize=12, color=SOFT)
-    corner = {"xycoords": "axes fraction", "textcoords": "offset pixels"}
+    corner: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset pixels"}
     lines, size = _title_lines(panel.title, width)
     axes.annotate(
         "\n".join(lines),
@@ -193,7 +193,7 @@ class _Drawing:
             axes.axhline(panel.control[0], color=SOFT, lw=1.2, ls=(0, (8, 3, 2, 3)))
             self._beside((panel.x[0], panel.control[0]), panel.control[1], above=4)
         for curve in panel.curves:
-            look = {"lw": 1.6, "ls": (0, (5, 4))} if curve.dashed else {"lw": 2.2}
+            look: dict[str, Any] = {"lw": 1.6, "ls": (0, (5, 4))} if curve.dashed else {"lw": 2.2}
             axes.plot(*zip(*curve.spots, strict=True), color=curve.colour, gid="curve", **look)
             self._keep_clear(curve.spots)
 
@@ -217,7 +217,9 @@ class _Drawing:
                 self.axes.plot([x], [y], "<", ms=5, color=point.colour, clip_on=False)
         if point.chosen:
             self.axes.plot([x], [y], "o", ms=21, mfc="none", mec=ACCENT, mew=2, clip_on=False)
-        look = {"ms": 6.5, "mew": 0, "alpha": 0.55, "zorder": 2} if point.small else {"ms": 11, "mew": 2, "zorder": 4}
+        look: dict[str, Any] = (
+            {"ms": 6.5, "mew": 0, "alpha": 0.55, "zorder": 2} if point.small else {"ms": 11, "mew": 2, "zorder": 4}
+        )
         (mark,) = self.axes.plot(
             [x],
             [y],
@@ -242,7 +244,8 @@ class _Drawing:
         if spot.leader:
             self.axes.plot(*zip(start, at, strict=True), color=point.colour, lw=1, alpha=0.6)
         text = self.axes.text(
-            *at,
+            at[0],
+            at[1],
             shown,
             fontsize=12,
             color=point.colour,
@@ -261,7 +264,7 @@ class _Drawing:
         """An error bar, cut at the panel's edge, where an arrow head says that it goes on."""
         cut = [min(max(end, span[0]), span[1]) for end in ends]
         spots = [(at, end) for end in cut] if upright else [(end, at) for end in cut]
-        look = {"color": point.colour, "alpha": 0.6, "clip_on": False}
+        look: dict[str, Any] = {"color": point.colour, "alpha": 0.6, "clip_on": False}
         (line,) = self.axes.plot(*zip(*spots, strict=True), lw=1.6, **look)
         self.canvas.tell(line, recipe=point.recipe)
         (x1, y1), (x2, y2) = self.axes.transData.transform(spots)

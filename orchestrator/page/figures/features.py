@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -80,7 +80,8 @@ def _violins(panels: list[Axes], view: FeatureView, colour: str, first: bool) ->
         if not len(values):
             continue
         if np.ptp(values) > 0:
-            for body in axes.violinplot([values], [place], widths=0.8, showextrema=False)["bodies"]:
+            drawn: Any = axes.violinplot([values], [place], widths=0.8, showextrema=False)
+            for body in drawn["bodies"]:
                 body.set(facecolor=colour, alpha=0.45, edgecolor="none")
         median = float(np.median(values))
         axes.plot([place - 0.3, place + 0.3], [median] * 2, color=INK, lw=2)

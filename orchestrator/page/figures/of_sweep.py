@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.orchestrator.page.drawing.canvas import Canvas
 from smoothsweep.orchestrator.page.drawing.colours import Colours
@@ -82,15 +83,15 @@ class Figures:
         return query_curves(self.data.queries, self.colours)
 
     def search(self, gone: Progress) -> Canvas:
-        return epochs.search_steps(self.data.search, gone)
+        return epochs.search_steps(present(self.data.search, "search"), gone)
 
     def best(self, group: DefenseGroup) -> Canvas | None:
         title = "The best recipe of each defense: test accuracy against leak"
         return plot([self.panels.best(group)], 1024, 500, title)
 
     def families(self, group: DefenseGroup) -> list[tuple[DefenseFamily, Canvas | None]]:
-        found = self.panels.families(group, self.summary.primary)
-        title = f"test accuracy against leak by the {metric_of(self.summary.primary).label}"
+        found = self.panels.families(group, self.summary.deciding)
+        title = f"test accuracy against leak by the {metric_of(self.summary.deciding).label}"
         return [(family, plot([panel], 360, 320, f"{panel.title}: {title}")) for family, panel in found]
 
     def defenses(self, group: DefenseGroup, metric: str, attack: str | None = None) -> Canvas | None:
@@ -145,7 +146,7 @@ class Figures:
         }
         measured = self.summary.primary in self.summary.measured
         for number, group in enumerate(defense_groups(self.summary) if measured else (), start=1):
-            found[f"defense-curves-{number}.svg"] = self.defenses(group, self.summary.primary)
+            found[f"defense-curves-{number}.svg"] = self.defenses(group, self.summary.deciding)
             found[f"defense-best-{number}.svg"] = self.best(group)
         return found
 

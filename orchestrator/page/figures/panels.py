@@ -8,6 +8,7 @@ from typing import Any
 
 import pandas as pd
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.orchestrator.page.drawing.canvas import limits
 from smoothsweep.orchestrator.page.drawing.colours import Colours
@@ -120,21 +121,24 @@ class Panels:
 
     def _of_frontier(self, recipe: str, row: int, named: bool) -> Point:
         summary = self.summary
-        defended, choice = summary.defenses.get(recipe), summary.evidence.recommendation.probability_best
-        words = hover(summary.frame.loc[row], summary.primary)
+        defended, choice = (
+            summary.defenses.get(recipe),
+            summary.compared.recommendation.probability_best,
+        )
+        words = hover(summary.frame.loc[row], summary.deciding)
         if choice and recipe in choice:
             words = f"{words}\nbest with probability {share(choice[recipe])}"
         shape = family_index(summary, defended.words.family) if defended and not defended.words.plain else 0
         return self._point(
             row,
-            summary.primary,
+            summary.deciding,
             words=words,
             shape=shape,
             name=recipe if named else "",
             small=not named,
             hollow=bool(summary.frame.loc[row, "is_baseline"]),
             link=f"#row-{row}",
-            chosen=named and recipe == summary.evidence.recommended,
+            chosen=named and recipe == summary.compared.recommended,
         )
 
     def _of_attack(self, judge: str, attack: str, x: Ends, y: Ends) -> Panel:
@@ -204,12 +208,12 @@ class Panels:
 
     def _point(self, row: int, metric: str, **look: Any) -> Point:
         values = self.summary.frame.loc[row]
-        bars = {
+        bars: dict[str, Any] = {
             name: None if is_null(values[f"{key}_low"]) else (float(values[f"{key}_low"]), float(values[f"{key}_high"]))
             for name, key in (("x_ends", "test_acc"), ("y_ends", metric))
         }
         x, y = self._spot(row, metric)
-        usual = {"colour": self.colours.of(values["recipe"]), "words": hover(values, metric)}
+        usual: dict[str, Any] = {"colour": self.colours.of(values["recipe"]), "words": hover(values, metric)}
         return Point(recipe=values["recipe"], x=x, y=y, **bars, **(usual | look))
 
     def _spot(self, row: int, metric: str) -> tuple[float, float]:
@@ -226,7 +230,7 @@ class Panels:
         return None if found is None else (float(self.summary.frame.loc[found[1], metric]), f"control: {found[0]}")
 
     def _reference(self, group: DefenseGroup, rows: Mapping[str, int], metric: str) -> tuple[float, float] | None:
-        return self._spot(rows[group.reference], metric) if group.reference in rows else None
+        return self._spot(rows[present(group.reference, "reference")], metric) if group.reference in rows else None
 
     def _placed(self, rows: Mapping[str, int]) -> dict[str, int]:
         """The rows with a known accuracy."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
@@ -91,9 +91,10 @@ def exposure(summary: Summary, colours: Colours) -> Canvas | None:
     key = next((key for key in CLASS_METRICS if key in summary.measured), None)
     strips = {row: exposed(summary, row, key) for row in shown_rows(summary)} if key else {}
     strips = {row: people for row, people in strips.items() if people}
-    if not strips or max(map(len, strips.values())) < 3:
+    if key is None or not strips or max(map(len, strips.values())) < 3:
         return None
-    what = f"a class's reconstructions recognised by the {metric_of(key).label}, %"
+    spec = metric_of(key)
+    what = f"a class's reconstructions recognised by the {spec.label}, %"
     title = "Leak of every single class under each recipe"
     canvas, axes, places = _rows(summary, colours, list(strips), title, what, 58, 150)
     axes.annotate(
@@ -121,7 +122,7 @@ def exposure(summary: Summary, colours: Colours) -> Canvas | None:
                 clip_on=False,
                 color=colours.of(recipe),
             )
-            told = f"{one.key}: {rate_words(metric_of(key), one)}, among the {AMONG} most exposed: {among_words(one)}"
+            told = f"{one.key}: {rate_words(spec, one)}, among the {AMONG} most exposed: {among_words(one)}"
             canvas.tell(dot, told, recipe=recipe)
         often = f"{sum(one.rate > 0.5 for one in people)} of {len(people)}"
         axes.annotate(
@@ -139,7 +140,7 @@ def exposure(summary: Summary, colours: Colours) -> Canvas | None:
 
 def triangle(summary: Summary) -> Canvas:
     """All recipes from least leak to most: a square where the row leaks more than the column's recipe."""
-    evidence, spec = summary.evidence, metric_of(summary.primary)
+    evidence, spec = summary.compared, metric_of(summary.deciding)
     everyone = by_leak(evidence)
     many = len(everyone)
     names = [f"{words_for(recipe)}  {number(spec, evidence.mean(recipe))}" for recipe in everyone]
@@ -177,7 +178,12 @@ def _rows(
     axes.xaxis.set_major_formatter(percent)
     axes.set_xlabel(what, fontsize=12, color=SOFT)
     for y, (row, name) in enumerate(lines):
-        at = {"xycoords": ("axes fraction", "data"), "textcoords": "offset pixels", "fontsize": 12.5, "va": "center"}
+        at: dict[str, Any] = {
+            "xycoords": ("axes fraction", "data"),
+            "textcoords": "offset pixels",
+            "fontsize": 12.5,
+            "va": "center",
+        }
         if row is None:
             axes.annotate(words_for(name), (0, y), (-left, 4), color=SOFT, **at)
             continue

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.power import Design
 from smoothsweep.orchestrator.planning.history import History
 from smoothsweep.orchestrator.planning.plan import Plan
@@ -107,8 +108,10 @@ def _seed_and_shared(trials: list[Trial]) -> tuple[list[Stage], dict[str, Stage]
 
 def _ahead_of(plan: Plan) -> tuple[tuple[Stage, ...], list[list[Stage]]]:
     """What all recipes of a search share, and its stages of each sample recipe under all seeds, audited once."""
-    samples = [samples for _, samples in plan.ahead.steps[:-1]]
-    return plan.ahead.shared, [[s for stages in of_recipe for s in stages] for of_recipe in zip(*samples, strict=True)]
+    samples = [samples for _, samples in present(plan.ahead, "ahead").steps[:-1]]
+    return present(plan.ahead, "ahead").shared, [
+        [s for stages in of_recipe for s in stages] for of_recipe in zip(*samples, strict=True)
+    ]
 
 
 def _is_of_attack(stage: Stage, known: dict[str, bool]) -> bool:

@@ -12,6 +12,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.core.checks import present
 from smoothsweep.core.errors import ArtifactDamaged
 from smoothsweep.core.files import plain_content
 from smoothsweep.core.metrics.columns.metric import Metric
@@ -117,7 +118,7 @@ class _Judged:
     def trial(self, kind: str, fingerprint: str, column: str) -> tuple[Data, str, str, int, Rates] | None:
         """(people and images, attack, recipe, seed, rates) of a judge's artifact; None for what is no such trial."""
         try:
-            judge = self._stage(kind, fingerprint)
+            judge = present(self._stage(kind, fingerprint), "stage")
             attack = judge.inputs["loot"].inputs["attack"]
             target = attack.inputs["target"]
             people = target.inputs["data"].fingerprint, int(attack.config["selected"]), _without_seed(judge)
@@ -136,7 +137,7 @@ class _Judged:
             try:
                 manifest = read_manifest(plain_content(self._store.manifest_file(kind, fingerprint)), kind, fingerprint)
                 sources = manifest["inputs"].items()
-                inputs = {role: self._stage(one["stage"], one["fingerprint"]) for role, one in sources}
+                inputs = {role: present(self._stage(one["stage"], one["fingerprint"]), role) for role, one in sources}
                 stage = Stage(name=kind, config=manifest["config"], inputs=inputs)
                 self._stages[key] = stage if stage.fingerprint == fingerprint else None
             except (OSError, Damage, ValueError, KeyError, AttributeError, TypeError, RecursionError):

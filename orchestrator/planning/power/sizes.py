@@ -44,11 +44,12 @@ def size_of(loaded: LoadedSweep, cells: Iterable[Cell], *, recipes: int | None =
 
     Raises InputError where recipes are not compared by a leak of classes, or the number of classes is not known yet.
     """
-    attacked = [cell for cell in cells if isinstance(cell.settings, InversionSweep) and cell.settings.attack]
-    counted = [cell for cell in attacked if not cell.settings.attack.built.control]
+    attacked = [(cell, cell.settings) for cell in cells if isinstance(cell.settings, InversionSweep)]
+    known = [(cell, settings, settings.attack) for cell, settings in attacked if settings.attack]
+    counted = [(cell, settings, attack) for cell, settings, attack in known if not attack.built.control]
     if not counted:
         raise InputError("no attack is compared")
-    settings = counted[0].settings
+    settings = counted[0][1]
     leak = _leak(settings)
     classes = _classes(settings)
     if leak is None:
@@ -57,11 +58,11 @@ def size_of(loaded: LoadedSweep, cells: Iterable[Cell], *, recipes: int | None =
         raise InputError("the number of classes is not known before the data are there")
     trained, available = classes
     design = Design(
-        seeds=len(loaded.sweep.seeds),
+        seeds=len(loaded.sweep.every_seed),
         classes=trained if settings.classes == "all" else len(settings.classes),
-        recipes=recipes or len(set(map(recipe_of, counted))),
-        attacks=len(set(map(_attack_of, counted))),
-        images=min(cell.settings.attack.selected for cell in counted),
+        recipes=recipes or len({recipe_of(cell) for cell, *_ in counted}),
+        attacks=len({_attack_of(cell) for cell, *_ in counted}),
+        images=min(attack.selected for *_, attack in counted),
     )
     return Size(design=design, trained=trained, available=available, leak=leak)
 
@@ -78,7 +79,7 @@ def _attack_of(cell: Cell) -> str:
 def _leak(settings: InversionSweep) -> Metric | None:
     """The first metric of classes that a judge of the sweep measures."""
     metrics = (BY_KEY[key] for key in CLASS_METRICS)
-    return next((metric for metric in metrics if getattr(settings.judges, metric.measured_by, None)), None)
+    return next((metric for metric in metrics if getattr(settings.judges, metric.measured_by or "", None)), None)
 
 
 def _classes(settings: InversionSweep) -> tuple[int, int] | None:
@@ -86,7 +87,7 @@ def _classes(settings: InversionSweep) -> tuple[int, int] | None:
     data that are not there yet say it."""
     known, data = known_classes(settings), settings.data
     if isinstance(settings.recipe, ImportedClassifier):
-        return known, known
+        return None if known is None else (known, known)
     there = CLASSES.get(data.kind, known)
     if isinstance(data, LabelledData) and (path := Path(data.path).expanduser()).exists():
         there = class_count(path)

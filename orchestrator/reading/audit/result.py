@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
 import pandas as pd
 
@@ -183,7 +183,7 @@ def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit |
 
 def _beside(data: ReportData, summary: Summary, own: str, notes: AuditNotes) -> tuple[Trained, ...]:
     """The model and what was trained beside it, each under the attack that works best against it."""
-    rows, reference = summary.rows(summary.primary), summary.baseline_recipe
+    rows, reference = summary.rows(summary.deciding), summary.baseline_recipe
     if reference not in rows or own not in rows or len(rows) < 2:
         return ()
     seconds = _seconds(data, summary, own)
@@ -252,10 +252,11 @@ def _reached(data: ReportData, summary: Summary, row: int) -> Reached:
 def _beyond(summary: Summary, strongest: Reached, controls: Sequence[Reached]) -> Comparison:
     if not controls:
         return NOTHING
-    mine, theirs = (summary.samples[one.row][summary.primary] for one in (strongest, controls[0]))
+    mine, theirs = (summary.samples[one.row][summary.deciding] for one in (strongest, controls[0]))
     return compare(summary.spec, mine, theirs, summary.settings, among=max(1, len(summary.attacks)))
 
 
 def _people(summary: Summary, strongest: Reached, names: Sequence[str]) -> tuple[Person, ...]:
-    found = exposed(summary, strongest.row, summary.primary)
-    return tuple(Person(name=names[one.key], label=int(one.key), **vars(one)) for one in found)
+    found = exposed(summary, strongest.row, summary.deciding)
+    labels = [(cast("int", one.key), one) for one in found]  # classes are their numbers
+    return tuple(Person(name=names[label], label=int(label), **vars(one)) for label, one in labels)

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.defenses.labels import SMOOTHING, RecipeWords
 from smoothsweep.core.defenses.strengths import FAMILIES
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
@@ -116,7 +117,7 @@ def versus(summary: Summary, group: DefenseGroup) -> dict[str, Versus]:
     found = dict.fromkeys((point.recipe for point in group.points if point.recipe in rows), Versus())
     for recipe in found:
         if reference not in (None, rows[recipe]):
-            leak = summary.reduction(summary.primary, recipe, group.reference)
+            leak = summary.reduction(summary.primary, recipe, present(group.reference, "reference"))
             found[recipe] = Versus(leak=leak, accuracy=summary.compare("test_acc", rows[recipe], reference))
     return found
 
@@ -183,10 +184,14 @@ def _arms(name: str, points: Sequence[Point], plain: Point | None, by_label: Map
     loose = [Arm(name=name, points=(point,)) for point in points if point.words.order is None]
     known = [point for point in points if point.words.order is not None]
     chains = [known]
-    if not all(_grows(a.words.order, b.words.order) for a, b in pairwise(known)):
-        apart = dict.fromkeys(point.words.order[:-1] for point in known)
-        chains = [[point for point in known if point.words.order[:-1] == others] for others in apart]
+    if not all(_grows(_order(a), _order(b)) for a, b in pairwise(known)):
+        apart = dict.fromkeys(_order(point)[:-1] for point in known)
+        chains = [[point for point in known if _order(point)[:-1] == others] for others in apart]
     return [Arm(name=name, points=_with_start(chain, plain, by_label)) for chain in chains if chain] + loose
+
+
+def _order(point: Point) -> tuple[float, ...]:
+    return present(point.words.order, "order")
 
 
 def _grows(weaker: Sequence[float], stronger: Sequence[float]) -> bool:
@@ -199,5 +204,5 @@ def _with_start(chain: Sequence[Point], plain: Point | None, by_label: Mapping[s
     start = by_label.get(words.smoothing) if words.combined else plain
     if start is None or not words.starts_plain:
         return tuple(chain)
-    nothing = replace(start, words=replace(start.words, order=tuple(0.0 for _ in words.order)))
-    return tuple(sorted((nothing, *chain), key=lambda point: point.words.order))
+    nothing = replace(start, words=replace(start.words, order=tuple(0.0 for _ in _order(chain[0]))))
+    return tuple(sorted((nothing, *chain), key=_order))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.defenses.labels import SMOOTHING
 from smoothsweep.core.metrics.table import CLASS_METRICS, metric_of
 from smoothsweep.core.text import minus
@@ -69,7 +70,7 @@ def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | Non
     }
     return Order(
         title=metric_of(metric).label,
-        arms=tuple(arm for point in measured if best.get(arm := _arm(point)) is point),
+        arms=tuple(arm for point in measured if (arm := _arm(point)) is not None and best.get(arm) is point),
         chosen={arm: "" if point.words.plain else point.words.strength for arm, point in best.items()},
         clear=frozenset(clear),
     )
@@ -98,7 +99,7 @@ def agreement(ours: Order, theirs: Order) -> tuple[int, int, int, int]:
 
 def _paper_arm(first: PaperNumber) -> str | None:
     if first.defense == SMOOTHING:
-        return "negative" if first.alpha < 0 else "positive"
+        return "negative" if present(first.alpha, "alpha") < 0 else "positive"
     return first.defense if first.defense in ARMS else None
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.leak_comparisons import HIDES, LEAKS_MORE, REDUCES
 from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
@@ -49,8 +50,9 @@ def _clear(
 ) -> list[str]:
     """The largest clear difference in one direction, and the cheapest where that is another recipe."""
     wanted = REDUCES if gain else LEAKS_MORE
-    leaks = {point.recipe: compared[point.recipe].leak for point in measured}
-    clear = [point for point in measured if (gap := leaks[point.recipe]) is not None and gap.word == wanted]
+    found = {point.recipe: compared[point.recipe].leak for point in measured}
+    leaks = {recipe: gap for recipe, gap in found.items() if gap is not None}
+    clear = [point for point in measured if point.recipe in leaks and leaks[point.recipe].word == wanted]
     if not clear:
         return []
     largest = max(clear, key=lambda point: abs(leaks[point.recipe].reduction))
@@ -71,12 +73,13 @@ def _sentence(
 ) -> str:
     """`Reduces the leak against plain training at beta 0.01: +12.0 points [+6, +18]; test accuracy -3.4 points
     [-5, -2] (n = 3).`"""
-    size = reduction_words(metric_of(summary.primary), gap.leak)
-    verb = WORDING[gap.leak.word].as_verb.capitalize()
+    leak = present(gap.leak, "leak")
+    size = reduction_words(metric_of(summary.deciding), leak)
+    verb = WORDING[leak.word].as_verb.capitalize()
     first = f"{verb} {'against' if gain else 'than'} {reference_words(group)} at"
     if again:
         first = "The most accurate of these is"
-    return f"{first} {point.words.strength}: {size}{_cost(summary, gap)} (n = {gap.leak.seeds})."
+    return f"{first} {point.words.strength}: {size}{_cost(summary, gap)} (n = {leak.seeds})."
 
 
 def _cost(summary: Summary, gap: Versus) -> str:
@@ -91,9 +94,10 @@ def _cost(summary: Summary, gap: Versus) -> str:
 
 def _unclear(group: DefenseGroup, measured: Sequence[Point], compared: Mapping[str, Versus]) -> list[str]:
     """Points whose difference may be chance: never proof that there is none."""
-    leaks = {point.recipe: compared[point.recipe].leak for point in measured}
-    known = [point for point in measured if leaks[point.recipe] is not None]
-    alone = [point for point in measured if leaks[point.recipe] is None and point.recipe != group.reference]
+    found = {point.recipe: compared[point.recipe].leak for point in measured}
+    leaks = {recipe: gap for recipe, gap in found.items() if gap is not None}
+    known = [point for point in measured if point.recipe in leaks]
+    alone = [point for point in measured if point.recipe not in leaks and point.recipe != group.reference]
     parts = []
     for word, first in ((HIDES, "Hides the leak from published attacks"), (INCONCLUSIVE, "Inconclusive")):
         points_of = [point for point in known if leaks[point.recipe].word == word]

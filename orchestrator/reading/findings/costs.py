@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pandas as pd
 
@@ -63,7 +64,7 @@ def costs(data: ReportData, summary: Summary) -> Costs | None:
     )
 
 
-def _cost(stages: pd.DataFrame) -> Cost:
+def _cost(stages: Any) -> Cost:
     return Cost(stages=len(stages), seconds=float(stages["seconds"].sum()), saved=float(stages["saved"].sum()))
 
 

@@ -55,7 +55,7 @@ def checked(data: ReportData, summary: Summary) -> Checked | None:
 
 def fresh_words(summary: Summary, found: Checked) -> list[str]:
     """What the second audit says of the choice, and of the frontier as a whole."""
-    spec, best, lines = summary.spec, summary.evidence.recommendation.best, []
+    spec, best, lines = summary.spec, summary.compared.recommendation.best, []
     if best in found.recipes:
         one = found.recipes[best]
         lines.append(
@@ -72,7 +72,7 @@ def fresh_words(summary: Summary, found: Checked) -> list[str]:
 def fresh_answer(data: ReportData, summary: Summary) -> tuple[str, ...]:
     """The same for the head of the page, in one sentence; none without a second audit of the choice."""
     found = checked(data, summary)
-    if found is None or summary.evidence.recommendation.best not in found.recipes:
+    if found is None or summary.compared.recommendation.best not in found.recipes:
         return ()
     return (f"Checked again: {fresh_words(summary, found)[0]}",)
 
@@ -82,7 +82,7 @@ def meaning(summary: Summary, one: Reaudit) -> str:
         return "inconclusive: one seed says nothing of chance"
     if one.verdict == INCONCLUSIVE:
         return "inconclusive: no more than chance explains"
-    flattered = (one.verdict == HIGHER) == (summary.evidence.sign > 0)
+    flattered = (one.verdict == HIGHER) == (summary.compared.sign > 0)
     return "the first audit flattered it" if flattered else "the first audit was too harsh"
 
 

@@ -22,7 +22,7 @@ def covered(summary: Summary) -> tuple[float, float] | None:
     front = decide(summary).front
     if not front:
         return None
-    spec, rows = summary.spec, summary.evidence.rows
+    spec, rows = summary.spec, summary.compared.rows
     worst = summary.frame.loc[list(rows.values()), spec.key]
     least = REFERENCE_RATE if spec.unit == "percent" else float(worst.max() if spec.better == "low" else worst.min())
     points = summary.frame.loc[[rows[recipe] for recipe in front], ["test_acc", spec.key]]

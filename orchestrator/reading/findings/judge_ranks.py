@@ -113,4 +113,4 @@ def lead(summary: Summary) -> str:
 
 def listed(summary: Summary) -> list[str]:
     """The recipes whose places are shown."""
-    return chosen_recipes(summary) if summary.evidence.pairs else list(summary.evidence.rows)[:SIDE]
+    return chosen_recipes(summary) if summary.compared.pairs else list(summary.compared.rows)[:SIDE]

@@ -20,7 +20,10 @@ SIDE = 12
 
 def chosen_recipes(summary: Summary) -> list[str]:
     """The choice, what may leak as little, the frontier and the baseline, by rising leak; at most `SIDE`."""
-    ranked, choice = by_leak(summary.evidence), summary.evidence.recommendation
+    ranked, choice = (
+        by_leak(summary.compared),
+        summary.compared.recommendation,
+    )
     if len(ranked) <= SIDE:
         return ranked
     first = {choice.best, summary.baseline_recipe}
@@ -43,7 +46,8 @@ def by_leak(evidence: Evidence) -> list[str]:
 
 def lead(summary: Summary) -> str:
     """What the differences are and how they are corrected."""
-    evidence, spec, level = summary.evidence, metric_of(summary.primary), f"{100 * summary.settings.level:g}{NBSP}%"
+    evidence, spec = summary.compared, metric_of(summary.deciding)
+    level = f"{100 * summary.settings.level:g}{NBSP}%"
     attack = ", each under the attack that works best against it" if len(summary.attacks) > 1 else ""
     chosen = f" times {count(len(summary.attacks), 'attack')}" if len(summary.attacks) > 1 else ""
     unit = ", in percentage points" if spec.unit == "percent" else ""
@@ -57,7 +61,7 @@ def lead(summary: Summary) -> str:
 
 def notes(summary: Summary, chosen: Sequence[str]) -> list[str]:
     """Which recipes the matrix leaves out, and what one seed leaves open."""
-    evidence, lines = summary.evidence, []
+    evidence, lines = summary.compared, []
     if len(chosen) < len(evidence.compared):
         lines.append("Shown: the choice, the recipes that may leak as little, the frontier and the baseline.")
     if len(evidence.seeds) == 1:
@@ -72,7 +76,7 @@ def notes(summary: Summary, chosen: Sequence[str]) -> list[str]:
 
 def words(summary: Summary, recipe: str, other: str) -> str:
     """`alpha -0.2 against alpha 0: +10.2 points [+4, +17], p = 0.01, reduces`."""
-    gap = summary.evidence.reduction(recipe, other)
+    gap = summary.compared.reduction(recipe, other)
     if gap is None:
         return f"{recipe} against {other}: not compared"
     sure = "" if gap.p is None else f", {p_words(gap.p)}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.rank_agreement import RankAgreement
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.findings.judge_ranks import ranks_alike, tau_words
@@ -75,7 +76,7 @@ def value_words(objective: Objective, value: float | None) -> str:
     """A value of an objective with its unit; a dash where it was not measured."""
     if objective.spec is not None:
         return number(objective.spec, value)
-    return ABSENT if is_null(value) else significant(float(value))
+    return ABSENT if is_null(value) else significant(float(present(value, "value")))
 
 
 def progress_words(view: SearchView, gone: Progress) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.leak_comparisons import HIDES, LeakComparison
 from smoothsweep.core.metrics.recommendation import Optimism, selection_optimism
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
@@ -29,7 +30,7 @@ def start(sentence: str) -> str:
 
 def gap_of(summary: Summary, row: int, reference: int) -> LeakComparison | None:
     """The recipes of two rows by the metric that decides."""
-    return summary.reduction(summary.primary, *(summary.frame.loc[at, "recipe"] for at in (row, reference)))
+    return summary.reduction(summary.deciding, *(summary.frame.loc[at, "recipe"] for at in (row, reference)))
 
 
 def gap_words(summary: Summary, gap: LeakComparison | None) -> str:
@@ -83,9 +84,11 @@ def standing(summary: Summary) -> tuple[str, ...]:
     told = [recipe for recipe in choice.allowed if recipe not in (choice.best, *choice.runners_up)]
     if shares is None:
         return (f"With one seed per recipe, how probable it is that {best} is the best of {many} is not known.",)
-    capped = bool(choice.runners_up) and shares[choice.best] >= summary.settings.level
+    capped = bool(choice.runners_up) and shares[present(choice.best, "best recipe")] >= summary.settings.level
     bound = "at most " if capped else ""
-    sentence = f"The probability that {best} is the best of the {many} is {bound}{share(shares[choice.best])}"
+    sentence = (
+        f"The probability that {best} is the best of the {many} is {bound}{share(shares[present(choice.best, 'best')])}"
+    )
     if not choice.runners_up:
         every = "the other" if many == 2 else "each of the others"
         return (f"{sentence}; it leaks less than {every}.",)
@@ -117,7 +120,7 @@ def optimism(evidence: Evidence, resamples: int, seed: int) -> Optimism | None:
 
 def flattery(summary: Summary) -> tuple[str, ...]:
     """The caution that the least of several noisy numbers is too small, and by how much here."""
-    evidence, spec = summary.evidence, summary.spec
+    evidence, spec = summary.compared, summary.spec
     found = optimism(evidence, summary.settings.resamples, summary.settings.seed)
     if found is None or len(evidence.recommendation.allowed) < 3:
         return ()

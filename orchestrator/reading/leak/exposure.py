@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.columns.metric import Metric
 from smoothsweep.core.metrics.exposure import TOP, exposures
 from smoothsweep.orchestrator.reading.findings.uncertainty import share as percentage
@@ -62,7 +63,7 @@ def among_words(person: Exposed) -> str:
 
 def _classes(seeds: Seeds) -> list[Hashable]:
     """The classes that all seeds have, in the order of `rates`."""
-    first, *others = (sample.by_class.index for sample in seeds.values())
+    first, *others = (present(sample.by_class, "by class").index for sample in seeds.values())
     for other in others:
         first = first.intersection(other)
     return list(first)

@@ -148,7 +148,7 @@ def verdict_text(summary: Summary, found: Hidings) -> str:
         "verdict",
         "n needed",
     ]
-    rows = summary.rows(summary.primary)
+    rows = summary.rows(summary.deciding)
     lines = [_line(summary, found, recipe, row, hides=hides) for recipe, row in rows.items()]
     words = {0, *range(len(head) - 3, len(head))}
     table = aligned([[ascii_text(cell) for cell in row] for row in (head, *lines)], words)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from smoothsweep.core.checks import present
 from smoothsweep.orchestrator.reading.findings.uncertainty import named, start
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text, count, listing, points, signed, signed_interval
 from smoothsweep.orchestrator.reading.numbers.looks import Stop
@@ -12,9 +13,10 @@ SPENT = {"pocock": "Pocock", "obrien-fleming": "O'Brien and Fleming"}
 
 def look_words(summary: Summary, stop: Stop) -> str:
     """`told at look 1 of 3 (3 seeds)`."""
-    where = f"look {stop.look} of {len(summary.looks.looks)} ({count(stop.seeds, 'seed')})"
+    looks = present(summary.looks, "looks")
+    where = f"look {stop.look} of {len(looks.looks)} ({count(stop.seeds, 'seed')})"
     if stop.answer == "small":
-        return f"smaller than {points(summary.spec, summary.looks.smallest)} either way at {where}"
+        return f"smaller than {points(summary.spec, looks.smallest)} either way at {where}"
     return {"told": f"told at {where}", "open": f"open after {where}", "undecided": f"undecided after {where}"}[
         stop.answer
     ]

@@ -51,8 +51,9 @@ def complete_cases(met: Met, *, baseline: str | None = None, front: Sequence[str
     known = sorted({seed for under in met.values() for seeds in under.values() for seed in seeds})
     whole = {recipe: _under_all(under, attacks) for recipe, under in met.items()}
     able = {recipe: seeds for recipe, seeds in whole.items() if seeds}
-    needed, first = {baseline} & set(able), next((recipe for recipe in front if recipe in able), None)
-    seeds = shared_seeds(able, needed=needed | {first} - {None})
+    needed = {recipe for recipe in able if recipe == baseline}
+    first = [recipe for recipe in front if recipe in able][:1]
+    seeds = shared_seeds(able, needed=needed.union(first))
     if len(seeds) < LEAST_SEEDS:
         seeds = shared_seeds(able, needed=needed)
     recipes = tuple(recipe for recipe, mine in able.items() if set(seeds) <= mine)

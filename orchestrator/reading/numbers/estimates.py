@@ -10,6 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 import pandas as pd
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.columns.metric import Metric
 from smoothsweep.core.metrics.comparisons import Pair, compare_recipes
 from smoothsweep.core.metrics.intervals import Interval, rate_interval, seed_mean_interval
@@ -143,7 +144,7 @@ def _of_rates(spec: Metric, samples: Sequence[Sample], settings: Settings) -> In
         # The same test images come back under every seed; reconstructions and trainings are others each time.
         total = min(counts) if spec.counted == "test images" else sum(counts)
     if by_class:
-        in_all = hits.size / sum(len(sample.by_class) for sample in samples)
+        in_all = hits.size / sum(len(present(sample.by_class, "by class")) for sample in samples)
         images = None if total is None else max(hits.size, round(total * in_all))
         return rate_interval(hits, images=images, level=settings.level)
     counts = samples[0].counts

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, field, replace
 import numpy as np
 import pandas as pd
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.comparisons import Pair, compare_recipes
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison, LeakComparisons, compare_leaks
 from smoothsweep.core.metrics.recommendation import Recommendation, recommend
@@ -138,7 +139,7 @@ class Cells(AttackedCells):
                 span=metric_of(metric).span,
                 every_pair=False,
                 among=stop.among,
-                smallest=self.looks.smallest,
+                smallest=present(self.looks, "looks").smallest,
                 available=self.people,
             ).verdicts
             for look, stop in asked.items()
@@ -148,8 +149,9 @@ class Cells(AttackedCells):
             (recipe, self.baseline_recipe): replace(told[stop.look][recipe], p=stop.repeated.p)
             for recipe, stop in last.items()
         }
-        others = {names: one for names, one in found.leaks.by_pair.items() if self.baseline_recipe not in names}
-        leaks = replace(found.leaks, by_pair=beside | others)
+        compared = present(found.leaks, "leaks")
+        others = {names: one for names, one in compared.by_pair.items() if self.baseline_recipe not in names}
+        leaks = replace(compared, by_pair=beside | others)
         pairs = {frozenset((pair.first, pair.second)): pair for pair in leaks.pairs.pairs}
         many = {frozenset(names): one.seeds for names, one in beside.items()}
         return replace(found, leaks=leaks, _by_pair={**found._by_pair, **pairs}, _seeds_by_pair=many)
@@ -177,7 +179,7 @@ class Cells(AttackedCells):
         enough = {recipe: value if value == value else -1.0 for recipe, value in accuracy.items()}
         ordered = sorted(found, key=lambda recipe: (recipe != baseline, -enough[recipe]))
         mine = {recipe: only(self.samples[found[recipe]][metric], seeds) for recipe in ordered}
-        shared = shared_seeds(mine, needed={baseline} & set(mine))
+        shared = shared_seeds(mine, needed={recipe for recipe in mine if recipe == baseline})
         kept = [recipe for recipe, known in mine.items() if set(shared) <= set(known)]
         values, by_class = stacked(mine, kept, shared, sign)
         choice = recommend(
@@ -237,7 +239,7 @@ class Cells(AttackedCells):
                 known = [row for row in met.index if references[row] in rows.values()]
                 evidence = self.gather(spec.key, rows) if known else None
                 for row in known:
-                    gaps[row] = self.between_rows(evidence, row, references[row])
+                    gaps[row] = self.between_rows(present(evidence, "evidence"), row, references[row])
             for other, rows in self._families(across):
                 for row, gap in self._across(spec.key, other, rows, among=len(across)):
                     gaps[row] = gap
@@ -290,4 +292,4 @@ class Cells(AttackedCells):
         worst = {row for row in worst if not is_null(self.frame.loc[row, metric])}
         met = [(row, other) for row, other in pairs if {row, other} <= worst]
         evidence = self.gather_worst(metric, by) if met else None
-        return [(row, self.between_rows(evidence, row, other)) for row, other in met]
+        return [(row, self.between_rows(present(evidence, "evidence"), row, other)) for row, other in met]

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.looks import settled
 from smoothsweep.core.metrics.reduction import Bounded, reductions
 from smoothsweep.core.metrics.table import metric_of
@@ -64,7 +65,11 @@ def stops(cells: AttackedCells, metric: str, looks: SeedLooks, baseline: str | N
             break
         cases = CompleteCases(attacks=attacks, seeds=seeds, recipes=tuple(able))
         told = reductions(
-            cells.leaks_of(metric, cases), baseline=baseline, level=1 - error, span=metric_of(metric).span, among=among
+            cells.leaks_of(metric, cases),
+            baseline=present(baseline, "baseline"),
+            level=1 - error,
+            span=metric_of(metric).span,
+            among=among,
         )
         is_last = number + 1 == len(looks.looks)
         for recipe, one in told.items():

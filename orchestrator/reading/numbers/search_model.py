@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, groupby
+from operator import itemgetter
 from typing import Any, Literal
 
 import numpy as np
@@ -65,7 +66,8 @@ class Proposed:
     def point(self, objectives: Sequence[Objective]) -> list[float] | None:
         """Its objectives in their order, None where any is missing."""
         found = [self.objectives.get(objective.column) for objective in objectives]
-        return None if any(value is None or value != value for value in found) else [float(v) for v in found]
+        values = [float(value) for value in found if value is not None and value == value]
+        return values if len(values) == len(found) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -100,8 +102,8 @@ class SearchView:
     @property
     def on_rungs(self) -> tuple[tuple[int, tuple[Proposed, ...]], ...]:
         """(rung, its proposals), cheapest rung first."""
-        cheap = sorted((p for p in self.proposals if p.rung is not None), key=lambda p: (p.rung, p.number))
-        return tuple((rung, tuple(members)) for rung, members in groupby(cheap, key=lambda p: p.rung))
+        cheap = sorted(((p.rung, p.number, p) for p in self.proposals if p.rung is not None), key=itemgetter(0, 1))
+        return tuple((rung, tuple(p for *_, p in members)) for rung, members in groupby(cheap, key=itemgetter(0)))
 
 
 @dataclass(frozen=True, kw_only=True)

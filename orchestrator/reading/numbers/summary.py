@@ -9,6 +9,7 @@ from typing import Any
 import pandas as pd
 
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
+from smoothsweep.core.checks import present
 from smoothsweep.core.defenses.labels import RecipeWords, recipe_words
 from smoothsweep.core.metrics.columns.metric import Metric
 from smoothsweep.core.metrics.equivalence import ACCURACY_MARGIN
@@ -62,7 +63,7 @@ class Summary(Cells):
     @property
     def spec(self) -> Metric:
         """The metric that decides."""
-        return metric_of(self.primary)
+        return metric_of(self.deciding)
 
     def rows(self, metric: str, attack: str | None = None) -> dict[str, int]:
         """Recipe -> its row where the metric was measured: under one attack, or (None) the worst for it, of the recipes
@@ -84,7 +85,7 @@ class Summary(Cells):
     def shown(self, row: int, metric: str | None = None) -> str:
         """A metric of a row for a sentence, by default the one that decides: `13 % [10, 17]`."""
         values, key = self.frame.loc[row], metric or self.primary
-        return estimate_words(metric_of(key), values[key], values[f"{key}_low"], values[f"{key}_high"])
+        return estimate_words(metric_of(present(key, "key")), values[key], values[f"{key}_low"], values[f"{key}_high"])
 
     @property
     def recipes(self) -> list[str]:
@@ -114,6 +115,16 @@ class Summary(Cells):
         """Those that some attack of the sweep has, the least first."""
         present = set(self.frame.loc[~self.frame["control"], "access"])
         return [level for level in ACCESS_LEVELS if level in present]
+
+    @property
+    def deciding(self) -> str:
+        """`primary`, which is there where a leak was measured. Raises ValueError where none was."""
+        return present(self.primary, "leak")
+
+    @property
+    def compared(self) -> Evidence:
+        """`evidence`, which is there where a leak was measured. Raises ValueError where none was."""
+        return present(self.evidence, "leak")
 
     @property
     def evidence(self) -> Evidence | None:
@@ -165,8 +176,9 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
     if len(frame):
         named = [None if row is None else frame.loc[row, "recipe"] for row in references]
         frame = cells.with_differences(references, primary).assign(reference_recipe=named)
+    of_cells: dict[str, Any] = vars(cells) | {"frame": frame}
     return Summary(
-        **(vars(cells) | {"frame": frame}),
+        **of_cells,
         axes=data.axes,
         primary=primary,
         measured=measured,

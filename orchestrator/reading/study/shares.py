@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.agreement import fleiss_kappa
 from smoothsweep.core.metrics.intervals import independent_rate_interval, rate_interval
 from smoothsweep.orchestrator.reading.study.answers import Answers
@@ -89,7 +90,7 @@ def _choices(key: StudyKey, answers: Answers) -> Choices:
     """The answers that count: to questions that are no checks."""
     given = zip(key.questions, answers.answers, strict=True)
     return {
-        number: question.options[choice]
+        number: present(question.options[choice], "recipe")  # of a question that is no check
         for number, (question, choice) in enumerate(given)
         if choice is not None and not question.is_check
     }

@@ -70,7 +70,7 @@ def _by_annotator(one: ByAnnotator) -> tuple[str, ...]:
 def _share(share: Share) -> str:
     if share.value is None:
         return "-"
-    ends = "" if share.low is None else f" [{100 * share.low:.0f}, {100 * share.high:.0f}]"
+    ends = "" if share.low is None or share.high is None else f" [{100 * share.low:.0f}, {100 * share.high:.0f}]"
     return _percent(share.value) + ends
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from smoothsweep.core.checks import present
 from smoothsweep.orchestrator.planning.proposals import Proposal
 from smoothsweep.orchestrator.search.strategies.candidates import first_shares, new_recipes
 from smoothsweep.orchestrator.search.strategies.improvement import expected_gains
@@ -44,7 +45,10 @@ def _new_or_more(setup: Setup, proposals: Sequence[Proposal], known: Sequence[Tr
         return _new(setup, proposals, _first(setup, known), "startup")[0]
     pool = new_recipes(setup, known, number)
     more = [one for one in _measured(known) if one.wants_seeds]
-    asked = [*(one.positions for one in more), *(place(setup, one) for one in pool)]
+    asked = [
+        *(present(one.positions, "positions") for one in more),
+        *(present(place(setup, one), "place") for one in pool),
+    ]
     worth = expected_worth(setup, known, asked, number)
     by_chance = np.random.default_rng([setup.seed, number, 2]).random(len(pool))  # among equals, such as none of worth
     order = np.lexsort((by_chance, -worth[len(more) :]))
@@ -68,7 +72,7 @@ def _last_seeds(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes)
     more = [one for one in _measured(known) if one.wants_seeds]
     if not more or len(_measured(known)) < 2:
         return None
-    worth = expected_worth(setup, known, [one.positions for one in more], len(proposals))
+    worth = expected_worth(setup, known, [present(one.positions, "positions") for one in more], len(proposals))
     best = int(np.argmax(worth))
     return _more(more[best], len(proposals), setup.seeds) if worth[best] > WORTH else None
 
@@ -124,7 +128,7 @@ def expected_worth(setup: Setup, known: Sequence[Tried], candidates: Sequence[Po
     measured = _measured(known)
     offered = [one for one in known if one.is_on_offer and one.positions is not None]
     asked = [*(one.positions for one in measured), *(one.positions for one in offered), *candidates]
-    points = np.stack([points_of(setup.space, one) for one in asked])
+    points = np.stack([points_of(setup.space, present(one, "one")) for one in asked])
     random = np.random.default_rng([setup.seed, number, 1])
     drawn: dict[str, np.ndarray] = {}
     for column in dict.fromkeys([*setup.aims.objectives, *setup.aims.constraints]):

@@ -12,6 +12,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from typing import Literal
 
 import numpy as np
 import optuna
@@ -19,6 +20,7 @@ from optuna.distributions import BaseDistribution, CategoricalDistribution, Floa
 from optuna.trial import TrialState, create_trial
 from scipy.stats import qmc
 
+from smoothsweep.core.checks import present
 from smoothsweep.orchestrator.planning.proposals import Proposal
 from smoothsweep.orchestrator.search.strategies.outcomes import Outcome
 from smoothsweep.orchestrator.search.strategies.places import place
@@ -82,7 +84,9 @@ def _study(setup: Setup, number: int, attempt: int) -> optuna.Study:
             sampler = optuna.samplers.GPSampler(n_startup_trials=2, seed=seed)
         else:
             sampler = optuna.samplers.TPESampler(n_startup_trials=2, multivariate=True, constant_liar=True, seed=seed)
-    directions = ["maximize" if way == "max" else "minimize" for way in setup.aims.objectives.values()]
+    directions: list[Literal["maximize", "minimize"]] = [
+        "maximize" if way == "max" else "minimize" for way in setup.aims.objectives.values()
+    ]
     return optuna.create_study(directions=directions, sampler=sampler)
 
 
@@ -101,13 +105,14 @@ def _as_trial(
     if counts:
         state = TrialState.FAIL
         if outcome is not None and outcome.status == "done":
-            state, values = TrialState.COMPLETE, list(outcome.objectives.values())
+            state = TrialState.COMPLETE
+            values = [present(value, "objective") for value in outcome.objectives.values()]
             constraints = {column: outcome.violations[column] for column in setup.aims.constraints}
     return create_trial(
         state=state,
         values=values,
         params=positions,
-        distributions=distributions,
+        distributions=dict(distributions),
         constraints=constraints,
     )
 

@@ -6,7 +6,7 @@ import fcntl
 import os
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
@@ -30,7 +30,7 @@ def cache_folder() -> Path:
 
 
 @contextmanager
-def locked(root: Path, name: str) -> Iterator[None]:
+def locked(root: Path, name: str) -> Generator[None]:
     """One process of this machine at a time; a killed holder lets go. A root that cannot be written is no obstacle."""
     try:
         file = _opened(root, name)

@@ -133,7 +133,7 @@ def _check_names(manifest: Mapping[str, Any]) -> None:
 
 def is_plain_name(name: object) -> bool:
     """Whether this is the name of one file in a folder: no way out of it, nothing hidden, nothing unprintable."""
-    return _stays_inside(name) and not name.startswith(".")
+    return isinstance(name, str) and _stays_inside(name) and not name.startswith(".")
 
 
 def is_inner_path(path: str) -> bool:

@@ -14,7 +14,7 @@ import os
 import shutil
 import socket
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
@@ -99,7 +99,7 @@ def _signature(folder: Path, name: str) -> Signature:
 
 
 @contextmanager
-def _one_at_a_time(folder: Path) -> Iterator[None]:
+def _one_at_a_time(folder: Path) -> Generator[None]:
     """Workers of one machine that need the same artifact at once: the first reads it, the others its note."""
     note = _note(folder)
     with ExitStack() as stack:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ class JoinedFolders:
         return self.store.bring(artifact.parent.name, artifact.name)
 
     @contextmanager
-    def joined(self, work: Path) -> Iterator[Path]:
+    def joined(self, work: Path) -> Generator[Path]:
         folder = self.store.root / work.parent.name / f"{_fingerprint(work)}.work.{attempt_name()}"
         folder.mkdir(parents=True)
         hold(folder)

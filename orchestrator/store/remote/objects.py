@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -157,7 +157,7 @@ class Objects:
                 return None
 
     @contextmanager
-    def _told(self, key: str) -> Iterator[None]:
+    def _told(self, key: str) -> Generator[None]:
         """Turn the service's errors into one line that names the place."""
         try:
             yield

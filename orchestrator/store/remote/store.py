@@ -11,7 +11,7 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Generator, Iterable
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -98,7 +98,7 @@ class RemoteStore(Store):
         return self.root / stage.name / f"{stage.fingerprint}.work.{attempt_name()}"
 
     @contextmanager
-    def working(self, stage: Stage, only: Collection[str] | None = None) -> Iterator[Path]:
+    def working(self, stage: Stage, only: Collection[str] | None = None) -> Generator[Path]:
         self._sweep_mirror(stage.name, stage.fingerprint)  # of attempts killed on a machine that has no driver
         work = self.work(stage)
         work.mkdir(parents=True)

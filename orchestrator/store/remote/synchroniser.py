@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def pull(objects: Objects, prefix: str, folder: Path, only: Collection[str] | No
 
 
 @contextmanager
-def pushing(objects: Objects, prefix: str, folder: Path) -> Iterator[None]:
+def pushing(objects: Objects, prefix: str, folder: Path) -> Generator[None]:
     """While the block runs, bring what changes in `folder` to `prefix` every few seconds, and once more at its end.
 
     What lies there now is taken as known. Names that start with a dot are half-written and stay here. A push that

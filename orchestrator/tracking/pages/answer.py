@@ -139,6 +139,7 @@ def _shown(recipe: RecipeMeans, spec: Metric) -> str:
         return "–"
     scale, unit = (100, " %") if spec.unit == "percent" else (1, "")
     digits = 1 if spec.unit == "percent" else 3
-    ends = [recipe.metrics.get(f"{spec.key}_{end}") for end in ("low", "high")]
-    interval = "" if None in ends else " ({:.{d}f} to {:.{d}f})".format(*(scale * end for end in ends), d=digits)
+    low, high = (recipe.metrics.get(f"{spec.key}_{end}") for end in ("low", "high"))
+    known = low is not None and high is not None
+    interval = f" ({scale * low:.{digits}f} to {scale * high:.{digits}f})" if known else ""
     return f"{scale * recipe.metrics[spec.key]:.{digits}f}{unit}{interval}"

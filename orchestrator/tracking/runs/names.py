@@ -11,6 +11,7 @@ import json
 import math
 from typing import Any
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.table import BY_KEY, TIME_COLUMNS, TOY_COLUMNS
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.axes import sweep_axes
@@ -53,11 +54,11 @@ def _training_params(settings: InversionSweep) -> dict[str, Any]:
     """How the target is trained: optimizer, schedule of alpha, the defense's own parameters."""
     recipe = settings.recipe
     found = {f"recipe_{key}": getattr(recipe, key) for key in OF_TRAINING}
-    resolved = recipe.defense.resolved(settings.protocol)
+    resolved = present(recipe.defense, "defense").resolved(settings.protocol)
     for key, value in resolved["schedule"].items():
         found["recipe_schedule" if key == "kind" else f"recipe_schedule_{key}"] = value
     for key, value in resolved.get("parameters", {}).items():
-        found[f"recipe_{recipe.defense.kind}_{key}"] = value
+        found[f"recipe_{present(recipe.defense, 'defense').kind}_{key}"] = value
     if recipe.poison is not None:
         poison = recipe.poison.model_dump(mode="json", exclude_none=True, exclude={"kind"})
         found.update({f"recipe_poison_{key}": value for key, value in poison.items()})
@@ -67,7 +68,7 @@ def _training_params(settings: InversionSweep) -> dict[str, Any]:
 def _attack_params(settings: InversionSweep) -> dict[str, Any]:
     """Every parameter of the attack, those of its stages and pool under the name of what holds them."""
     found = {}
-    for key, value in settings.attack.model_dump(mode="json", exclude_none=True).items():
+    for key, value in present(settings.attack, "attack").model_dump(mode="json", exclude_none=True).items():
         for name, part in value.items() if isinstance(value, dict) else ((None, value),):
             found[f"attack_{key}" if name is None else f"attack_{key}_{name}"] = part
     return found

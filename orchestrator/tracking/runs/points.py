@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -67,7 +67,8 @@ def _gradients(stage: Stage, store: Store) -> Iterator[Any]:
     if path is None:
         return
     at = int(store.manifest(stage)["finished_at"] * 1000)
-    for row in pd.read_parquet(path).itertuples():
+    rows: Any = pd.read_parquet(path).itertuples()
+    for row in rows:
         if math.isfinite(row.mean):
             yield Metric(f"descent/gradients_{row.quantity}_{row.loss}", float(row.mean), at, int(row.step))
 
@@ -86,7 +87,7 @@ def write(client: Any, run_id: str, *, params: dict[str, str], tags: dict[str, s
 
 
 @contextmanager
-def already_gone() -> Iterator[None]:
+def already_gone() -> Generator[None]:
     """Take what is to be deleted, and is not there, for deleted: by another driver, or before a kill."""
     from mlflow.exceptions import MlflowException
 

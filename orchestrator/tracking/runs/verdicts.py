@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.orchestrator.reading.findings.display import of_cell
 from smoothsweep.orchestrator.reading.findings.display import told as told_of
@@ -89,7 +90,7 @@ def _numbers(one: LeakComparison) -> dict[str, float]:
     found |= {earlier: found[name] for name, earlier in EARLIER.items()}
     if part is not None:
         found |= {"hidden": part.value, "hidden_low": part.low, "hidden_high": part.high}
-    return {name: float(value) for name, value in found.items() if not is_null(value)}
+    return {name: float(present(value, "value")) for name, value in found.items() if not is_null(value)}
 
 
 def tell(client: Any, run_id: str, told: Told, *, before: str, at: int) -> None:

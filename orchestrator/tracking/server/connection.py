@@ -8,11 +8,12 @@ import os
 import re
 import socket
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Generator
 from hashlib import sha256
 from typing import Any
 from urllib.parse import urlsplit
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.uris import ambiguity, shown_uri, without_secrets
 from smoothsweep.orchestrator.store.common.base import Store
@@ -81,7 +82,7 @@ def connect(uri: str, *, ours: bool = False) -> Any:
 
 
 @contextlib.contextmanager
-def refusals(uri: str) -> Iterator[None]:
+def refusals(uri: str) -> Generator[None]:
     """Turn whatever goes wrong with the tracking store in this block into one line, an InputError."""
     try:
         yield
@@ -110,7 +111,7 @@ def _prepare(uri: str, ours: bool) -> None:
     from smoothsweep.orchestrator.tracking.server.sqlite_file import prepare
 
     with _alone_with(uri):
-        prepare(sqlite_path(uri), ours=ours)
+        prepare(present(sqlite_path(uri), "file of SQLite"), ours=ours)
 
 
 def _open(uri: str) -> Any:

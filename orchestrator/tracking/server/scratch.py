@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -15,7 +15,7 @@ PREFIX = "smoothsweep-record"
 
 
 @contextmanager
-def scratch() -> Iterator[Path]:
+def scratch() -> Generator[Path]:
     """A folder that is gone afterwards; its name says whose it is."""
     with tempfile.TemporaryDirectory(prefix=f"{PREFIX}-{os.getpid()}-{here()}-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from smoothsweep.orchestrator.page.drawing.canvas import INK, SOFT, Canvas, limits, percent
 from smoothsweep.orchestrator.page.drawing.colours import Colours
@@ -94,9 +94,10 @@ def _panel(
     return axes
 
 
-def _lines(canvas: Canvas, axes: Axes, lines: Mapping[str, Curve], colours: Colours, **look: object) -> None:
+def _lines(canvas: Canvas, axes: Axes, lines: Mapping[str, Curve], colours: Colours, **look: Any) -> None:
+    look = {"lw": 2.2} | look
     for name, points in lines.items():
-        (line,) = axes.plot(*zip(*points, strict=True), color=colours.of(name), **({"lw": 2.2} | look))
+        (line,) = axes.plot(*zip(*points, strict=True), color=colours.of(name), **look)
         canvas.tell(line, name, recipe=name)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
@@ -90,7 +90,8 @@ def _draw(canvas: Canvas, axes: Axes, within: pd.DataFrame, level: str, spec: Me
 
 def _name_attacks(axes: Axes, known: pd.DataFrame) -> None:
     """Over the panel at each attack's place, aslant; those that would lie on each other stand behind one name."""
-    places = known.groupby("attack", sort=False)["queries"].median().sort_values()
+    medians: Any = known.groupby("attack", sort=False)["queries"].median()
+    places = medians.sort_values()
     groups: list[tuple[float, list[str]]] = []
     for attack, queries in places.items():
         at = axes.transData.transform((queries, 0.0))[0]
