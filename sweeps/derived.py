@@ -13,6 +13,9 @@ from pydantic import AfterValidator, Strict, create_model
 from smoothsweep.core.bounds import Checked
 from smoothsweep.sweeps.base import Model
 
+DECLARED: dict[type[Model], type] = {}
+"""Model -> the dataclass that it was made from, whose docstring says what its keys mean."""
+
 
 def derived(
     declared: type[Any],
@@ -31,7 +34,9 @@ def derived(
         field.name: _key(declared, field) for field in fields(declared) if field.name not in without
     }
     keys |= {name: (one_of((keys[name][0], None)), None) for name in optional}
-    return create_model(declared.__name__, __base__=base, __doc__=declared.__doc__, **{**keys, **(more or {})})
+    model = create_model(declared.__name__, __base__=base, __doc__=declared.__doc__, **{**keys, **(more or {})})
+    DECLARED[model] = declared
+    return model
 
 
 @lru_cache
@@ -50,7 +55,9 @@ def _nested_like(made: Any) -> type[Model]:
     keys: dict[str, Any] = {
         field.name: (_key(type(made), field)[0], getattr(made, field.name)) for field in fields(made)
     }
-    return create_model(type(made).__name__, __base__=Model, __doc__=type(made).__doc__, **keys)
+    model = create_model(type(made).__name__, __base__=Model, __doc__=type(made).__doc__, **keys)
+    DECLARED[model] = type(made)
+    return model
 
 
 def _key_type(hint: Any) -> Any:
