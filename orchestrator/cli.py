@@ -102,13 +102,7 @@ class _Version(argparse.Action):
 class _Completion(argparse.Action):
     """`--print-completion`: a script for the user's shell."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,
-        namespace: argparse.Namespace,
-        values: Any,
-        option_string: str | None = None,
-    ) -> None:
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
         from smoothsweep.orchestrator.commands.completion import completion_script
 
         screen.out_text(completion_script(parser, values))

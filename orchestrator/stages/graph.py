@@ -257,10 +257,7 @@ def _passes(settings: InversionSweep, asks: bool) -> dict[str, str | None]:
     """How networks are run, and how the target is read by a part that asks it."""
     attack = present(settings.attack, "attack")
     precision = {"precision": attack.precision} if attack.precision else {}
-    return {
-        **precision,
-        **({"readout": attack.readout} if asks and attack.readout else {}),
-    }
+    return {**precision, **({"readout": attack.readout} if asks and attack.readout else {})}
 
 
 def _execution(settings: InversionSweep) -> dict[str, Any]:

@@ -41,7 +41,7 @@ def test_every_kind_has_what_is_asked_of_a_sweep(repository, kind):
         for _, node in nodes(repository)
         if isinstance(node, ast.Attribute) and ast.unparse(node.value).endswith("loaded.sweep")
     }
-    assert {"name", "search", "budget", "reaudit", "seeds", "accuracy_needed"} <= asked
+    assert {"name", "search", "budget", "reaudit", "every_seed", "accuracy_needed"} <= asked
     assert issubclass(kind, AnySweep)
     assert not [name for name in sorted(asked) if name not in kind.model_fields and not hasattr(kind, name)]
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.leak_comparisons import HIDES, LEAKS_MORE
 from smoothsweep.core.metrics.table import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
@@ -123,9 +122,8 @@ def _none_accurate(summary: Summary, choice: Decision) -> str:
 
 
 def _alone(summary: Summary, choice: Decision) -> tuple[str, ...]:
-    best = present(choice.best, "best recipe")
-    accuracy = number(ACCURACY, summary.frame.loc[best, "test_acc"])
-    leak, name = f"{_leak(summary, best)}, at {accuracy} test accuracy", _recipe(summary, best)
+    accuracy = number(ACCURACY, summary.frame.loc[choice.chosen, "test_acc"])
+    leak, name = f"{_leak(summary, choice.chosen)}, at {accuracy} test accuracy", _recipe(summary, choice.chosen)
     if len(choice.rows) == 1:
         first = f"{start(name)} is the only recipe measured so far: {_judge(summary)}, {leak}."
         return first, "There is nothing yet to compare it with."
@@ -138,7 +136,7 @@ def _alone(summary: Summary, choice: Decision) -> tuple[str, ...]:
 
 def _of_one_seed(summary: Summary, choice: Decision) -> tuple[str, ...]:
     """The numbers of recipes with one seed each, which prove no difference."""
-    best, reference, of_attack = present(choice.best, "best recipe"), choice.reference, _attack(summary)
+    best, reference, of_attack = choice.chosen, choice.reference, _attack(summary)
     beside = ""
     if reference not in (None, best):
         beside = f", against {summary.shown(reference)} at {_recipe(summary, reference)}"
@@ -151,8 +149,7 @@ def _of_one_seed(summary: Summary, choice: Decision) -> tuple[str, ...]:
 
 
 def _baseline_best(summary: Summary, choice: Decision) -> tuple[str, ...]:
-    reference = present(choice.reference, "baseline")
-    among, name = _among(summary), _recipe(summary, reference)
+    among, name, reference = _among(summary), _recipe(summary, choice.baseline), choice.baseline
     nothing = f"{among}none leaks less than {name}" if among else f"no recipe tried leaks less than {name}"
     first = f"{nothing}{_attack(summary)}: {_judge(summary)}, {_leak(summary, reference)}."
     others = [row for row in choice.rows.values() if row != choice.reference]
@@ -163,7 +160,7 @@ def _baseline_best(summary: Summary, choice: Decision) -> tuple[str, ...]:
 
 
 def _against(summary: Summary, choice: Decision) -> tuple[str, ...]:
-    best, reference = present(choice.best, "best recipe"), present(choice.reference, "baseline")
+    best, reference = choice.chosen, choice.baseline
     name, baseline, judged = _recipe(summary, best), _recipe(summary, reference), _judge(summary) + _attack(summary)
     gap = gap_of(summary, best, reference)
     price = gap_words(summary, gap) + _price(summary, best, reference)
@@ -229,10 +226,7 @@ def _judges(summary: Summary, choice: Decision) -> tuple[str, ...]:
     """Where the other judge contradicts the one that decides: a value far away, or another verdict."""
     metric, frame, reference = summary.primary, summary.frame, choice.reference
     other = next((key for key in CLASS_METRICS if key != metric and key in summary.measured), None)
-    if metric not in CLASS_METRICS or other is None:
-        return ()
-    best = present(choice.best, "best recipe")
-    if pd.isna(frame.loc[best, other]):
+    if metric not in CLASS_METRICS or other is None or pd.isna(frame.loc[(best := choice.chosen), other]):
         return ()
     compared = reference not in (None, best)
     names = [frame.loc[row, "recipe"] for row in (best, reference) if row is not None]
@@ -260,10 +254,9 @@ def _cautions(summary: Summary, choice: Decision) -> tuple[str, ...]:
     if reference not in (None, best):
         mine, theirs = (summary.frame.loc[row, "gradient_cosine"] for row in (best, reference))
         if theirs - mine >= 0.1:
-            name = _recipe(summary, present(best, "best recipe"))
             found.append(
-                f"The attack's gradients are less stable at {name} (cosine {mine:.2f} against "
-                f"{theirs:.2f}): part of the defense may be masked gradients. Confirm with an attack that needs none."
+                f"The attack's gradients are less stable at {_recipe(summary, choice.chosen)} (cosine {mine:.2f} "
+                f"against {theirs:.2f}): part of the defense may be masked gradients. Confirm with an attack that needs none."
             )
     return tuple(found)
 

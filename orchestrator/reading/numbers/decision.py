@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.frontier import accuracy_leak_frontier
 from smoothsweep.core.metrics.leak_comparisons import REDUCES
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
@@ -28,6 +29,16 @@ class Decision:
     tied: bool = False
     front: tuple[str, ...] = ()
     seeds: int = 0
+
+    @property
+    def chosen(self) -> int:
+        """`best`, which is there where any recipe is accurate enough. Raises ValueError where none is."""
+        return present(self.best, "best recipe")
+
+    @property
+    def baseline(self) -> int:
+        """`reference`, which is there where the baseline was measured. Raises ValueError where it was not."""
+        return present(self.reference, "baseline")
 
     @property
     def marked(self) -> int | None:

@@ -9,7 +9,6 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
-from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.columns.metric import Metric
 from smoothsweep.core.metrics.table import BY_KEY, metric_of
@@ -73,9 +72,9 @@ class Line:
     @property
     def difference(self) -> float:
         """Ours minus the paper's; NaN where one is missing or they do not measure the same."""
-        if self.mark in ("not printed", "not measured", "not comparable"):
+        if self.paper is None or self.mark in ("not printed", "not measured", "not comparable"):
             return math.nan
-        return self.mean - present(self.paper, "paper").value
+        return self.mean - self.paper.value
 
     @property
     def remark(self) -> str:
