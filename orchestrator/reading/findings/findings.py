@@ -256,7 +256,8 @@ def _cautions(summary: Summary, choice: Decision) -> tuple[str, ...]:
         if theirs - mine >= 0.1:
             found.append(
                 f"The attack's gradients are less stable at {_recipe(summary, choice.chosen)} (cosine {mine:.2f} "
-                f"against {theirs:.2f}): part of the defense may be masked gradients. Confirm with an attack that needs none."
+                f"against {theirs:.2f}): part of the defense may be masked gradients. "
+                "Confirm with an attack that needs none."
             )
     return tuple(found)
 
