@@ -254,11 +254,9 @@ def _cautions(summary: Summary, choice: Decision) -> tuple[str, ...]:
     if reference not in (None, best):
         mine, theirs = (summary.frame.loc[row, "gradient_cosine"] for row in (best, reference))
         if theirs - mine >= 0.1:
-            found.append(
-                f"The attack's gradients are less stable at {_recipe(summary, choice.chosen)} (cosine {mine:.2f} "
-                f"against {theirs:.2f}): part of the defense may be masked gradients. "
-                "Confirm with an attack that needs none."
-            )
+            unstable = f"{_recipe(summary, choice.chosen)} (cosine {mine:.2f} against {theirs:.2f})"
+            first = f"The attack's gradients are less stable at {unstable}: part of the defense may be masked gradients."
+            found.append(f"{first} Confirm with an attack that needs none.")
     return tuple(found)
 
 
