@@ -255,8 +255,10 @@ def _cautions(summary: Summary, choice: Decision) -> tuple[str, ...]:
         mine, theirs = (summary.frame.loc[row, "gradient_cosine"] for row in (best, reference))
         if theirs - mine >= 0.1:
             unstable = f"{_recipe(summary, choice.chosen)} (cosine {mine:.2f} against {theirs:.2f})"
-            first = f"The attack's gradients are less stable at {unstable}: part of the defense may be masked gradients."
-            found.append(f"{first} Confirm with an attack that needs none.")
+            found.append(
+                f"The attack's gradients are less stable at {unstable}: part of the defense may be masked gradients. "
+                "Confirm with an attack that needs none."
+            )
     return tuple(found)
 
 
