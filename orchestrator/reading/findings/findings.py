@@ -254,11 +254,9 @@ def _cautions(summary: Summary, choice: Decision) -> tuple[str, ...]:
     if reference not in (None, best):
         mine, theirs = (summary.frame.loc[row, "gradient_cosine"] for row in (best, reference))
         if theirs - mine >= 0.1:
-            unstable = f"{_recipe(summary, choice.chosen)} (cosine {mine:.2f} against {theirs:.2f})"
-            found.append(
-                f"The attack's gradients are less stable at {unstable}: part of the defense may be masked gradients. "
-                "Confirm with an attack that needs none."
-            )
+            where = f"{_recipe(summary, choice.chosen)} (cosine {mine:.2f} against {theirs:.2f})"
+            doubt = "part of the defense may be masked gradients. Confirm with an attack that needs none."
+            found.append(f"The attack's gradients are less stable at {where}: {doubt}")
     return tuple(found)
 
 
