@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from smoothsweep.core.judges.base import ClassifierJudge
+from smoothsweep.core.judges.table import JUDGES
+
 if TYPE_CHECKING:
     from smoothsweep.sweeps.data import LabelledData, PublishedData, SyntheticData
     from smoothsweep.sweeps.schema import InversionSweep
 
-TRAININGS = ("recipe", "judges.evaluator", "judges.knowledge")
+TRAININGS = ("recipe", *(f"judges.{name}" for name, kind in JUDGES.items() if issubclass(kind, ClassifierJudge)))
 
 OF_TRAINING = {  # null -> what it stands for, with the choice that it belongs to (core.models.recipe.TrainingRecipe)
     "betas": ([0.9, 0.999], "optimizer", "adam"),

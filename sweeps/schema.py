@@ -107,6 +107,11 @@ class InversionSweep(AnySweep):
         fitted = self.prior is not None and self.prior.row.needs_public and self.reads_prior
         return fitted or (self.attack is not None and "public" in self.attack.built.reads)
 
+    @property
+    def attacked(self) -> int | None:
+        """How many classes are attacked; None where only the data say."""
+        return classes_of(self.data) if self.classes == "all" else len(self.classes)
+
     def reference(self) -> InversionSweep | None:
         """The trial whose test accuracy this one's training stops at, if its recipe names one. Raises InputError."""
         return stopping_reference(self)
@@ -135,6 +140,8 @@ class InversionSweep(AnySweep):
         if self.attack is not None:
             self._fits_attacker()
         self._fits_classes()
+        for judge in self.judges.built.values():
+            judge.check(self)
         self._fits_poison()
         self._fits_search()
         self._fits_looks()
@@ -149,7 +156,7 @@ class InversionSweep(AnySweep):
             raise ValueError(f"attack: expected one beside {useless[0]}, got null, which inverts nothing")
 
     def _fits_attacker(self) -> None:
-        """Prior, public images, attack and the judges of the loot suit each other."""
+        """Prior, public images and attack suit each other."""
         if isinstance(self.public, PublishedPublic) and self.data.kind == "celeba":
             raise ValueError(
                 "public.kind: expected no celeba64 beside data of kind celeba, which may have its people, got celeba64"
@@ -158,19 +165,7 @@ class InversionSweep(AnySweep):
             self.prior.built.check_public(count=self.public.most)
         if self.prior and self.prior.row.needs_public and self.public is None:
             raise ValueError(f"public: expected the images to fit the {self.prior.kind} prior on, got none")
-        if self.judges.evaluator and self.judges.evaluator.architecture == self.recipe.architecture:
-            raise ValueError(
-                f"judges.evaluator.architecture: expected another than the target's, got {self.recipe.architecture}"
-            )
-        if self.judges.fidelity and self.attack.selected <= self.judges.fidelity.neighbours:
-            raise ValueError(
-                f"judges.fidelity.neighbours: expected fewer than attack.selected ({self.attack.selected}), "
-                f"got {self.judges.fidelity.neighbours}"
-            )
         self._fits_attack()
-        if self.judges.gradients and not self.reads_prior:
-            expected = "expected an attack that decodes latents by the sweep's prior, which this judge draws from"
-            raise ValueError(f"judges.gradients: {expected}, got {self.attack.kind}")
         if self.attack.loot_size is not None and self.protocol == "paper":
             raise ValueError("attack.loot_size: expected none under protocol paper, which keeps every judge's own size")
 
@@ -178,14 +173,11 @@ class InversionSweep(AnySweep):
         known = classes_of(self.data)
         if known is not None and self.classes != "all" and max(self.classes) >= known:
             raise ValueError(f"classes: expected labels below {known}, got {max(self.classes)}")
-        for key, model in (("recipe", self.recipe), ("judges.evaluator", self.judges.evaluator)):
-            if model and known and known > MOST_OF_INCEPTION and model.architecture == "inception_v3":
+        trained = {f"judges.{name}": model for name, model in self.judges.classifiers.items()}
+        for key, model in {"recipe": self.recipe, **trained}.items():
+            if known and known > MOST_OF_INCEPTION and model.architecture == "inception_v3":
                 expected = f"expected at most {MOST_OF_INCEPTION} classes with inception_v3"
                 raise ValueError(f"{key}.architecture: {expected} (its auxiliary head), got {known}")
-        attacked = known if self.classes == "all" else len(self.classes)
-        selected = self.attack.selected if self.attack is not None else 0
-        if self.judges.knowledge and attacked is not None and attacked * selected < 2:
-            raise ValueError("judges.knowledge: expected at least 2 reconstructions to train on, got 1")
 
     def _fits_poison(self) -> None:
         known = classes_of(self.data)

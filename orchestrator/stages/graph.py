@@ -13,7 +13,6 @@ from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.orchestrator.stages.images import (
     check_crop,
-    check_prior_crop,
     data_stage,
     prior_card,
     prior_stage,
@@ -191,7 +190,7 @@ def _part_config(settings: InversionSweep, part: Part) -> Shared:
         config["workers"] = part.workers
     if PARTS[part.name].told_protocol:
         config["protocol"] = settings.protocol
-    return Shared({**config, **_passes(settings, "target" in part.needs), **_execution(settings)})
+    return Shared({**config, **passes(settings, asks="target" in part.needs)})
 
 
 def _imported_part(part: Part, image_size: int, inputs: Mapping[str, Stage]) -> Stage:
@@ -202,25 +201,6 @@ def _imported_part(part: Part, image_size: int, inputs: Mapping[str, Stage]) -> 
         config={"part": part.name, "image_size": image_size, **content},
         hints={"path": part.imported},
         inputs=inputs,
-    )
-
-
-def gradients_stage(settings: InversionSweep, target: Stage) -> Stage:
-    """The target's gradients, followed from random latents of every attacked class; whatever the attack is."""
-    asked = settings.judges.gradients
-    check_prior_crop(settings, asked.crop, "judges.gradients.crop")
-    classes = "all" if settings.classes == "all" else list(settings.classes)
-    return Stage(
-        name="judge_gradients",
-        config={
-            "settings": normalised(asked),
-            "classes": classes,
-            "image_size": settings.recipe.image_size,
-            "protocol": settings.protocol,
-            **_passes(settings, asks=True),
-            **_execution(settings),
-        },
-        inputs={"target": target, "prior": prior_stage(settings)},
     )
 
 
@@ -253,11 +233,11 @@ def _loot_config(settings: InversionSweep, sizes: tuple[int, ...], decoded: bool
     return Shared({**config, **rows})
 
 
-def _passes(settings: InversionSweep, asks: bool) -> dict[str, str]:
-    """How networks are run, and how the target is read by a part that asks it."""
+def passes(settings: InversionSweep, *, asks: bool) -> dict[str, Any]:
+    """How networks are run, and how the target is read by whoever asks it."""
     attack = settings.attack
     precision = {"precision": attack.precision} if attack.precision else {}
-    return {**precision, **({"readout": attack.readout} if asks and attack.readout else {})}
+    return {**precision, **({"readout": attack.readout} if asks and attack.readout else {}), **_execution(settings)}
 
 
 def _execution(settings: InversionSweep) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from smoothsweep.core.metrics.table import BY_KEY
+from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.text import note
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.results import trial_row

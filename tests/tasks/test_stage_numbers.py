@@ -22,7 +22,7 @@ import smoothsweep.tasks.vision_judge
 from smoothsweep.core.analysis import toy
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS
 from smoothsweep.core.external.address import ADDRESS
-from smoothsweep.core.models.embedders import GENERAL
+from smoothsweep.core.models.embedder_kinds import GENERAL
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.opening import open_store

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.orchestrator.page.colours import Colours
 from smoothsweep.orchestrator.page.figures import features, strips
 from smoothsweep.orchestrator.page.figures.accuracy_leak import draw, plot

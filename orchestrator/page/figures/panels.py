@@ -8,7 +8,7 @@ from typing import Any
 
 import pandas as pd
 
-from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.orchestrator.page.colours import Colours
 from smoothsweep.orchestrator.page.figures.accuracy_leak import Curve, Ends, Panel, Point
 from smoothsweep.orchestrator.page.figures.canvas import limits

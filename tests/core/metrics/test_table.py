@@ -5,16 +5,17 @@ import re
 import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS
-from smoothsweep.core.metrics.metric import JUDGES
-from smoothsweep.core.metrics.table import BY_KEY, CLASS_METRICS, METRICS, metric_of
+from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, METRICS, metric_of
 from smoothsweep.sweeps.judging import Judges
 from smoothsweep.sweeps.search import OBJECTIVES, Search
 from tools import columns
 
+JUDGES = tuple(Judges.model_fields)
+
 
 def test_every_metric_stands_once_and_names_judges_that_a_sweep_can_have():
     assert len(BY_KEY) == len(METRICS)
-    assert set(JUDGES) == set(Judges.model_fields)
+    assert {metric.judge for metric in METRICS} - {None} == set(JUDGES)
     for metric in METRICS:
         assert metric.label and metric.description.endswith("."), metric.key
 
