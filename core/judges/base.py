@@ -122,7 +122,8 @@ class Judge:
     network's layers. weights: the published file that it needs staged, unless its setting `weights` names another;
     weights_words: what that file is called where it is missing.
     size: side in pixels of the images that it compares, 0 for those of the target. reads: what `measure` is shown of
-    `loot`, `data`, `target`, `prior`.
+    `loot`, `data`, `target`, `prior`. example: settings with which a test of seconds has it measure a handful of
+    images; wrong: settings that it refuses, each a change to the example.
     """
 
     stage: ClassVar[str] = ""
@@ -138,6 +139,8 @@ class Judge:
     weights_words: ClassVar[str] = ""
     size: ClassVar[int] = 0
     reads: ClassVar[tuple[str, ...]] = ("loot", "data")
+    example: ClassVar[Mapping[str, Any]] = {}
+    wrong: ClassVar[tuple[Mapping[str, Any], ...]] = ()
 
     @property
     def staged(self) -> str | None:

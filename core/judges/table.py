@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from smoothsweep.core.judges.asked import Asked
 from smoothsweep.core.judges.backdoor import Backdoor
-from smoothsweep.core.judges.base import Judge
+from smoothsweep.core.judges.base import MEASURED, Judge
 from smoothsweep.core.judges.embedder import Embedder
 from smoothsweep.core.judges.evaluator import Evaluator
 from smoothsweep.core.judges.features import Features
@@ -32,11 +32,11 @@ JUDGES: dict[str, type[Judge]] = {
 """Every judge but those whose stage another key asks for is a key of a sweep file's `judges`."""
 
 
+def measured() -> dict[str, type[Judge]]:
+    """Those whose stage is their own `measure`."""
+    return {name: judge for name, judge in JUDGES.items() if judge.work.run == MEASURED}
+
+
 def stage_of(name: str) -> str:
     """The name of a judge's stage."""
     return JUDGES[name].stage or f"judge_{name}"
-
-
-def judge_of_stage(stage: str) -> str | None:
-    """The judge whose stage has this name, None where it is no judge's."""
-    return next((name for name in JUDGES if stage_of(name) == stage), None)
