@@ -14,6 +14,7 @@ from pydantic import PlainValidator, SerializeAsAny, model_validator
 
 from smoothsweep.core.attacks.base import Attack as CoreAttack
 from smoothsweep.core.attacks.registry import attack_class, make_attack
+from smoothsweep.core.plugins import by_plugin
 from smoothsweep.sweeps.base import Model
 from smoothsweep.sweeps.derived import derived
 from smoothsweep.sweeps.training import OtherTrial
@@ -40,7 +41,7 @@ class AnyAttack(Model):
     @property
     def words(self) -> str:
         """What a page, a terminal and MLflow call it."""
-        return ", ".join((self.built.words, *self._swapped))
+        return by_plugin(", ".join((self.built.words, *self._swapped)), "attacks", self.kind)
 
     @property
     def _swapped(self) -> list[str]:

@@ -13,6 +13,7 @@ from smoothsweep.core.bounds import Count, Seed
 from smoothsweep.core.declared import build
 from smoothsweep.core.judges.base import ClassifierJudge, Judge
 from smoothsweep.core.judges.table import JUDGES
+from smoothsweep.core.plugins import refuse_broken
 from smoothsweep.sweeps.base import Model
 from smoothsweep.sweeps.derived import derived
 from smoothsweep.sweeps.imported import ImportedClassifier, trained_or_imported
@@ -96,6 +97,13 @@ def _key(declared: type[Judge]) -> tuple[Any, None]:
 class AnyJudges(Model):
     """Who scores the loot, and beside it the target itself (`robustness`). A judge that is absent leaves its columns
     empty, with the reason."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _can_be_used(cls, given: Any) -> Any:
+        for name in given if isinstance(given, Mapping) else ():
+            refuse_broken("judges", name)
+        return given
 
     @property
     def said(self) -> dict[str, Any]:

@@ -62,7 +62,8 @@ def resolved(settings: InversionSweep) -> dict[str, Any]:
         leaves = {key: value for key, value in leaves.items() if not key.startswith("recipe.defense.")}
         found = defense.resolved(settings.protocol)
         own = found.pop("parameters", {})
-        found.pop("revision", None)  # which computation it is, no setting
+        for name in ("revision", "plugin"):  # which computation it is, no setting
+            found.pop(name, None)
         leaves |= {f"recipe.defense.{name}": value for name, value in (found | own).items()}
         if found["kind"] == "mid" and leaves.get("attack.readout", ...) is None:
             leaves["attack.readout"] = "noisy" if settings.protocol == "paper" else "mean"

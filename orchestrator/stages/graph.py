@@ -10,6 +10,7 @@ from pydantic import BaseModel
 
 from smoothsweep.core.attacks.base import Part
 from smoothsweep.core.attacks.registry import PARTS
+from smoothsweep.core.plugins import foreign
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.orchestrator.stages.images import (
     check_crop,
@@ -155,6 +156,7 @@ def _attack_config(settings: InversionSweep) -> Shared:
             "image_size": settings.recipe.image_size,
             "protocol": settings.protocol,
             **_execution(settings),
+            **foreign("attacks", settings.attack.kind),
         }
     )
 

@@ -7,6 +7,7 @@ from pydantic import BaseModel
 from smoothsweep.core.attacks.base import Attack
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.network_card import NetworkCard
+from smoothsweep.core.plugins import foreign
 from smoothsweep.core.priors.card import read_prior_card
 from smoothsweep.core.priors.kinds import PriorFolder
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
@@ -50,7 +51,7 @@ def _of_prior(settings: InversionSweep) -> tuple[object, ...]:
 def prior_stage(settings: InversionSweep) -> Stage:
     """The generative prior: fitted on public images, shipped, or read from a folder."""
     prior = settings.prior
-    config, files = normalised(prior, without={"path"}), prior.built.files
+    config, files = normalised(prior, without={"path"}) | foreign("priors", prior.kind), prior.built.files
     if files is None:
         refuse_same_people(settings)
         return Stage(name="prior", config=Shared(config), inputs={"public": public_stage(settings)})

@@ -12,6 +12,7 @@ from typing import Any
 from smoothsweep.core.attacks.base import Attack
 from smoothsweep.core.judges.base import Judge, Planned
 from smoothsweep.core.judges.table import stage_of
+from smoothsweep.core.plugins import foreign
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.orchestrator.stages.graph import judging_model_stage, passes
 from smoothsweep.orchestrator.stages.images import check_prior_crop, data_stage, prior_stage
@@ -78,7 +79,8 @@ def _of_plan(settings: InversionSweep, judge: Judge, name: str) -> tuple[object,
 def _planned(settings: InversionSweep, judge: Judge, name: str) -> Planned:
     """What is one for all trials that have this judge."""
     planned = judge.plan(_Bench(settings, name), name)
-    return Planned(config=_shared(planned.config), hints=_shared(planned.hints), inputs=planned.inputs)
+    config = {**planned.config, **foreign("judges", name)}
+    return Planned(config=_shared(config), hints=_shared(planned.hints), inputs=planned.inputs)
 
 
 class _Bench:

@@ -1,0 +1,1 @@
+"""An attack, a defense and a judge for smoothsweep."""
