@@ -14,7 +14,7 @@ from pydantic import PlainValidator, SerializeAsAny, model_validator
 
 from smoothsweep.core.attacks.base import Attack as CoreAttack
 from smoothsweep.core.attacks.registry import attack_class, make_attack
-from smoothsweep.core.plugins import by_plugin
+from smoothsweep.core.plugins import by_plugin, refuse_broken
 from smoothsweep.sweeps.base import Model
 from smoothsweep.sweeps.derived import derived
 from smoothsweep.sweeps.training import OtherTrial
@@ -63,6 +63,7 @@ def read_attack(given: Any) -> AnyAttack:
         return given
     if not isinstance(given, Mapping):
         raise ValueError(f"expected keys such as kind and its parameters, got {given!r}")
+    refuse_broken("attacks", given.get("kind"))  # what is not named is our own
     model = schema_of(given.get("kind", DEFAULT_KIND))
     return model.model_validate({"kind": DEFAULT_KIND, **given})
 

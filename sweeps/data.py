@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from dataclasses import fields
+from functools import cached_property
+from typing import Annotated, ClassVar, Literal, Union
 
 from pydantic import Field, model_validator
 
 from smoothsweep.core.bounds import Count, Seed
+from smoothsweep.core.data.base import DataKind
+from smoothsweep.core.data.kinds import DATA
+from smoothsweep.core.declared import build
 from smoothsweep.sweeps.base import FilePath, Model, only_with
+from smoothsweep.sweeps.derived import derived
 
 Spread = Annotated[float, Field(gt=0, le=1e6)]  # beyond, traits are no numbers that faces can be drawn from
 
@@ -121,6 +127,45 @@ class UnlabelledPublic(Model):
         """How many images there can be; None where the folder alone says it."""
         return self.limit
 
+
+class AnyData(Model):
+    """What every kind of data of `core.data.kinds` has; the keys of its own are added to it."""
+
+    kind: str
+
+    @cached_property
+    def built(self) -> DataKind:
+        """The settings themselves. Raises InputError where their class refuses the values."""
+        return build(DATA[self.kind], self.model_dump(exclude={"kind"}), what=f"data {self.kind}", prefix="data.")
+
+    @property
+    def classes_known(self) -> int | None:
+        """How many classes the data have, where the file alone says it."""
+        return self.built.classes_known
+
+    @model_validator(mode="after")
+    def _valid(self) -> AnyData:
+        assert self.built is not None
+        return self
+
+
+class WithoutFiles(AnyData):
+    """Data that are made, not read."""
+
+    path: ClassVar[None] = None
+
+
+def _model(kind: str, declared: type[DataKind]) -> type[AnyData]:
+    has_files = any(field.name == "path" for field in fields(declared))
+    return derived(declared, AnyData if has_files else WithoutFiles, kind=(Literal[kind], ...))
+
+
+MODELS: dict[str, type[AnyData]] = {kind: _model(kind, declared) for kind, declared in DATA.items()}
+Data = Annotated[
+    Union[SyntheticData, LabelledData, PublishedData, *MODELS.values()],
+    Field(discriminator="kind"),
+]
+"""The type of a sweep's `data`: chosen by `kind`."""
 
 Public = Annotated[SyntheticPublic | UnlabelledPublic | PublishedPublic, Field(discriminator="kind")]
 """The type of a sweep's `public`: chosen by `kind`."""

@@ -6,18 +6,20 @@ fractions lie in [0, 1], durations of schedules are fractions of training.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from smoothsweep.core.bounds import MOST, Fraction, Inside, Seed
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.equivalence import ACCURACY_MARGIN
+from smoothsweep.core.plugins import refuse_broken
 from smoothsweep.sweeps.any_sweep import AnySweep, Protocol, Tracking
 from smoothsweep.sweeps.attacker import Prior
 from smoothsweep.sweeps.attacks import Attack, read_attack
 from smoothsweep.sweeps.base import Model, Several
-from smoothsweep.sweeps.data import LabelledData, Public, PublishedData, PublishedPublic, SyntheticData
+from smoothsweep.sweeps.data import AnyData, Data, LabelledData, Public, PublishedData, PublishedPublic, SyntheticData
 from smoothsweep.sweeps.imported import ImportedClassifier, trained_or_imported
 from smoothsweep.sweeps.judging import Judges
 from smoothsweep.sweeps.limits import Budget, Reaudit
@@ -60,7 +62,7 @@ class PaperTable(Model):
             raise ValueError(f"dataset: expected one of {expected} with table {self.table}, got {self.dataset}")
         return self
 
-    def dataset_of(self, data: PublishedData | LabelledData | SyntheticData) -> str:
+    def dataset_of(self, data: PublishedData | LabelledData | SyntheticData | AnyData) -> str:
         """The paper's name of these data: as stated, else that of the published set."""
         return self.dataset or data.kind.removesuffix("64")
 
@@ -71,7 +73,7 @@ class InversionSweep(AnySweep):
     experiment: Literal["inversion"] = "inversion"
     protocol: Protocol = "clean"
     seeds: Seeds  # a list, or looks: seeds that are added where a comparison is undecided
-    data: Annotated[SyntheticData | LabelledData | PublishedData, Field(discriminator="kind")]
+    data: Data
     public: Public | None = None
     recipe: Target = Recipe()
     prior: Prior | None = None  # what attacks decode latents with; none where no attack of the sweep does
@@ -119,6 +121,13 @@ class InversionSweep(AnySweep):
     def swapped_targets(self) -> dict[str, InversionSweep]:
         """`sampling_target`, ... -> the trial whose target does that stage of the attack. Raises InputError."""
         return swapped_targets(self)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _data_can_be_used(cls, given: Any) -> Any:
+        data = given.get("data") if isinstance(given, Mapping) else None
+        refuse_broken("data", data.get("kind") if isinstance(data, Mapping) else None)
+        return given
 
     @model_validator(mode="after")
     def _fits_together(self) -> InversionSweep:

@@ -41,6 +41,7 @@ SMALL = tiny_sweep()["attack"]
 ATTACK = {"kind": "langevin", **SMALL, "noise": 0.001}
 DEFENSES = [{"alpha": 0.0}, {"kind": "label_noise", "rate": 0.3}]
 SWEEP = tiny_sweep(
+    data={"kind": "stripes", "classes": 3, "samples_per_class": 6},
     attack=ATTACK,
     judges={"embedder": {"name": "synthetic"}, "sharpness": {"step": 2}},
     grid={"recipe.defense": DEFENSES},
@@ -81,6 +82,7 @@ def test_the_command_lists_what_other_packages_bring(installed):
         ["langevin", "attacks", "smoothsweep-example", "0.1.0"],
         ["label_noise", "defenses", "smoothsweep-example", "0.1.0"],
         ["sharpness", "judges", "smoothsweep-example", "0.1.0"],
+        ["stripes", "data", "smoothsweep-example", "0.1.0"],
     ]
     assert all(Path(row[4]).is_file() for row in rows)
 
@@ -94,6 +96,9 @@ def test_a_sweep_of_foreign_members_runs_and_its_report_says_whose_they_are(inst
     for kind in ("attack", "judge_sharpness"):
         made = [json.loads(path.read_text()) for path in (store / kind).glob("*/manifest.json")]
         assert len(made) == 2 and all(one["config"]["plugin"] == "smoothsweep-example 0.1.0" for one in made), kind
+    data = [json.loads(path.read_text()) for path in (store / "data").glob("*/manifest.json")]
+    counts = {one["metrics"]["num_train"]: one["config"]["plugin"] for one in data}  # judges compare with all
+    assert counts == {18: "smoothsweep-example 0.1.0", 24: "smoothsweep-example 0.1.0"}
     targets = [json.loads(path.read_text())["config"]["defense"] for path in (store / "target").glob("*/manifest.json")]
     assert {one["kind"]: one.get("plugin") for one in targets} == {
         "label_smoothing": None,
@@ -122,7 +127,7 @@ def test_another_version_is_another_fingerprint(installed, sweep, tmp_path):
         assert done.returncode == 0, done.stderr
         planned[place] = set(done.stdout.splitlines())
     common = {line.split()[0] for line in planned[installed] & planned[newer]}
-    assert common == {"data", "target"} and len(planned[newer] & planned[installed]) == 2  # the plain target
+    assert not common  # the data, and all that is made of them
 
 
 FAULTS = {
@@ -133,7 +138,7 @@ FAULTS = {
     },
     "judges": {
         "odd = json:JSONDecoder": "expected a Judge at json:JSONDecoder",
-        "twin = smoothsweep.core.judges.fidelity:Fidelity": "columns that no other judge has, got coverage, density, fid",
+        "twin = smoothsweep.core.judges.fidelity:Fidelity": "columns that no other judge has, got coverage, density",
     },
 }
 PLAN = """

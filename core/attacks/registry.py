@@ -158,7 +158,7 @@ def looks_at_layers(attack: Attack) -> bool:
 
 def attack_class(kind: object) -> type[Attack]:
     """The class of that name. Raises InputError, which lists the names."""
-    refuse_broken("attacks", kind)
     if not isinstance(kind, str) or kind not in ATTACKS:
+        refuse_broken("attacks", kind)
         raise InputError(f"attack.kind: expected one of {', '.join(ATTACKS)}, got {kind!r}")
     return ATTACKS[kind]
