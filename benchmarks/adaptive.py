@@ -16,12 +16,12 @@ from typing import Any
 import torch
 from torch import nn
 
-from smoothsweep.core.attacks.attack_inputs import Given
-from smoothsweep.core.attacks.execution import Execution
 from smoothsweep.core.attacks.ppa.pool_parts import make_candidates, make_pool
 from smoothsweep.core.attacks.ppa.temperature import make_temperature
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.attacks.view import GradientView, view_of
+from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.attacks.shared.view import GradientView, view_of
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier

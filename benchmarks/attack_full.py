@@ -21,12 +21,12 @@ import torchvision
 from torch import Tensor, nn
 
 from benchmarks import yardstick
-from smoothsweep.core.attacks.execution import Execution
 from smoothsweep.core.attacks.optimisation.crops import CropRule, Crops, Preprocess, draw_shared_crop
+from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, SelectConfig
 from smoothsweep.core.attacks.ppa.inversion import optimise, select
 from smoothsweep.core.attacks.ppa.pool import decode_pool, sample_candidates, score_pool
-from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.small import SmallResNet

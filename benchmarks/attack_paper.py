@@ -20,11 +20,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 from benchmarks import yardstick
-from smoothsweep.core.attacks.execution import Execution
 from smoothsweep.core.attacks.optimisation.crops import CropRule, Crops, Preprocess, draw_shared_crop
+from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig
 from smoothsweep.core.attacks.ppa.inversion import optimise
-from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig, arithmetic
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.card import StyleGAN2Config

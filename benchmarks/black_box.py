@@ -19,15 +19,15 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.black_box_yardstick import brep_class, plain, rlb_class
-from smoothsweep.core.attacks.attack_inputs import Given
 from smoothsweep.core.attacks.black_box.boundary_repulsion import walk
 from smoothsweep.core.attacks.black_box.brep_mi import BREPMI
 from smoothsweep.core.attacks.black_box.brep_starts import first_latents
 from smoothsweep.core.attacks.black_box.latent_images import LatentImages
 from smoothsweep.core.attacks.black_box.rlb_mi import RLBMI
-from smoothsweep.core.attacks.execution import Execution
-from smoothsweep.core.attacks.seeds import generator
-from smoothsweep.core.attacks.view import LabelView, ScoreView, view_of
+from smoothsweep.core.attacks.optimisation.seeds import generator
+from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.attacks.shared.view import LabelView, ScoreView, view_of
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier

@@ -21,18 +21,19 @@ import torch
 from torch import Tensor, nn
 
 from benchmarks.gan_attacks_yardstick import Networks, Run, gmi_class, ked_class
-from smoothsweep.core.attacks.attack_inputs import Given
-from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.distillation.config import Distillation, StudentConfig
+from smoothsweep.core.attacks.distillation.students import Student
+from smoothsweep.core.attacks.gan.config import PlainGanConfig
+from smoothsweep.core.attacks.gan.networks import Critic, MinibatchDiscriminator, PlainGenerator
+from smoothsweep.core.attacks.gan.parts import GENERAL, SPECIFIC
 from smoothsweep.core.attacks.lowres.base import LowResolution
-from smoothsweep.core.attacks.lowres.config import Distillation, PlainGanConfig, StudentConfig
 from smoothsweep.core.attacks.lowres.gmi import GMI
 from smoothsweep.core.attacks.lowres.ked import KED
 from smoothsweep.core.attacks.lowres.lomma import LommaGMI, LommaKED
 from smoothsweep.core.attacks.lowres.lomma_parts import FEATURES, STUDENTS
-from smoothsweep.core.attacks.lowres.networks import Critic, MinibatchDiscriminator, PlainGenerator
-from smoothsweep.core.attacks.lowres.parts import GENERAL, SPECIFIC
-from smoothsweep.core.attacks.lowres.students import Student
-from smoothsweep.core.attacks.view import GradientView, view_of
+from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.attacks.shared.view import GradientView, view_of
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import Classifier, build_classifier, usual_input
 from smoothsweep.core.models.lowres import ImprovedResNet

@@ -17,10 +17,10 @@ import torch
 from torch import nn
 
 from benchmarks.adaptive import targets, trained
-from smoothsweep.core.attacks.attack_inputs import Given
 from smoothsweep.core.attacks.ppa.pool_parts import make_candidates, make_pool
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.attacks.view import GradientView
+from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.view import GradientView
 from smoothsweep.core.audit.attacking import Bench
 from smoothsweep.core.data.transforms import resize
 from smoothsweep.core.priors.registry import load_shipped_prior

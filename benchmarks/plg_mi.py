@@ -17,13 +17,13 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
+from smoothsweep.core.attacks.gan.conditional_generator import ConditionalGenerator
 from smoothsweep.core.attacks.optimisation.losses import max_margin_loss
 from smoothsweep.core.attacks.plg.augment import Distortion, jittered
-from smoothsweep.core.attacks.plg.config import ConditionalConfig
-from smoothsweep.core.attacks.plg.generator import ConditionalGenerator
 from smoothsweep.core.attacks.plg.inversion import VIEWS, Search, draw_views, search, starts
-from smoothsweep.core.attacks.view import view_of
+from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier
 

@@ -16,7 +16,7 @@ from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.results import trial_row
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
 

@@ -26,7 +26,7 @@ from unittest.mock import patch
 from benchmarks.sleeping import Sleep
 from smoothsweep.orchestrator.scheduling import scheduler as scheduler_module
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.local import LocalStore
 
 HOUR = 3600.0

@@ -30,7 +30,7 @@ from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.running.recorder import Recorder, open_recorder
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.loaded import LoadedSweep

@@ -13,10 +13,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.sleeping import Sleep
-from smoothsweep.orchestrator.store import artifacts, verifying
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common import artifacts, verifying
+from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.common.machine import CACHE_VARIABLE
 from smoothsweep.orchestrator.store.local import LocalStore
-from smoothsweep.orchestrator.store.machine import CACHE_VARIABLE
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.tasks.registry import TASKS
 

@@ -20,7 +20,8 @@ _ESCAPED = re.compile(r"\\([0-7]{3})")  # how mountinfo writes a space
 
 def allotted_cpus(root: Path = ROOT) -> int:
     """CPUs that this process may keep busy at once, at least 1. root: where /proc and the cgroups' mounts lie."""
-    affinity = getattr(os, "sched_getaffinity", None)  # Linux alone has it
+    # Linux alone knows an affinity. Elsewhere no scheduler pins a process, so all CPUs are its own: no guess.
+    affinity = getattr(os, "sched_getaffinity", None)
     pinned = len(affinity(0)) if affinity else os.cpu_count() or 1
     return max(1, min(pinned, *(int(quota) for quota in _limits("cpu", _cpu_quota, root)), pinned))
 

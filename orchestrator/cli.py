@@ -232,9 +232,9 @@ def _confirmation(options: argparse.Namespace) -> Confirmation:
 
 def _plan(options: argparse.Namespace) -> int:
     from smoothsweep.orchestrator.commands.confirm import amount
+    from smoothsweep.orchestrator.commands.reporting.plan_text import plan_text
     from smoothsweep.orchestrator.commands.uncollected import without_collection
     from smoothsweep.orchestrator.planning.plan import history_of, make_plan, plan_summary, refuse_impossible
-    from smoothsweep.orchestrator.planning.plan_text import plan_text
     from smoothsweep.orchestrator.planning.power.summary import asked_difference, power_of_plan
     from smoothsweep.orchestrator.planning.trials import trials_of
     from smoothsweep.orchestrator.search.forecast import ahead_of

@@ -12,8 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import PlainValidator, SerializeAsAny, model_validator
 
-from smoothsweep.core.attacks.base import Attack as CoreAttack
 from smoothsweep.core.attacks.registry import attack_class, make_attack
+from smoothsweep.core.attacks.shared.base import Attack as CoreAttack
 from smoothsweep.core.plugins import by_plugin, refuse_broken
 from smoothsweep.sweeps.base import Model
 from smoothsweep.sweeps.derived import derived

@@ -10,9 +10,9 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, Strict, ValidationError, field_validator, model_validator
 
-from smoothsweep.core.attacks.access import Access
+from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.bounds import Count, Fraction
-from smoothsweep.core.cards import read_card
+from smoothsweep.core.cards.cards import read_card
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, Answers, OutsideKind, is_outside
 from smoothsweep.core.models.image_sizes import IN_UNIT_RANGE

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from smoothsweep.core.attacks.access import ACCESS_LEVELS
 from smoothsweep.core.attacks.registry import access_needed, looks_at_layers
+from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.external.consent import agreed_to, needs_consent
 from smoothsweep.sweeps.imported import ImportedClassifier
 

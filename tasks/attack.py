@@ -10,10 +10,10 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.base import Attack
-from smoothsweep.core.attacks.reconstructions import Reconstructions
-from smoothsweep.core.attacks.seeds import combined_seed, derive_seed
-from smoothsweep.core.attacks.view import View
+from smoothsweep.core.attacks.optimisation.seeds import combined_seed, derive_seed
+from smoothsweep.core.attacks.shared.base import Attack
+from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+from smoothsweep.core.attacks.shared.view import View
 from smoothsweep.core.data.packed import pack_images
 from smoothsweep.tasks.attacking import OpenTarget, given_of
 from smoothsweep.tasks.class_names import class_names_of

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from torch import Tensor, nn
 
-from smoothsweep.core.attacks.access import Access
-from smoothsweep.core.attacks.attack_inputs import Given
-from smoothsweep.core.attacks.execution import Execution, Prepared
-from smoothsweep.core.attacks.networks import WEIGHTS, load_network, network_names
-from smoothsweep.core.attacks.view import View, view_of
+from smoothsweep.core.attacks.gan.kept_networks import WEIGHTS, load_network, network_names
+from smoothsweep.core.attacks.shared.access import Access
+from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.execution import Execution, Prepared
+from smoothsweep.core.attacks.shared.view import View, view_of
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.external.model import OutsideModel
 from smoothsweep.core.priors.registry import load_discriminator, load_prior

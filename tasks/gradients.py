@@ -11,7 +11,7 @@ from torch import Tensor
 
 from smoothsweep.core.analysis.gradient_settings import LOSSES, GradientSettings
 from smoothsweep.core.analysis.gradient_stability import RANGES, band_over_classes, follow_gradients, summed_up
-from smoothsweep.core.attacks.seeds import derive_seed
+from smoothsweep.core.attacks.optimisation.seeds import derive_seed
 from smoothsweep.core.declared import build
 from smoothsweep.core.priors.registry import load_prior
 from smoothsweep.tasks.attacking import OpenTarget

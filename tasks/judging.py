@@ -9,8 +9,8 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.seeds import derive_seed
-from smoothsweep.core.attacks.view import View
+from smoothsweep.core.attacks.optimisation.seeds import derive_seed
+from smoothsweep.core.attacks.shared.view import View
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.transforms import to_unit
 from smoothsweep.core.declared import build

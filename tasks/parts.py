@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from smoothsweep.core.attacks.attack_inputs import on_cpu
-from smoothsweep.core.attacks.imported_gan import NETWORKS, check_imported, check_imported_classes
-from smoothsweep.core.attacks.networks import load_network, save_network
+from smoothsweep.core.attacks.gan.imported import NETWORKS, check_imported, check_imported_classes
+from smoothsweep.core.attacks.gan.kept_networks import load_network, save_network
 from smoothsweep.core.attacks.registry import PARTS
-from smoothsweep.core.attacks.view import View
+from smoothsweep.core.attacks.shared.attack_inputs import on_cpu
+from smoothsweep.core.attacks.shared.view import View
 from smoothsweep.core.training.team import ALONE
 from smoothsweep.tasks.attacking import OpenTarget, given_of
 from smoothsweep.tasks.class_names import class_names_of
@@ -70,7 +70,7 @@ def adopt_networks(config: Config, inputs: Inputs, out: Path) -> Metrics:
 
 
 class WorkFolder:
-    """`core.attacks.attack_inputs.Workshop` in a stage's work folder; training counts on from a state that is read."""
+    """A stage's work folder as an attack's `Workshop`; training counts on from a state that is read."""
 
     team = ALONE
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import torch
 
-from smoothsweep.core.attacks.attack_inputs import MadePart, on_cpu
-from smoothsweep.core.attacks.networks import PART_NETWORKS, kind_of
+from smoothsweep.core.attacks.gan.kept_networks import PART_NETWORKS, kind_of
 from smoothsweep.core.attacks.registry import PARTS
-from smoothsweep.core.attacks.view import View
+from smoothsweep.core.attacks.shared.attack_inputs import MadePart, on_cpu
+from smoothsweep.core.attacks.shared.view import View
 from smoothsweep.core.training.team import Team
 from smoothsweep.tasks import ray_train
 from smoothsweep.tasks.attacking import OpenTarget, given_of
@@ -73,7 +73,7 @@ def _plain(made: MadePart) -> dict[str, Any]:
 
 
 class Rank:
-    """`core.attacks.attack_inputs.Workshop` of one rank: what it keeps is Ray Train's checkpoint, of the first rank."""
+    """An attack's `Workshop` of one rank: what it keeps is Ray Train's checkpoint, of the first rank."""
 
     def __init__(self, context: TaskContext, view: View, team: Team) -> None:
         self._context, self._view, self.team, self._shown_before = context, view, team, 0

@@ -13,7 +13,7 @@ from smoothsweep.core.analysis.backdoors.poisoning import poisoned_labels, poiso
 from smoothsweep.core.analysis.backdoors.settings import POISONED_ROWS
 from smoothsweep.core.analysis.backdoors.success import backdoor_metrics
 from smoothsweep.core.analysis.backdoors.trigger import Trigger, make_trigger
-from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.models.inference import evaluate_logits, fit_images
 from smoothsweep.core.training.batches import Stamp

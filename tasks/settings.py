@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from smoothsweep.core.analysis.embedding_settings import EmbeddingSettings
 from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
-from smoothsweep.core.attacks.base import Attack
 from smoothsweep.core.attacks.registry import attack_class, make_attack
+from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.declared import build
 from smoothsweep.core.defenses.schedules import AlphaSchedule, alpha_at
 from smoothsweep.core.errors import InputError

@@ -11,7 +11,7 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.data.question import question_picture
 from smoothsweep.core.data.transforms import to_uint8
 from smoothsweep.core.errors import InputError

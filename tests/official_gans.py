@@ -2,10 +2,10 @@
 
 import torch
 
-from smoothsweep.core.attacks.lowres.config import PlainGanConfig
-from smoothsweep.core.attacks.lowres.networks import Critic, MinibatchDiscriminator, PlainGenerator
-from smoothsweep.core.attacks.plg.config import ConditionalConfig
-from smoothsweep.core.attacks.plg.generator import ConditionalGenerator
+from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
+from smoothsweep.core.attacks.gan.conditional_generator import ConditionalGenerator
+from smoothsweep.core.attacks.gan.config import PlainGanConfig
+from smoothsweep.core.attacks.gan.networks import Critic, MinibatchDiscriminator, PlainGenerator
 from tests.plg import official
 
 SIZE = {"resolution": 32, "z_dim": 5, "width": 2}

@@ -9,10 +9,10 @@ import torch
 from PIL import Image
 from safetensors.torch import load_file, save_file
 
-from smoothsweep.core.attacks.networks import save_network
+from smoothsweep.core.attacks.gan.kept_networks import save_network
+from smoothsweep.core.cards.network_card import NetworkCard
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.embedders import own_weights
-from smoothsweep.core.network_card import NetworkCard
 from smoothsweep.core.priors.card import StyleGAN2Config
 from smoothsweep.core.priors.registry import save_discriminator, save_prior
 from smoothsweep.core.priors.stylegan2 import StyleGAN2

@@ -6,7 +6,7 @@ import tomllib
 import pytest
 import yaml
 
-from smoothsweep.core.attacks.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.judges.table import measured
 from smoothsweep.core.metrics.leak_comparisons import Word
 from smoothsweep.core.metrics.verdicts import Verdict

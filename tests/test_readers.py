@@ -63,7 +63,7 @@ HELD = {
             "orchestrator/scheduling/finite.py",
             "orchestrator/stages/fingerprints.py",
             "orchestrator/tracking/models.py",
-            "orchestrator/tracking/points.py",
+            "orchestrator/tracking/runs/points.py",
             "orchestrator/tracking/server/exporting.py",
             "orchestrator/tracking/trials.py",
             "tasks/class_names.py",

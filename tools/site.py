@@ -1,7 +1,8 @@
 """The pages of a site, gathered from the repository: `python -m tools.site FOLDER`; `make docs` builds them.
 
-README becomes the first page, notebooks become pages. A link to another page of the site stays a link; one to a file
-of the repository, which a site does not have, becomes its text.
+README becomes the first page, notebooks become pages. A link to another page of the site stays a link; a file of the
+repository that a page links to is copied into the site as plain text, so that the link works there, too. A link to a
+folder becomes its text.
 """
 
 from __future__ import annotations
@@ -26,17 +27,39 @@ def gather(out: Path) -> None:
     out.mkdir(parents=True)
     for page in (*(ROOT / name for name in AT_THE_TOP), *sorted((ROOT / "docs").glob("*.md"))):
         (out / place_of(page)).write_text(relinked(page.read_text(), page.parent))
+        _copy_linked(page.read_text(), page.parent, out)
     for notebook in sorted((ROOT / "docs").glob("*.ipynb")):
         (out / place_of(notebook)).write_text(relinked(as_page(notebook), notebook.parent))
+        _copy_linked(as_page(notebook), notebook.parent, out)
     for picture in sorted((ROOT / "docs").glob("*.png")):
         shutil.copy(picture, out / picture.name)
+
+
+def _copy_linked(text: str, folder: Path, out: Path) -> None:
+    """Copy the repository's files that a page links to and that are no pages."""
+    for found in LINK.finditer("".join(FENCED.split(text)[::2])):
+        name = found.group(3).partition("#")[0]
+        target = (folder / name).resolve()
+        if name and "://" not in name and target.is_file() and not _is_page(target):
+            place = out / place_of(target)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(target, place)
 
 
 def place_of(page: Path) -> str:
     """The name of a file of the repository in the site."""
     if page.suffix == ".ipynb":
         return f"{page.stem}-notebook.md"
-    return "index.md" if page.name == "README.md" else page.name
+    if page == ROOT / "README.md":
+        return "index.md"
+    if _is_page(page) or not page.is_relative_to(ROOT) or page.parent == ROOT / "docs":
+        return page.name
+    return f"files/{page.relative_to(ROOT)}.txt"  # as text: a browser shows it, whatever its kind
+
+
+def _is_page(target: Path) -> bool:
+    in_docs = target.parent == ROOT / "docs" and target.suffix in (".md", ".ipynb", ".png")
+    return in_docs or (target.parent == ROOT and target.name in AT_THE_TOP)
 
 
 def relinked(text: str, folder: Path) -> str:
@@ -55,8 +78,7 @@ def _link(found: re.Match[str], folder: Path) -> str:
     if "://" in name or name.startswith("data:") or not name:
         return found.group(0)
     target = (folder / name).resolve()
-    in_site = target.parent == ROOT / "docs" or (target.parent == ROOT and target.name in AT_THE_TOP)
-    if not in_site:
+    if not target.is_file():
         return words
     return f"{mark}[{words}]({place_of(target)}{'#' + anchor if anchor else ''})"
 

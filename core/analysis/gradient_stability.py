@@ -15,16 +15,16 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.analysis.gradient_settings import GradientSettings
-from smoothsweep.core.attacks.execution import Execution
-from smoothsweep.core.attacks.frozen import frozen
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
 from smoothsweep.core.attacks.optimisation.descent import StepGradient, descend
 from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss
 from smoothsweep.core.attacks.optimisation.objective import LatentObjective, Target
+from smoothsweep.core.attacks.optimisation.seeds import derive_seed
 from smoothsweep.core.attacks.ppa.batching import batch_spans, group_views, row_scale
 from smoothsweep.core.attacks.ppa.config import Loss, OptimiseConfig
 from smoothsweep.core.attacks.ppa.neighbours import group_neighbours
-from smoothsweep.core.attacks.seeds import derive_seed
+from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.attacks.shared.frozen import frozen
 from smoothsweep.core.metrics.intervals import seed_mean_interval
 from smoothsweep.core.priors.base import Prior
 

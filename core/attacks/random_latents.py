@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from smoothsweep.core.attacks.access import Access
-from smoothsweep.core.attacks.base import Attack
 from smoothsweep.core.attacks.black_box.latent_settings import LatentSettings
+from smoothsweep.core.attacks.shared.access import Access
+from smoothsweep.core.attacks.shared.base import Attack
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.attack_inputs import Given
-    from smoothsweep.core.attacks.reconstructions import Reconstructions
-    from smoothsweep.core.attacks.view import View
+    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.shared.view import View
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,8 +34,8 @@ class RandomLatents(LatentSettings, Attack):
         """Latents that follow from the seed and the class alone; nothing has scored them."""
         import torch
 
-        from smoothsweep.core.attacks.reconstructions import Reconstructions
-        from smoothsweep.core.attacks.seeds import derive_seed
+        from smoothsweep.core.attacks.optimisation.seeds import derive_seed
+        from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 
         numpy_seed = derive_seed(seed, target_class, "random latents") % 2**32  # what its legacy stream takes
         z = torch.from_numpy(given.prior.sample_z(self.selected, numpy_seed)).float().to(view.execution.device)

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from smoothsweep.core.attacks.access import ACCESS_LEVELS, Access
-from smoothsweep.core.attacks.base import Attack
 from smoothsweep.core.attacks.black_box.brep_mi import BREPMI
 from smoothsweep.core.attacks.black_box.cma_es import CMAES
 from smoothsweep.core.attacks.black_box.rlb_mi import RLBMI
@@ -20,6 +18,8 @@ from smoothsweep.core.attacks.plg.attack import PLGMI
 from smoothsweep.core.attacks.ppa.attack import PlugAndPlay
 from smoothsweep.core.attacks.random_latents import RandomLatents
 from smoothsweep.core.attacks.selection_only import SelectionOnly
+from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS, Access
+from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.attacks.surrogate.attack import SurrogateLabels, SurrogateScores
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
@@ -116,11 +116,11 @@ PARTS: dict[str, PartKind] = {
     ),
     "starts": PartKind(version=1, make="smoothsweep.core.attacks.black_box.brep_starts:make_starts", access="labels"),
     "general_gan": PartKind(
-        version=1, make="smoothsweep.core.attacks.lowres.parts:make_general_gan", trains=True, told_protocol=False
+        version=1, make="smoothsweep.core.attacks.gan.parts:make_general_gan", trains=True, told_protocol=False
     ),
     "specific_gan": PartKind(
         version=1,
-        make="smoothsweep.core.attacks.lowres.parts:make_specific_gan",
+        make="smoothsweep.core.attacks.gan.parts:make_specific_gan",
         access="gradients",
         trains=True,
         layers=True,

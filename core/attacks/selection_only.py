@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from smoothsweep.core.attacks.access import Access
 from smoothsweep.core.attacks.ppa.pool_parts import FromPool
+from smoothsweep.core.attacks.shared.access import Access
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.attack_inputs import Given
-    from smoothsweep.core.attacks.reconstructions import Reconstructions
-    from smoothsweep.core.attacks.view import ScoreView
+    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.shared.view import ScoreView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +26,7 @@ class SelectionOnly(FromPool):
         """The target is not asked anything beside the scores of the pool; nothing is drawn."""
         from smoothsweep.core.attacks.ppa.config import CandidateConfig
         from smoothsweep.core.attacks.ppa.pool import sample_candidates
-        from smoothsweep.core.attacks.reconstructions import Reconstructions
+        from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 
         w, index, confidence = sample_candidates(
             given.parts["candidates"]["confidences"],

@@ -11,12 +11,12 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from smoothsweep.core.attacks.attack_inputs import Given, MadePart
-from smoothsweep.core.attacks.base import Attack, Part
-from smoothsweep.core.attacks.execution import Execution
-from smoothsweep.core.attacks.reconstructions import Reconstructions
+from smoothsweep.core.attacks.optimisation.seeds import combined_seed
 from smoothsweep.core.attacks.registry import PARTS, make_attack
-from smoothsweep.core.attacks.seeds import combined_seed
+from smoothsweep.core.attacks.shared.attack_inputs import Given, MadePart
+from smoothsweep.core.attacks.shared.base import Attack, Part
+from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 from smoothsweep.core.audit.model import OpenModel
 from smoothsweep.core.audit.portfolio import Reach, portfolio
 from smoothsweep.core.data.transforms import centre_crop, resize, to_uint8
@@ -185,7 +185,7 @@ class Attacker:
 
 
 class Bench:
-    """`core.attacks.attack_inputs.Workshop` in memory: it keeps nothing, since nobody comes back."""
+    """`core.attacks.shared.attack_inputs.Workshop` in memory: it keeps nothing, since nobody comes back."""
 
     team = ALONE
 

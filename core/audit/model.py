@@ -10,9 +10,9 @@ from typing import Any, get_args
 import torch
 from torch import Tensor, nn
 
-from smoothsweep.core.attacks.access import ACCESS_LEVELS, Access
-from smoothsweep.core.attacks.execution import Execution, Prepared
-from smoothsweep.core.attacks.view import View, view_of
+from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS, Access
+from smoothsweep.core.attacks.shared.execution import Execution, Prepared
+from smoothsweep.core.attacks.shared.view import View, view_of
 from smoothsweep.core.checks import require, require_choice, require_count
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError

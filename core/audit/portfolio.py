@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from smoothsweep.core.attacks.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 
 STORED_SIZE = 64
 """Side in pixels that pictures are kept and drawn at, unless the model sees smaller ones."""

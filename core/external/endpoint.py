@@ -18,7 +18,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from smoothsweep.core.cards import read_card
+from smoothsweep.core.cards.cards import read_card
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.address import bearer, check_plain
 from smoothsweep.core.external.answers import KeptAnswers

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smoothsweep.core.cards import read_card
+from smoothsweep.core.cards.cards import read_card
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.model import Opened
 from smoothsweep.core.external.running import answering, one_line

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.access import Access
+from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import Answers
 from smoothsweep.core.external.reading import Reader, sums_to_one

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from smoothsweep.core.attacks.access import Access
+from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, Answers
 from smoothsweep.core.external.model import Opened, OutsideModel

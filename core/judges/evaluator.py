@@ -11,7 +11,7 @@ from smoothsweep.core.judges.base import Bench, ClassifierJudge, Planned, Work
 from smoothsweep.core.metrics.metric import AT_LEAST_0, BALANCED, Metric
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.base import Attack
+    from smoothsweep.core.attacks.shared.base import Attack
 
 REPORT_NULL = (
     "only protocol paper has it, of attacks whose official code reports it, and with several images of each class"

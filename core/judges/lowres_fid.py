@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
-from smoothsweep.core.attacks.base import Attack
+from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.judges.base import Bench, Planned, Work
 from smoothsweep.core.judges.inception import InceptionJudge
 from smoothsweep.core.metrics.metric import AT_LEAST_0, Metric

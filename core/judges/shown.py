@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.view import View
+    from smoothsweep.core.attacks.shared.view import View
     from smoothsweep.core.data.images import ImageSet
     from smoothsweep.core.priors.base import Prior
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
+from smoothsweep.core.cards.network_card import NetworkCard, read_network_card
 from smoothsweep.core.checks import require_count, require_number
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.network_card import NetworkCard, read_network_card
 
 _RANGES = (
     ("resolution", 8, 4096),

@@ -18,7 +18,7 @@ from smoothsweep.core.plugins import refuse_broken, with_plugins
 from smoothsweep.core.priors.gan_recipe import GanRecipe, check_batch
 
 if TYPE_CHECKING:
-    from smoothsweep.core.network_card import NetworkCard
+    from smoothsweep.core.cards.network_card import NetworkCard
     from smoothsweep.core.priors.card import StyleGAN2Config
 
 WEIGHTS, DESCRIPTION, DISCRIMINATOR = "weights.safetensors", "prior.json", "discriminator.safetensors"
@@ -74,7 +74,7 @@ class EigenfacesFit(PriorSettings):
 
     def network_card(self, size: int) -> NetworkCard:
         """Of the images' side."""
-        from smoothsweep.core.network_card import NetworkCard
+        from smoothsweep.core.cards.network_card import NetworkCard
         from smoothsweep.core.priors.card import EigenfacesConfig
 
         return NetworkCard(kind="eigenfaces", config=EigenfacesConfig(resolution=size, components=self.components))
@@ -148,7 +148,7 @@ class StyleGAN2Training(GanRecipe, PriorSettings):
 
     def network_card(self, size: int) -> NetworkCard:
         """Of the images' side."""
-        from smoothsweep.core.network_card import NetworkCard
+        from smoothsweep.core.cards.network_card import NetworkCard
 
         return NetworkCard(kind="stylegan2", config=self.network(size))
 

@@ -14,10 +14,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from smoothsweep.core.cards.network_card import NetworkCard
+from smoothsweep.core.cards.network_weights import read_weights, write_weights
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
-from smoothsweep.core.network_card import NetworkCard
-from smoothsweep.core.network_weights import read_weights, write_weights
 from smoothsweep.core.priors.base import Prior
 from smoothsweep.core.priors.card import read_prior_card
 from smoothsweep.core.priors.eigenfaces import Eigenfaces

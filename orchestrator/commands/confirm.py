@@ -9,9 +9,9 @@ from typing import Any
 
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.commands.reporting.plan_text import expectation
 from smoothsweep.orchestrator.planning.plan import Plan, plan_summary
-from smoothsweep.orchestrator.planning.plan_text import expectation
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 
 ASK_ABOVE_HOURS = 24.0
 ASK_ABOVE_DOLLARS = 100.0

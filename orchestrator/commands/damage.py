@@ -7,8 +7,8 @@ from typing import TypeVar
 
 from smoothsweep.core.errors import ArtifactDamaged, InputError
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.artifacts import tell
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.artifacts import tell
+from smoothsweep.orchestrator.store.common.base import Store
 
 Result = TypeVar("Result")
 

@@ -14,8 +14,8 @@ from PIL import Image
 
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.orchestrator.page.drawing.sheets import cut, data_uri
 from smoothsweep.orchestrator.page.render import fill
-from smoothsweep.orchestrator.page.sheets import cut, data_uri
 from smoothsweep.orchestrator.reading.audit.result import Audit, Trained
 from smoothsweep.orchestrator.reading.audit.sentences import accuracy, audit_sentences, person_name, share
 from smoothsweep.orchestrator.reading.findings.display import told

@@ -11,7 +11,7 @@ import pandas as pd
 
 from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.orchestrator.page.sheets import png, sheet_image
+from smoothsweep.orchestrator.page.drawing.sheets import png, sheet_image
 from smoothsweep.orchestrator.page.stored import (
     class_names,
     image_in,
@@ -23,7 +23,7 @@ from smoothsweep.orchestrator.page.stored import (
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
 from smoothsweep.orchestrator.reading.numbers.model import ContactSheet, SheetRow, Tile
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.toy import ToySweep
 
 CLASSES_SHOWN = 6

@@ -15,9 +15,9 @@ from markupsafe import Markup
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.text import NBSP, upright
 from smoothsweep.orchestrator.page import content
-from smoothsweep.orchestrator.page.figures.canvas import Canvas
+from smoothsweep.orchestrator.page.drawing.canvas import Canvas
+from smoothsweep.orchestrator.page.drawing.sheets import tile_uri
 from smoothsweep.orchestrator.page.figures.toy import ends_inside, hue, mark_of, toy_panel
-from smoothsweep.orchestrator.page.sheets import tile_uri
 from smoothsweep.orchestrator.reading.findings.display import of_cell, of_recipe, told, told_difference
 from smoothsweep.orchestrator.reading.numbers import format as shown
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData

@@ -5,12 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 
 from smoothsweep.core.files import write_file
-from smoothsweep.orchestrator.page.colours import assign
-from smoothsweep.orchestrator.page.figures.canvas import Canvas
+from smoothsweep.orchestrator.page.drawing.canvas import Canvas
+from smoothsweep.orchestrator.page.drawing.colours import assign
+from smoothsweep.orchestrator.page.drawing.sheets import png, sheet_image
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.page.figures.toy import toy_overview, toy_panel
 from smoothsweep.orchestrator.page.render import render, render_toy
-from smoothsweep.orchestrator.page.sheets import png, sheet_image
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise
 from smoothsweep.orchestrator.reading.toy import ToyData

@@ -11,8 +11,8 @@ from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.files import plain_content
 from smoothsweep.orchestrator.stages.shared import Shared, canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.store.sealing import Damage, read_manifest
+from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.common.sealing import Damage, read_manifest
 
 COST_DRIVERS = (
     "architecture",

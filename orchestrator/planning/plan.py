@@ -14,7 +14,7 @@ from smoothsweep.orchestrator.planning.reference import MACHINE, borrowed
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.shared import Shared, canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.loaded import Sweep
 from smoothsweep.tasks.registry import task
 

@@ -18,7 +18,7 @@ from pydantic import BaseModel
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.shared import canonical_json
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.notes import read_lines, read_note, write_lines
 from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell, CellMaker, attacks_of, expand
 from smoothsweep.sweeps.loaded import LoadedSweep

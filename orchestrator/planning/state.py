@@ -14,7 +14,7 @@ from pydantic import BaseModel
 
 from smoothsweep.core.durations import duration
 from smoothsweep.core.writers import here
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.notes import read_note
 
 STATE_FILE = "state.json"

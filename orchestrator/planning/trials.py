@@ -5,7 +5,7 @@ from __future__ import annotations
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.proposals import later_trials, proposed_trials, reaudit_trials
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.expand import expand, said
 from smoothsweep.sweeps.loaded import LoadedSweep
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 
 BY_CLASS = "per_class.parquet"
 TARGET, EVALUATOR = "test_acc_balanced", "evaluator_real_acc_balanced"

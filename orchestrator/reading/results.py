@@ -21,8 +21,8 @@ from smoothsweep.orchestrator.reading.numbers.format import is_null
 from smoothsweep.orchestrator.reading.numbers.model import StageLink
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.stages.unheard import unavailable_judges
-from smoothsweep.orchestrator.store.artifacts import MANIFEST
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.artifacts import MANIFEST
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.schema import InversionSweep
 from smoothsweep.sweeps.toy import ToySweep

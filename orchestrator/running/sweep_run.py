@@ -19,8 +19,8 @@ from smoothsweep.orchestrator.running.progress import Display
 from smoothsweep.orchestrator.running.recorder import Recorder
 from smoothsweep.orchestrator.search.budget import Meter
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
-from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.store.sealing import Damage, read_manifest
+from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.common.sealing import Damage, read_manifest
 from smoothsweep.tasks.registry import TASKS
 
 VERSIONS_READ = 2000  # manifests per kind of stage, the newest

@@ -19,9 +19,9 @@ from smoothsweep.core.writers import let_go
 from smoothsweep.orchestrator.scheduling.finite import LIKELY, refuse_not_finite
 from smoothsweep.orchestrator.stages.code_version import code_version
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.artifacts import tell
-from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.store.sealing import RESULT
+from smoothsweep.orchestrator.store.common.artifacts import tell
+from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.common.sealing import RESULT
 from smoothsweep.tasks.classes import class_name
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.registry import task

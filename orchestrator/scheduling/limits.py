@@ -8,7 +8,7 @@ from typing import Any
 from smoothsweep.core.durations import duration
 from smoothsweep.orchestrator.planning.history import History, read_history
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.tasks.registry import task
 
 FLOOR_S = 30 * 60.0

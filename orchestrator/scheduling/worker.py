@@ -12,7 +12,7 @@ from smoothsweep.orchestrator.scheduling.draining import leaving
 from smoothsweep.orchestrator.scheduling.execute import execute, execute_shard
 from smoothsweep.orchestrator.scheduling.tasks_in_flight import Teller
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.tasks.context import MachineLeaves, leaving_when
 from smoothsweep.tasks.registry import task
 

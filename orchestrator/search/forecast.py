@@ -14,7 +14,7 @@ from smoothsweep.orchestrator.search.budget import spent
 from smoothsweep.orchestrator.search.record import read_end
 from smoothsweep.orchestrator.search.strategies.setup import Setup
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.dimension import Values
 from smoothsweep.sweeps.expand import attacks_of
 from smoothsweep.sweeps.loaded import LoadedSweep

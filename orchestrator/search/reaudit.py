@@ -14,7 +14,7 @@ from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.search.strategies.outcomes import metrics_of, worst_mean
 from smoothsweep.orchestrator.search.strategies.ranking import crowding
 from smoothsweep.orchestrator.stages.shared import canonical_json
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 

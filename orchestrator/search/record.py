@@ -16,7 +16,7 @@ from smoothsweep.orchestrator.search.agenda import aims_of
 from smoothsweep.orchestrator.search.budget import spent
 from smoothsweep.orchestrator.search.strategies.outcomes import OPEN, Aims, Outcome, outcome_of
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.notes import read_note
 from smoothsweep.sweeps.loaded import LoadedSweep
 

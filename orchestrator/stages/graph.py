@@ -8,8 +8,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from smoothsweep.core.attacks.base import Part
 from smoothsweep.core.attacks.registry import PARTS
+from smoothsweep.core.attacks.shared.base import Part
 from smoothsweep.core.plugins import foreign
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.orchestrator.stages.images import (

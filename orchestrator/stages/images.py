@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 from pydantic import BaseModel
 
-from smoothsweep.core.attacks.base import Attack
+from smoothsweep.core.attacks.shared.base import Attack
+from smoothsweep.core.cards.network_card import NetworkCard
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.network_card import NetworkCard
 from smoothsweep.core.plugins import foreign
 from smoothsweep.core.priors.card import read_prior_card
 from smoothsweep.core.priors.kinds import PriorFolder

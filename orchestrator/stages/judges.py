@@ -9,7 +9,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from smoothsweep.core.attacks.base import Attack
+from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.judges.base import Judge, Planned
 from smoothsweep.core.judges.table import stage_of
 from smoothsweep.core.plugins import foreign

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from pathlib import Path
 
-from smoothsweep.core.attacks.base import Attack
+from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.data.sources import class_count
 from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.other_trials import known_classes

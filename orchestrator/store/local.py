@@ -29,8 +29,8 @@ from smoothsweep.core.errors import ArtifactDamaged, InputError, StoreGone
 from smoothsweep.core.files import NotPlainError, move, plain_content, rename_folder, write_file
 from smoothsweep.core.writers import let_go
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store import verifying
-from smoothsweep.orchestrator.store.artifacts import (
+from smoothsweep.orchestrator.store.common import verifying
+from smoothsweep.orchestrator.store.common.artifacts import (
     MANIFEST,
     complete,
     give_up,
@@ -39,9 +39,9 @@ from smoothsweep.orchestrator.store.artifacts import (
     set_aside,
     with_checksums,
 )
-from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.store.sealing import Damage, sealed
-from smoothsweep.orchestrator.store.version import SEALED_FROM, VERSION_FILE, heal_version, version_of
+from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.common.sealing import Damage, sealed
+from smoothsweep.orchestrator.store.common.version import SEALED_FROM, VERSION_FILE, heal_version, version_of
 from smoothsweep.tasks.context import SharedFolders, read_progress, write_progress
 
 

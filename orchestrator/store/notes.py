@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from smoothsweep.orchestrator.store.artifacts import aside_name, tell
-from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.store.sealing import SEAL
+from smoothsweep.orchestrator.store.common.artifacts import aside_name, tell
+from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.common.sealing import SEAL
 
 Note = TypeVar("Note", bound=BaseModel)
 

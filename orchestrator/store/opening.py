@@ -6,9 +6,9 @@ from pathlib import Path
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.uris import shown_uri
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.common.version import refuse_other_versions
 from smoothsweep.orchestrator.store.local import LocalStore
-from smoothsweep.orchestrator.store.version import refuse_other_versions
 
 
 def open_store(location: str) -> Store:

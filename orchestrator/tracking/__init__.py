@@ -7,10 +7,10 @@ MLflow drops. Only this folder imports mlflow.
 """
 
 from smoothsweep.orchestrator.tracking.pages.landing import Arrival, arrivals
+from smoothsweep.orchestrator.tracking.runs.verdicts import Verdicts, verdicts_of
 from smoothsweep.orchestrator.tracking.server.connection import local_uri, refusals, told, tracking_errors
 from smoothsweep.orchestrator.tracking.server.moving import follow
 from smoothsweep.orchestrator.tracking.tracker import Closing, Tracker
-from smoothsweep.orchestrator.tracking.verdicts import Verdicts, verdicts_of
 
 __all__ = [
     "Arrival",

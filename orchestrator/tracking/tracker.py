@@ -12,24 +12,24 @@ from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.text import note
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.results import trial_row
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.tracking.models import candidates, register
-from smoothsweep.orchestrator.tracking.names import run_name, trial_params
 from smoothsweep.orchestrator.tracking.origins.datasets import dataset_inputs
 from smoothsweep.orchestrator.tracking.origins.provenance import provenance_tags, write_provenance
 from smoothsweep.orchestrator.tracking.pages.answer import Answer, answer, answer_text
 from smoothsweep.orchestrator.tracking.pages.generations import bring_back, retire
 from smoothsweep.orchestrator.tracking.pages.landing import MODEL_TRAINING, PRIMARY_METRIC, show
 from smoothsweep.orchestrator.tracking.pages.views import route
-from smoothsweep.orchestrator.tracking.points import already_gone, finished_at, trial_points, work_ms, write
-from smoothsweep.orchestrator.tracking.recipes import RecipeMeans, phase_of, recipe_id, recipe_means
-from smoothsweep.orchestrator.tracking.runs import CONTENT, Found, Runs
-from smoothsweep.orchestrator.tracking.searching import PHASE, PROPOSAL, proposal_tags, strategy_tags
+from smoothsweep.orchestrator.tracking.runs.names import run_name, trial_params
+from smoothsweep.orchestrator.tracking.runs.points import already_gone, finished_at, trial_points, work_ms, write
+from smoothsweep.orchestrator.tracking.runs.recipes import RecipeMeans, phase_of, recipe_id, recipe_means
+from smoothsweep.orchestrator.tracking.runs.runs import CONTENT, Found, Runs
+from smoothsweep.orchestrator.tracking.runs.searching import PHASE, PROPOSAL, proposal_tags, strategy_tags
+from smoothsweep.orchestrator.tracking.runs.verdicts import STRONGEST, Told, Verdicts, tell
 from smoothsweep.orchestrator.tracking.server import connection
 from smoothsweep.orchestrator.tracking.server.moving import artifact_folder, follow
 from smoothsweep.orchestrator.tracking.server.scratch import scratch, sweep_away_scratch
 from smoothsweep.orchestrator.tracking.trials import table_json, trial_status, trial_tags, write_trial_files
-from smoothsweep.orchestrator.tracking.verdicts import STRONGEST, Told, Verdicts, tell
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 PRIMARY = {f"{PRIMARY_METRIC}.name": "test_acc", f"{PRIMARY_METRIC}.greaterIsBetter": "true"}

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from benchmarks import attack_full, yardstick
-from smoothsweep.core.attacks.execution import Execution
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig
 from smoothsweep.core.attacks.ppa.inversion import optimise
+from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.priors.card import StyleGAN2Config

@@ -7,8 +7,8 @@ import torch
 
 from benchmarks import black_box
 from benchmarks.black_box_yardstick import OfficialAgent, brep_class, plain, rlb_class
-from smoothsweep.core.attacks.attack_inputs import Given
 from smoothsweep.core.attacks.black_box.rlb_mi import RLBMI
+from smoothsweep.core.attacks.shared.attack_inputs import Given
 
 
 @pytest.fixture(scope="module")

@@ -117,7 +117,7 @@ EXCEPTIONS = {
     ("orchestrator/commands/records/opening.py", "open"): "a page with a token, its owner's alone from the first byte",
     ("orchestrator/cli.py", "open"): "the null device, when nobody reads what we print",
     ("orchestrator/cluster/tokens.py", "open"): "a secret, which is its owner's alone from the first byte",
-    ("orchestrator/store/machine.py", "open"): "a lock, without content",
+    ("orchestrator/store/common/machine.py", "open"): "a lock, without content",
     ("orchestrator/store/remote/objects.py", "open"): "a download into the temporary name that its callers give",
     ("orchestrator/tracking/models.py", "open"): "another process's output, in a folder of this run alone",
 }

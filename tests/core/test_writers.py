@@ -97,7 +97,7 @@ def test_a_folder_at_work_is_touched_and_locked_until_it_is_renamed(tmp_path, mo
 IN_A_CONTAINER = """
 import sys, time
 from pathlib import Path
-from smoothsweep.orchestrator.store.drafts import new_draft
+from smoothsweep.orchestrator.store.common.drafts import new_draft
 print(new_draft(Path(sys.argv[1])).name, flush=True)
 sys.stdin.read()
 """
@@ -105,7 +105,7 @@ sys.stdin.read()
 
 def test_a_container_of_our_host_name_keeps_its_live_draft(tmp_path):
     """A process namespace of its own, as a container has: its process 1 is not ours."""
-    from smoothsweep.orchestrator.store.drafts import sweep_away_drafts
+    from smoothsweep.orchestrator.store.common.drafts import sweep_away_drafts
 
     command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", IN_A_CONTAINER]
     if shutil.which("unshare") is None or subprocess.run([*command[:4], "true"], capture_output=True).returncode:

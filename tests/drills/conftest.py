@@ -77,12 +77,14 @@ class Drill:
         return self.harm[-1]
 
     def take_away(self, first: str) -> None:
-        """Have `first` and later stages made again; what was kept so far is checked before."""
+        """Have `first` and later stages made again; what was kept of them so far is checked before."""
+        again = STAGES[STAGES.index(first) :]
         for kept in self.harm:
             kept.check()
-            kept.artifacts.clear()
-            kept.epochs.clear()
-        for stage in STAGES[STAGES.index(first) :]:
+            kept.artifacts = {path: inode for path, inode in kept.artifacts.items() if path.parts[-3] not in again}
+            if "target" in again:
+                kept.epochs.clear()
+        for stage in again:
             shutil.rmtree(self.store / stage, ignore_errors=True)
 
     def nothing_left_on_the_cluster(self) -> None:

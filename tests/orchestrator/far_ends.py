@@ -26,7 +26,7 @@ from smoothsweep.orchestrator.search.forecast import ahead_of
 from smoothsweep.orchestrator.search.reaudit import frontier_recipes
 from smoothsweep.orchestrator.stages.shared import canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.loaded import LoadedSweep, check
 from smoothsweep.sweeps.recipes import check_search

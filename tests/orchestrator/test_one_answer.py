@@ -23,7 +23,7 @@ from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 from smoothsweep.orchestrator.tracking.pages.answer import Answer, answer_text
-from smoothsweep.orchestrator.tracking.verdicts import HIDING, VERDICT, verdicts_of
+from smoothsweep.orchestrator.tracking.runs.verdicts import HIDING, VERDICT, verdicts_of
 
 PLAIN, MODEL = "plain", "mine"
 RATES = {  # recipe -> leak under the published attack, under another of them, and under the adapted one

@@ -3,9 +3,9 @@
 import pytest
 import torch
 
-from smoothsweep.core.attacks.networks import save_network
-from smoothsweep.core.attacks.plg.config import ConditionalConfig
-from smoothsweep.core.attacks.plg.generator import ConditionalGenerator
+from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
+from smoothsweep.core.attacks.gan.conditional_generator import ConditionalGenerator
+from smoothsweep.core.attacks.gan.kept_networks import save_network
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.tasks.attacking import OpenTarget, PartNetworks, PartTensors, execution_of, given_of
 from smoothsweep.tasks.files import save_tensors

@@ -7,7 +7,7 @@ from scipy import stats
 
 from smoothsweep.core.analysis.gradient_settings import LOSSES, GradientSettings
 from smoothsweep.core.analysis.gradient_stability import RANGES, follow_gradients
-from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.priors.registry import load_prior
 from smoothsweep.tasks.context import MachineLeaves, TaskContext, leaving_when

@@ -5,9 +5,9 @@ import json
 import torch
 import torch.nn.functional as F
 
-from smoothsweep.core.attacks.networks import save_network
-from smoothsweep.core.attacks.plg.config import ConditionalConfig
-from smoothsweep.core.attacks.plg.generator import ConditionalGenerator, with_class
+from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
+from smoothsweep.core.attacks.gan.conditional_generator import ConditionalGenerator, with_class
+from smoothsweep.core.attacks.gan.kept_networks import save_network
 from smoothsweep.tasks import loot
 from smoothsweep.tasks.files import save_tensors
 from smoothsweep.tasks.loot import loot_images

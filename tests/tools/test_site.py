@@ -40,12 +40,21 @@ def test_no_link_of_a_page_leaves_the_site(pages):
 
 
 def test_links_and_fenced_text(repository):
-    text = "[a](docs/judges.md#x) [`b`](core/text.py) [c](https://d.e) [f](#g)\n```\n[a](docs/judges.md)\n```\n"
-    expected = "[a](judges.md#x) `b` [c](https://d.e) [f](#g)\n```\n[a](docs/judges.md)\n```\n"
+    text = (
+        "[a](docs/judges.md#x) [`b`](core/text.py) [h](core) [c](https://d.e) [f](#g)\n```\n[a](docs/judges.md)\n```\n"
+    )
+    expected = (
+        "[a](judges.md#x) [`b`](files/core/text.py.txt) h [c](https://d.e) [f](#g)\n```\n[a](docs/judges.md)\n```\n"
+    )
     assert relinked(text, repository) == expected
     assert relinked("[r](../README.md#from-python) ![o](overview.png)", repository / "docs") == (
         "[r](index.md#from-python) ![o](overview.png)"
     )
+
+
+def test_a_file_that_a_page_links_to_lies_in_the_site_as_it_is(pages, repository):
+    for name in ("cluster.yaml", "sweeps/quickstart.yaml", "core/defenses/registry.py"):
+        assert (pages / f"files/{name}.txt").read_bytes() == (repository / name).read_bytes()
 
 
 def test_pictures_with_a_width_are_found_in_the_site(repository, pages):

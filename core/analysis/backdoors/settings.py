@@ -12,7 +12,8 @@ from smoothsweep.core.errors import InputError
 
 BADNETS_SIZE, BLENDED_STRENGTH = 9, 0.1
 POISONED_ROWS = "poisoned rows"
-"""Which images are poisoned follows from the seeds and this word: `core.attacks.seeds.generator(*seeds, word)`."""
+"""Which images are poisoned follows from the seeds and this word: `generator(*seeds, word)` of
+`core.attacks.optimisation.seeds`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,19 +17,19 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from smoothsweep.core.attacks.access import Access
-from smoothsweep.core.attacks.base import Aggregate, Attack, Part
 from smoothsweep.core.attacks.black_box.latent_settings import GeneratorSettings, LatentSettings
+from smoothsweep.core.attacks.shared.access import Access
+from smoothsweep.core.attacks.shared.base import Aggregate, Attack, Part
 from smoothsweep.core.checks import require, require_choice, require_count, require_number, require_seed
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.attack_inputs import Given
     from smoothsweep.core.attacks.black_box.boundary_repulsion import Walks
     from smoothsweep.core.attacks.black_box.latent_images import LatentImages
-    from smoothsweep.core.attacks.reconstructions import Reconstructions
-    from smoothsweep.core.attacks.view import LabelView
+    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.shared.view import LabelView
 
 RESULTS = ("last_expansion", "end", "robust")
 ROBUST_VIEWS = 32
@@ -144,8 +144,8 @@ class BREPMI(GeneratorSettings, Attack):
 
         from smoothsweep.core.attacks.black_box.boundary_repulsion import walk
         from smoothsweep.core.attacks.black_box.latent_images import LatentImages, generator_of
-        from smoothsweep.core.attacks.reconstructions import Reconstructions
-        from smoothsweep.core.attacks.seeds import generator
+        from smoothsweep.core.attacks.optimisation.seeds import generator
+        from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 
         decoder = generator_of(given, self.generator)
         images = LatentImages(decoder, self, view.execution, image_size=view.image_size)

@@ -13,20 +13,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from smoothsweep.core.attacks.access import Access
-from smoothsweep.core.attacks.base import Aggregate
 from smoothsweep.core.attacks.black_box.cma_config import LEAST_DIRECTIONS, Evolution
 from smoothsweep.core.attacks.ppa.pool_parts import FromPool
+from smoothsweep.core.attacks.shared.access import Access
+from smoothsweep.core.attacks.shared.base import Aggregate
 from smoothsweep.core.checks import require
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.attack_inputs import Given
-    from smoothsweep.core.attacks.reconstructions import Reconstructions
-    from smoothsweep.core.attacks.view import ScoreView
-    from smoothsweep.core.network_card import NetworkCard
+    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.shared.view import ScoreView
+    from smoothsweep.core.cards.network_card import NetworkCard
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,10 +77,10 @@ class CMAES(Evolution, FromPool):
         from smoothsweep.core.attacks.black_box.latent_images import LatentImages
         from smoothsweep.core.attacks.black_box.latent_settings import LatentSettings
         from smoothsweep.core.attacks.black_box.principal_space import principal_space
+        from smoothsweep.core.attacks.optimisation.seeds import derive_seed
         from smoothsweep.core.attacks.ppa.config import CandidateConfig
         from smoothsweep.core.attacks.ppa.pool import sample_candidates
-        from smoothsweep.core.attacks.reconstructions import Reconstructions
-        from smoothsweep.core.attacks.seeds import derive_seed
+        from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
         from smoothsweep.core.priors.stylegan2 import StyleGAN2
 
         pool = given.parts["pool"]["w"]

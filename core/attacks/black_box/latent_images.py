@@ -5,11 +5,11 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.attack_inputs import Given
 from smoothsweep.core.attacks.black_box.latent_settings import LatentSettings
-from smoothsweep.core.attacks.execution import Execution
-from smoothsweep.core.attacks.frozen import frozen
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
+from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.attacks.shared.frozen import frozen
 from smoothsweep.core.priors.base import Prior
 
 DECODE_ROWS = 256  # images at once at most where nothing is kept for gradients

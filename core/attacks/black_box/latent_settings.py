@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from smoothsweep.core.attacks.base import Part
-from smoothsweep.core.attacks.lowres.config import SIDES, GanTraining
-from smoothsweep.core.attacks.lowres.parts import GENERAL, general_gan
+from smoothsweep.core.attacks.gan.config import SIDES, GanTraining
+from smoothsweep.core.attacks.gan.parts import GENERAL, general_gan
+from smoothsweep.core.attacks.shared.base import Part
 from smoothsweep.core.checks import require, require_choice, require_count, require_number
 
 GENERATORS = ("prior", GENERAL)

@@ -17,16 +17,16 @@ from dataclasses import dataclass
 from math import isfinite, nan
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from smoothsweep.core.attacks.access import Access
-from smoothsweep.core.attacks.base import Aggregate, Attack, Part
 from smoothsweep.core.attacks.black_box.latent_settings import GeneratorSettings
+from smoothsweep.core.attacks.shared.access import Access
+from smoothsweep.core.attacks.shared.base import Aggregate, Attack, Part
 from smoothsweep.core.checks import require, require_choice, require_count, require_number
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.attack_inputs import Given
     from smoothsweep.core.attacks.black_box.rlb_search import Found
-    from smoothsweep.core.attacks.reconstructions import Reconstructions
-    from smoothsweep.core.attacks.view import ScoreView
+    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.shared.view import ScoreView
 
 AGENTS = ("official", "textbook")
 LOGARITHMS = ("official", "floored")
@@ -139,7 +139,7 @@ class RLBMI(GeneratorSettings, Attack):
         from smoothsweep.core.attacks.black_box.rlb_learner import class_learner, paper_learner
         from smoothsweep.core.attacks.black_box.rlb_search import CAPACITY, Episodes, Manner, Search
         from smoothsweep.core.attacks.black_box.soft_actor_critic import Replay
-        from smoothsweep.core.attacks.reconstructions import Reconstructions
+        from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 
         paper, device = given.protocol == "paper", view.execution.device
         decoder = generator_of(given, self.generator)

@@ -12,8 +12,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from smoothsweep.core.attacks.access import Access
-from smoothsweep.core.attacks.base import Aggregate
 from smoothsweep.core.attacks.ppa.config import (
     CandidateConfig,
     Loss,
@@ -23,15 +21,17 @@ from smoothsweep.core.attacks.ppa.config import (
     check_stages,
 )
 from smoothsweep.core.attacks.ppa.pool_parts import FromPool
+from smoothsweep.core.attacks.shared.access import Access
+from smoothsweep.core.attacks.shared.base import Aggregate
 from smoothsweep.core.bounds import Count, Positive
 from smoothsweep.core.checks import require
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.attack_inputs import Given
     from smoothsweep.core.attacks.if_gmi.search import Staged
-    from smoothsweep.core.attacks.reconstructions import Reconstructions
-    from smoothsweep.core.attacks.view import GradientView
-    from smoothsweep.core.network_card import NetworkCard
+    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.shared.view import GradientView
+    from smoothsweep.core.cards.network_card import NetworkCard
 
 RADII = (1000.0, 2000.0, 3000.0, 4000.0, 5000.0, 6000.0, 8000.0, 8000.0)
 """The published ones, of stages 0 to 7."""
@@ -119,7 +119,7 @@ class IFGMI(SelectConfig, FromPool):
     def invert(self, view: GradientView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """Every stage on one class; what the target grades best is left, as images."""
         from smoothsweep.core.attacks.ppa.pool import sample_candidates
-        from smoothsweep.core.attacks.reconstructions import Reconstructions
+        from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 
         w0, index, _ = sample_candidates(
             given.parts["candidates"]["confidences"],

@@ -16,8 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.execution import Execution
-from smoothsweep.core.attacks.frozen import frozen
 from smoothsweep.core.attacks.if_gmi.l1_ball import l1_balls
 from smoothsweep.core.attacks.if_gmi.states import Stage, stage_of
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
@@ -27,6 +25,8 @@ from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
 from smoothsweep.core.attacks.ppa.inversion import descend_batches, gradient_batch
 from smoothsweep.core.attacks.ppa.pool import best_first
 from smoothsweep.core.attacks.ppa.selection import DECODE_ROWS, confidence_and_margin, graded_views
+from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.attacks.shared.frozen import frozen
 from smoothsweep.core.data.transforms import centre_crop
 from smoothsweep.core.devices import DeviceBatch
 from smoothsweep.core.priors.stylegan2 import StyleGAN2

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.execution import Execution, Synthesize
+from smoothsweep.core.attacks.shared.execution import Execution, Synthesize
 from smoothsweep.core.priors.base import spread_over_places
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.priors.stylegan2_frozen import FrozenSynthesis

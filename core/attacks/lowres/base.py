@@ -5,15 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING
 
-from smoothsweep.core.attacks.lowres.config import SIDES, GanTraining
-from smoothsweep.core.attacks.trained_gan import OwnGan
+from smoothsweep.core.attacks.gan.config import SIDES, GanTraining
+from smoothsweep.core.attacks.gan.trained import OwnGan
 from smoothsweep.core.bounds import Count, NotNegative, Positive
 from smoothsweep.core.checks import require
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.attack_inputs import Given
     from smoothsweep.core.attacks.lowres.search import IdentityLoss
-    from smoothsweep.core.attacks.view import GradientView
+    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.view import GradientView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class LowResolution(OwnGan):
     def identity(self, view: GradientView, given: Given) -> IdentityLoss:
         """What the search makes the target see."""
         from smoothsweep.core.attacks.lowres.identity import CrossEntropy
-        from smoothsweep.core.attacks.view import require_access
+        from smoothsweep.core.attacks.shared.view import require_access
 
         require_access(view, "gradients", "this attack")
         return CrossEntropy(view=view)

@@ -11,16 +11,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from smoothsweep.core.attacks.base import Part
+from smoothsweep.core.attacks.gan.config import GanTraining
+from smoothsweep.core.attacks.gan.parts import GENERAL, general_gan
 from smoothsweep.core.attacks.lowres.base import LowResolution
-from smoothsweep.core.attacks.lowres.config import GanTraining
-from smoothsweep.core.attacks.lowres.parts import GENERAL, general_gan
+from smoothsweep.core.attacks.shared.base import Part
 from smoothsweep.core.bounds import Beta, Positive
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.attack_inputs import Given
-    from smoothsweep.core.attacks.reconstructions import Reconstructions
-    from smoothsweep.core.attacks.view import GradientView
+    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.shared.view import GradientView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,7 +48,7 @@ class GMI(LowResolution):
         import torch
 
         from smoothsweep.core.attacks.lowres.search import Objective, found_of, momentum
-        from smoothsweep.core.attacks.seeds import generator
+        from smoothsweep.core.attacks.optimisation.seeds import generator
 
         execution, networks = view.execution, given.networks[GENERAL]
         starts = [

@@ -15,20 +15,20 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Ge, Le
 
-from smoothsweep.core.attacks.base import Part
+from smoothsweep.core.attacks.gan.config import GanTraining
+from smoothsweep.core.attacks.gan.parts import SPECIFIC, specific_gan
 from smoothsweep.core.attacks.lowres.base import LowResolution
-from smoothsweep.core.attacks.lowres.config import GanTraining
-from smoothsweep.core.attacks.lowres.parts import SPECIFIC, specific_gan
+from smoothsweep.core.attacks.shared.base import Part
 from smoothsweep.core.bounds import Count
 from smoothsweep.core.checks import require
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.attack_inputs import Given
     from smoothsweep.core.attacks.lowres.search import Objective
-    from smoothsweep.core.attacks.reconstructions import Reconstructions
-    from smoothsweep.core.attacks.view import GradientView
+    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.shared.view import GradientView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,6 +114,6 @@ class KED(LowResolution):
         """[z_dim], which depends on the class, not on its place in a batch."""
         import torch
 
-        from smoothsweep.core.attacks.seeds import generator
+        from smoothsweep.core.attacks.optimisation.seeds import generator
 
         return torch.randn(z_dim, generator=generator(seed, target_class, what, number))

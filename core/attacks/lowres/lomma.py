@@ -10,20 +10,21 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from smoothsweep.core.attacks.base import Part
+from smoothsweep.core.attacks.distillation.config import Distillation
+from smoothsweep.core.attacks.gan.config import GanTraining
 from smoothsweep.core.attacks.lowres.base import LowResolution
-from smoothsweep.core.attacks.lowres.config import Distillation, GanTraining
 from smoothsweep.core.attacks.lowres.gmi import GMI
 from smoothsweep.core.attacks.lowres.ked import KED
 from smoothsweep.core.attacks.lowres.lomma_parts import FEATURES, STUDENTS, public_features, students
+from smoothsweep.core.attacks.shared.base import Part
 from smoothsweep.core.bounds import Count, NotNegative
 from smoothsweep.core.checks import require
 from smoothsweep.core.models.image_sizes import check_image_size
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.attack_inputs import Given
     from smoothsweep.core.attacks.lowres.search import IdentityLoss
-    from smoothsweep.core.attacks.view import GradientView
+    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.view import GradientView
 
 Form = Literal["ours", "L_logit", "L_aug", "baseline"]
 RAW_LOGIT, WITH_STUDENTS = ("ours", "L_logit"), ("ours", "L_aug")
@@ -98,7 +99,7 @@ class Lomma(LowResolution):
     def identity(self, view: GradientView, given: Given) -> IdentityLoss:
         """The form's loss over the target and, where it has them, the students."""
         from smoothsweep.core.attacks.lowres.identity import Augmented
-        from smoothsweep.core.attacks.view import require_access
+        from smoothsweep.core.attacks.shared.view import require_access
 
         require_access(view, "gradients", "this attack")
         device, answers = view.execution.device, []

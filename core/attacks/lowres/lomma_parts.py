@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from smoothsweep.core.attacks.base import Part
-from smoothsweep.core.attacks.lowres.config import Distillation, StudentConfig
+from smoothsweep.core.attacks.distillation.config import Distillation, StudentConfig
+from smoothsweep.core.attacks.shared.base import Part
 from smoothsweep.core.declared import build
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.attack_inputs import Given, MadePart, Workshop
-    from smoothsweep.core.attacks.lowres.students import StudentState
-    from smoothsweep.core.attacks.view import GradientView, ScoreView
+    from smoothsweep.core.attacks.distillation.students import StudentState
+    from smoothsweep.core.attacks.shared.attack_inputs import Given, MadePart, Workshop
+    from smoothsweep.core.attacks.shared.view import GradientView, ScoreView
     from smoothsweep.core.training.team import Team
 
 STUDENTS, FEATURES = "students", "public_features"
@@ -36,9 +36,9 @@ def make_students(settings: Mapping[str, Any], given: Given, view: ScoreView, wo
     """Networks "student0", "student1", ...; tensor losses [students, steps]. One is made after the other."""
     import torch
 
-    from smoothsweep.core.attacks.attack_inputs import MadePart
-    from smoothsweep.core.attacks.distillation import last_loss, taught_in_turn
-    from smoothsweep.core.attacks.lowres.students import PublicBatches, distil
+    from smoothsweep.core.attacks.distillation.students import PublicBatches, distil
+    from smoothsweep.core.attacks.distillation.training import last_loss, taught_in_turn
+    from smoothsweep.core.attacks.shared.attack_inputs import MadePart
     from smoothsweep.core.data.transforms import resize_uint8
 
     recipe = build(Distillation, settings, what="students", prefix="attack.students.")
@@ -79,8 +79,8 @@ def make_students(settings: Mapping[str, Any], given: Given, view: ScoreView, wo
 
 
 def _new_student(recipe: Distillation, number: int, view: ScoreView, team: Team) -> StudentState:
-    from smoothsweep.core.attacks.lowres.students import Student, StudentState
-    from smoothsweep.core.attacks.seeds import derive_seed
+    from smoothsweep.core.attacks.distillation.students import Student, StudentState
+    from smoothsweep.core.attacks.optimisation.seeds import derive_seed
 
     config = StudentConfig(architecture=recipe.architectures[number], classes=view.num_classes)
     seed = derive_seed(recipe.seed, "student", number)
@@ -92,8 +92,8 @@ def make_public_features(settings: Mapping[str, Any], given: Given, view: Gradie
     """mean, std [D] over at most 5,050 public images (std unbiased; the published code uses the mean alone)."""
     import torch
 
-    from smoothsweep.core.attacks.attack_inputs import MadePart
-    from smoothsweep.core.attacks.seeds import generator
+    from smoothsweep.core.attacks.optimisation.seeds import generator
+    from smoothsweep.core.attacks.shared.attack_inputs import MadePart
     from smoothsweep.core.data.transforms import resize_uint8
 
     chosen = torch.randperm(len(given.public), generator=generator("public features"))[:MOST_IMAGES]

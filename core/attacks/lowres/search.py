@@ -9,10 +9,10 @@ from functools import lru_cache
 import torch
 from torch import Tensor, nn
 
-from smoothsweep.core.attacks.lowres.gan_losses import realness
+from smoothsweep.core.attacks.gan.losses import realness
 from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient, walk
-from smoothsweep.core.attacks.reconstructions import Reconstructions
-from smoothsweep.core.attacks.view import GradientView
+from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+from smoothsweep.core.attacks.shared.view import GradientView
 from smoothsweep.core.priors.base import Decoder
 
 IdentityLoss = Callable[[Tensor, Tensor], Tensor]

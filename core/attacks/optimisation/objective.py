@@ -98,7 +98,7 @@ class LatentObjective:
             outputs.append(realism)
             gradients.append(self.discriminator_weight * scale)
         (at_latent,) = torch.autograd.grad(outputs, w, grad_outputs=gradients)
-        # Copies: a recorded graph (core.attacks.execution) writes its results to the same place at every call.
+        # Copies: a recorded graph (core.attacks.shared.execution) writes its results to the same place at every call.
         return StepGradient(loss=losses.detach(), latent=at_latent.clone(), image=at_image.clone())
 
     def _losses(self, images: Tensor, crops: Crops | None) -> Tensor:

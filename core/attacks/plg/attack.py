@@ -11,17 +11,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
-from smoothsweep.core.attacks.base import Part
-from smoothsweep.core.attacks.plg.config import SIDES, ConditionalTraining
+from smoothsweep.core.attacks.gan.conditional_config import SIDES
+from smoothsweep.core.attacks.gan.trained import OwnGan
+from smoothsweep.core.attacks.plg.config import ConditionalTraining
 from smoothsweep.core.attacks.ppa.config import LOSSES, Loss
-from smoothsweep.core.attacks.trained_gan import OwnGan
+from smoothsweep.core.attacks.shared.base import Part
 from smoothsweep.core.checks import require, require_choice, require_count, require_number
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.attack_inputs import Given
-    from smoothsweep.core.attacks.reconstructions import Reconstructions
-    from smoothsweep.core.attacks.view import GradientView
+    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.shared.view import GradientView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,7 +111,7 @@ class PLGMI(OwnGan):
         """All restarts at once; they are put in the target's order, and none is left out."""
         from smoothsweep.core.attacks.plg.inversion import Search, search
         from smoothsweep.core.attacks.plg.results import reconstructions
-        from smoothsweep.core.attacks.view import require_access
+        from smoothsweep.core.attacks.shared.view import require_access
 
         require_access(view, "gradients", "attack plg_mi")
         made = given.networks["plg_gan"]["generator"]

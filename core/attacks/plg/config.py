@@ -1,44 +1,12 @@
-"""What PLG-MI's networks are built from, and how they are trained. Loads no torch."""
+"""How PLG-MI's networks are trained. Loads no torch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smoothsweep.core.attacks.importable import Importable
 from smoothsweep.core.attacks.ppa.config import LOSSES, Loss
-from smoothsweep.core.checks import require, require_choice, require_count, require_number, require_seed
-
-SIDES = (16, 32, 64)
-"""Sides in pixels that the networks can have; the official ones have 64."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConditionalConfig:
-    """A conditional GAN pair: 4x4 pixels doubled to `resolution`, channels halved on the way down to `width`.
-
-    The official networks (LetheSec/PLG-MI-Attack, models/generators/resnet64.py and
-    models/discriminators/snresnet64.py) are resolution 64, z_dim 128, width 64. classes: C, of the target. output: what
-    the generator's tanh stands for: "signed", images in [-1, 1]; "unit", images in [0, 1], and its negative half none.
-    """
-
-    classes: int
-    resolution: int = 64
-    z_dim: int = 128
-    width: int = 64
-    output: str = "signed"
-
-    def __post_init__(self) -> None:
-        require_count("conditional gan: classes", self.classes, 1, 2**20)
-        require(self.resolution in SIDES, "conditional gan: resolution", "16, 32 or 64", self.resolution)
-        require_count("conditional gan: z_dim", self.z_dim, 1, 2**14)
-        require_count("conditional gan: width", self.width, 1, 2**12)
-        require_choice("conditional gan: output", self.output, ("signed", "unit"))
-
-    @property
-    def channels(self) -> tuple[int, ...]:
-        """Of the generator at 4, 8, ... `resolution` pixels; of the discriminator from the last to the first."""
-        doublings = (self.resolution // 4).bit_length() - 1
-        return tuple(self.width * 2**power for power in range(doublings, -1, -1))
+from smoothsweep.core.attacks.shared.importable import Importable
+from smoothsweep.core.checks import require_choice, require_count, require_number, require_seed
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils import spectral_norm
 
-from smoothsweep.core.attacks.plg.config import ConditionalConfig
+from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
 
 
 class DownBlock(nn.Module):

@@ -7,17 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from smoothsweep.core.attacks.attack_inputs import MadePart
-from smoothsweep.core.attacks.plg.config import ConditionalConfig, ConditionalTraining
+from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
+from smoothsweep.core.attacks.plg.config import ConditionalTraining
 from smoothsweep.core.attacks.plg.draws import Draws
 from smoothsweep.core.attacks.plg.training import ConditionalPair, new_state, train
-from smoothsweep.core.attacks.view import require_access
+from smoothsweep.core.attacks.shared.attack_inputs import MadePart
+from smoothsweep.core.attacks.shared.view import require_access
 from smoothsweep.core.data.transforms import resize_uint8
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.attack_inputs import Given, Workshop
-    from smoothsweep.core.attacks.view import GradientView
+    from smoothsweep.core.attacks.shared.attack_inputs import Given, Workshop
+    from smoothsweep.core.attacks.shared.view import GradientView
 
 CHECKPOINTS = 20  # per training
 OUTPUT = {"paper": "unit", "clean": "signed"}

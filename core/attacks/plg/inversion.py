@@ -18,15 +18,15 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.execution import Synthesize
+from smoothsweep.core.attacks.gan.conditional_generator import ConditionalGenerator, with_class
 from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient, descend
 from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss
 from smoothsweep.core.attacks.optimisation.objective import Target, target_logits
+from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.plg.augment import Distortion, distort, draw_distortion
 from smoothsweep.core.attacks.plg.draws import JITTER
-from smoothsweep.core.attacks.plg.generator import ConditionalGenerator, with_class
-from smoothsweep.core.attacks.seeds import generator
-from smoothsweep.core.attacks.view import GradientView
+from smoothsweep.core.attacks.shared.execution import Synthesize
+from smoothsweep.core.attacks.shared.view import GradientView
 
 REFERENCE_BATCH = 60  # labels that the official attack inverts together
 VIEWS = 2  # per step
@@ -118,5 +118,5 @@ class _Objective:
         losses = per_view.unflatten(0, (len(views), -1)).sum(0)
         (at_image,) = torch.autograd.grad(losses.sum() / (REFERENCE_BATCH if paper else 1), images)
         (at_latent,) = torch.autograd.grad(images, z, grad_outputs=at_image)
-        # Copies: a recorded graph (core.attacks.execution) writes its results to the same place at every call.
+        # Copies: a recorded graph (core.attacks.shared.execution) writes its results to the same place at every call.
         return StepGradient(loss=losses.detach(), latent=at_latent.clone(), image=at_image.clone())

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.attack_inputs import MadePart
 from smoothsweep.core.attacks.optimisation.losses import Protocol
+from smoothsweep.core.attacks.shared.attack_inputs import MadePart
 from smoothsweep.core.data.transforms import resize_uint8, to_unit
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.attack_inputs import Given, Workshop
-    from smoothsweep.core.attacks.view import ScoreView
+    from smoothsweep.core.attacks.shared.attack_inputs import Given, Workshop
+    from smoothsweep.core.attacks.shared.view import ScoreView
 
 _ASKED_AT_ONCE = 512  # public images turned into floats together
 

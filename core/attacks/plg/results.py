@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import torch
 
+from smoothsweep.core.attacks.gan.conditional_generator import ConditionalGenerator, with_class
 from smoothsweep.core.attacks.optimisation.descent import Descent
-from smoothsweep.core.attacks.plg.generator import ConditionalGenerator, with_class
 from smoothsweep.core.attacks.ppa.pool import best_first
-from smoothsweep.core.attacks.reconstructions import Reconstructions
-from smoothsweep.core.attacks.view import ScoreView
+from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+from smoothsweep.core.attacks.shared.view import ScoreView
 
 
 def reconstructions(

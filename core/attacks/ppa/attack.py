@@ -11,8 +11,6 @@ from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from smoothsweep.core.attacks.access import Access
-from smoothsweep.core.attacks.base import Aggregate, Attack, Part
 from smoothsweep.core.attacks.ppa.config import (
     CandidateConfig,
     OptimiseConfig,
@@ -24,14 +22,16 @@ from smoothsweep.core.attacks.ppa.config import (
 )
 from smoothsweep.core.attacks.ppa.pool_parts import FEATURES, pool_and_candidates, pool_features
 from smoothsweep.core.attacks.ppa.temperature import TEMPERATURE, temperature_part
+from smoothsweep.core.attacks.shared.access import Access
+from smoothsweep.core.attacks.shared.base import Aggregate, Attack, Part
 from smoothsweep.core.checks import require_choice
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.attack_inputs import Given
     from smoothsweep.core.attacks.optimisation.feature_pull import FeaturePull
-    from smoothsweep.core.attacks.reconstructions import Reconstructions
-    from smoothsweep.core.attacks.view import GradientView
+    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.shared.view import GradientView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,7 +211,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
     def invert(self, view: GradientView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """The three stages on one class."""
         from smoothsweep.core.attacks.ppa.inversion import Stages, invert_class
-        from smoothsweep.core.attacks.reconstructions import Reconstructions
+        from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 
         selector = given.targets.get("selection_target")
         stages = {stage: table[getattr(self, stage).kind].function() for stage, table in self.stages.items()}

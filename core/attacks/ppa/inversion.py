@@ -21,8 +21,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.execution import Execution, as_execution
-from smoothsweep.core.attacks.frozen import frozen
 from smoothsweep.core.attacks.optimisation.crops import DrawCrops
 from smoothsweep.core.attacks.optimisation.descent import Descent, walk
 from smoothsweep.core.attacks.optimisation.feature_pull import FeaturePull
@@ -35,6 +33,8 @@ from smoothsweep.core.attacks.ppa.pool import EXECUTION, preprocess_of, sample_c
 from smoothsweep.core.attacks.ppa.restarts import around
 from smoothsweep.core.attacks.ppa.results import ClassReconstruction, OptimiseResult, Selection, joined
 from smoothsweep.core.attacks.ppa.selection import crop_of, select
+from smoothsweep.core.attacks.shared.execution import Execution, as_execution
+from smoothsweep.core.attacks.shared.frozen import frozen
 from smoothsweep.core.devices import DeviceBatch, ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import Prior

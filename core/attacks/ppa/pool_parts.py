@@ -7,13 +7,13 @@ from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from smoothsweep.core.attacks.base import Attack, Part
 from smoothsweep.core.attacks.ppa.config import Pool, PoolConfig
+from smoothsweep.core.attacks.shared.base import Attack, Part
 from smoothsweep.core.checks import require
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.attack_inputs import Given, MadePart, Workshop
-    from smoothsweep.core.attacks.view import GradientView, ScoreView, View
+    from smoothsweep.core.attacks.shared.attack_inputs import Given, MadePart, Workshop
+    from smoothsweep.core.attacks.shared.view import GradientView, ScoreView, View
 
 FEATURES = "pool_features"
 DECODE_BATCH = 64  # images at once at most
@@ -58,8 +58,8 @@ def pool_features() -> Part:
 
 def make_pool(settings: Mapping[str, Any], given: Given, view: View, workshop: Workshop) -> MadePart:
     """w [S, num_ws, w_dim], and images [S, 3, image_size, image_size] as a target will be shown them."""
-    from smoothsweep.core.attacks.attack_inputs import MadePart
     from smoothsweep.core.attacks.ppa.pool import decode_pool
+    from smoothsweep.core.attacks.shared.attack_inputs import MadePart
 
     w, images = decode_pool(
         given.prior,
@@ -73,8 +73,8 @@ def make_pool(settings: Mapping[str, Any], given: Given, view: View, workshop: W
 
 def make_candidates(settings: Mapping[str, Any], given: Given, view: ScoreView, workshop: Workshop) -> MadePart:
     """confidences [S, C]: the target's softmax on every pool image, averaged over the image and its mirror."""
-    from smoothsweep.core.attacks.attack_inputs import MadePart
     from smoothsweep.core.attacks.ppa.pool import ask_pool
+    from smoothsweep.core.attacks.shared.attack_inputs import MadePart
 
     return MadePart(tensors={"confidences": ask_pool(view, given.parts["pool"]["images"])})
 
@@ -83,7 +83,7 @@ def make_pool_features(settings: Mapping[str, Any], given: Given, view: Gradient
     """mean [D] over the pool's images: what the attacker has of the public images that the prior was trained on."""
     import torch
 
-    from smoothsweep.core.attacks.attack_inputs import MadePart
+    from smoothsweep.core.attacks.shared.attack_inputs import MadePart
 
     images = given.parts["pool"]["images"]
     with torch.no_grad(), view.execution.arithmetic():

@@ -13,8 +13,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.execution import Execution, as_execution
-from smoothsweep.core.attacks.frozen import frozen
 from smoothsweep.core.attacks.optimisation.crops import Crops, DrawCrops, Preprocess
 from smoothsweep.core.attacks.optimisation.losses import Protocol, check_protocol, max_margin_loss
 from smoothsweep.core.attacks.optimisation.objective import Target, Transform, target_logits
@@ -22,6 +20,8 @@ from smoothsweep.core.attacks.ppa.batching import views_of
 from smoothsweep.core.attacks.ppa.config import SelectConfig
 from smoothsweep.core.attacks.ppa.pool import EXECUTION, best_first
 from smoothsweep.core.attacks.ppa.results import Selection
+from smoothsweep.core.attacks.shared.execution import Execution, as_execution
+from smoothsweep.core.attacks.shared.frozen import frozen
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import Prior

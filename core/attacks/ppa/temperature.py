@@ -10,15 +10,15 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from smoothsweep.core.attacks.base import Part
 from smoothsweep.core.attacks.ppa.adaptive_config import Tempering
+from smoothsweep.core.attacks.shared.base import Part
 from smoothsweep.core.checks import require
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.attack_inputs import Given, MadePart, Workshop
-    from smoothsweep.core.attacks.view import GradientView
+    from smoothsweep.core.attacks.shared.attack_inputs import Given, MadePart, Workshop
+    from smoothsweep.core.attacks.shared.view import GradientView
 
 TEMPERATURE = "temperature"
 _HALVINGS = 200  # of the bracket in log T: far beyond what float64 can tell apart
@@ -34,9 +34,9 @@ def make_temperature(settings: Mapping[str, Any], given: Given, view: GradientVi
     """temperature float64 [1]; every image of the pool is a query. Facts: it, and the mean confidence without it."""
     import torch
 
-    from smoothsweep.core.attacks.attack_inputs import MadePart
     from smoothsweep.core.attacks.optimisation.objective import target_logits
-    from smoothsweep.core.attacks.view import FORWARD_ROWS
+    from smoothsweep.core.attacks.shared.attack_inputs import MadePart
+    from smoothsweep.core.attacks.shared.view import FORWARD_ROWS
 
     images, run = given.parts["pool"]["images"], view.execution
     with torch.no_grad(), run.arithmetic():

@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.execution import Execution, as_execution
-from smoothsweep.core.attacks.frozen import frozen
 from smoothsweep.core.attacks.optimisation.objective import Target, Transform, target_logits
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
 from smoothsweep.core.attacks.ppa.pool import EXECUTION, best_first
 from smoothsweep.core.attacks.ppa.results import OptimiseResult, Selection
+from smoothsweep.core.attacks.shared.execution import Execution, as_execution
+from smoothsweep.core.attacks.shared.frozen import frozen
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import Prior

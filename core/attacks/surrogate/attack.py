@@ -13,9 +13,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, ClassVar, Literal
 
-from smoothsweep.core.attacks.access import Access
-from smoothsweep.core.attacks.base import Aggregate, Attack, Part
 from smoothsweep.core.attacks.ppa.config import CandidateConfig, Loss, OptimiseConfig, Pool, SelectConfig
+from smoothsweep.core.attacks.shared.access import Access
+from smoothsweep.core.attacks.shared.base import Aggregate, Attack, Part
 from smoothsweep.core.attacks.surrogate.config import SurrogateTraining
 from smoothsweep.core.attacks.surrogate.parts import ANSWERS, PICTURES, SURROGATES, check_budget, surrogate_parts
 from smoothsweep.core.bounds import Count
@@ -25,10 +25,10 @@ from smoothsweep.core.models.image_sizes import check_image_size
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.attack_inputs import Given
     from smoothsweep.core.attacks.ppa.config import PPAConfig
-    from smoothsweep.core.attacks.reconstructions import Reconstructions
-    from smoothsweep.core.attacks.view import LabelView, ScoreView
+    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.shared.view import LabelView, ScoreView
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,7 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
         """Plug & Play on the surrogates, then the target's choice."""
         from smoothsweep.core.attacks.ppa.inversion import Stages, invert_class
         from smoothsweep.core.attacks.ppa.selection import select_by_margin
-        from smoothsweep.core.attacks.reconstructions import Reconstructions
+        from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 
         networks, answered = given.networks[SURROGATES], given.parts[ANSWERS[self.learns]]
         names = [f"surrogate{number}" for number in range(len(self.surrogates.architectures))]
@@ -166,8 +166,8 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
         from smoothsweep.core.attacks.black_box.latent_images import LatentImages
         from smoothsweep.core.attacks.black_box.latent_settings import LatentSettings
         from smoothsweep.core.attacks.optimisation.crops import DRAW_CROPS, apply_crops
+        from smoothsweep.core.attacks.optimisation.seeds import generator
         from smoothsweep.core.attacks.ppa.pool import best_first
-        from smoothsweep.core.attacks.seeds import generator
 
         side, settings = view.image_size, LatentSettings(image_crop=self.pool.crop)
         shown = LatentImages(given.prior, settings, view.execution, image_size=side).of(w)

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from smoothsweep.core.attacks.distillation_config import TaughtBySGD
+from smoothsweep.core.attacks.distillation.config import TaughtBySGD
 from smoothsweep.core.attacks.optimisation.crop_rule import CropRule
 from smoothsweep.core.bounds import Beta, Count, NotNegative, Positive
 from smoothsweep.core.checks import require

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, Literal
 
-from smoothsweep.core.attacks.base import Part
 from smoothsweep.core.attacks.ppa.config import Pool, PoolConfig
+from smoothsweep.core.attacks.shared.base import Part
 from smoothsweep.core.attacks.surrogate.config import SurrogateTraining
 from smoothsweep.core.checks import require
 from smoothsweep.core.declared import build
@@ -19,9 +19,9 @@ from smoothsweep.core.declared import build
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.attack_inputs import Given, MadePart, Workshop
+    from smoothsweep.core.attacks.shared.attack_inputs import Given, MadePart, Workshop
+    from smoothsweep.core.attacks.shared.view import LabelView, ScoreView, View
     from smoothsweep.core.attacks.surrogate.training import SurrogateState
-    from smoothsweep.core.attacks.view import LabelView, ScoreView, View
 
 PICTURES, SURROGATES = "pictures", "surrogates"
 ANSWERS: dict[str, str] = {"labels": "answered_labels", "scores": "answered_scores"}
@@ -49,8 +49,8 @@ def make_pictures(settings: Mapping[str, Any], given: Given, view: View, worksho
     """w [Q, num_ws, w_dim]; images uint8 [Q, 3, image_size, image_size], as they are sent to the target."""
     import torch
 
-    from smoothsweep.core.attacks.attack_inputs import MadePart
     from smoothsweep.core.attacks.ppa.pool import preprocess_of
+    from smoothsweep.core.attacks.shared.attack_inputs import MadePart
     from smoothsweep.core.data.transforms import to_uint8
 
     config, run = PoolConfig(**settings, image_size=view.image_size), view.execution
@@ -81,7 +81,7 @@ def make_answered_scores(settings: Mapping[str, Any], given: Given, view: ScoreV
 def _answered(given: Given, view: LabelView, ask: Any) -> MadePart:
     import torch
 
-    from smoothsweep.core.attacks.attack_inputs import MadePart
+    from smoothsweep.core.attacks.shared.attack_inputs import MadePart
 
     pictures = given.parts[PICTURES]["images"]
     check_budget(len(pictures), view.num_classes)
@@ -98,8 +98,8 @@ def make_surrogates(settings: Mapping[str, Any], given: Given, view: View, works
     import torch
     import torch.nn.functional as F
 
-    from smoothsweep.core.attacks.attack_inputs import MadePart
-    from smoothsweep.core.attacks.distillation import last_loss, taught_in_turn
+    from smoothsweep.core.attacks.distillation.training import last_loss, taught_in_turn
+    from smoothsweep.core.attacks.shared.attack_inputs import MadePart
     from smoothsweep.core.attacks.surrogate.training import Lesson, answer_weights, teach
 
     recipe = build(
@@ -137,9 +137,9 @@ def make_surrogates(settings: Mapping[str, Any], given: Given, view: View, works
 
 
 def _new_surrogate(recipe: SurrogateTraining, number: int, classes: int, view: View) -> SurrogateState:
-    from smoothsweep.core.attacks.lowres.config import StudentConfig
-    from smoothsweep.core.attacks.lowres.students import Student
-    from smoothsweep.core.attacks.seeds import derive_seed
+    from smoothsweep.core.attacks.distillation.config import StudentConfig
+    from smoothsweep.core.attacks.distillation.students import Student
+    from smoothsweep.core.attacks.optimisation.seeds import derive_seed
     from smoothsweep.core.attacks.surrogate.training import SurrogateState
 
     config = StudentConfig(architecture=recipe.architectures[number], classes=classes)

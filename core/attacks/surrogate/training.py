@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.distillation import Taught
+from smoothsweep.core.attacks.distillation.training import Taught
 from smoothsweep.core.attacks.optimisation.crops import apply_crops, draw_crop_per_image
-from smoothsweep.core.attacks.seeds import derive_seed, generator
+from smoothsweep.core.attacks.optimisation.seeds import derive_seed, generator
 from smoothsweep.core.attacks.surrogate.config import VIEWS, SurrogateTraining
 from smoothsweep.core.errors import TrainingDiverged
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from smoothsweep.core.cards import read_card
+from smoothsweep.core.cards.cards import read_card
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.core.priors.official.importer import ImportedPrior

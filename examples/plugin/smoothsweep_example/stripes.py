@@ -39,7 +39,7 @@ class Stripes(DataKind):
     def _drawn(self, part: str, each: int) -> ImageSet:
         import torch
 
-        from smoothsweep.core.attacks.seeds import generator
+        from smoothsweep.core.attacks.optimisation.seeds import generator
         from smoothsweep.core.data.images import ImageSet
 
         labels = torch.arange(self.classes).repeat_interleave(each)

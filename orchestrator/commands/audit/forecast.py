@@ -14,7 +14,7 @@ from smoothsweep.orchestrator.planning.history import History, read_history
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.loaded import LoadedSweep, check
 from smoothsweep.tasks.settings import recipe_from
 

@@ -19,7 +19,7 @@ from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.result import Audit, AuditNotes, read_audit
 from smoothsweep.orchestrator.reading.numbers.summary import recipe_label, summarise
 from smoothsweep.orchestrator.reading.results import results_table
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import ImportedClassifier, TargetCard
 from smoothsweep.sweeps.load import load_sweep

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from smoothsweep.core.attacks.access import ACCESS_LEVELS, Access
 from smoothsweep.core.attacks.registry import attack_class
+from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS, Access
 from smoothsweep.core.audit.portfolio import (
     COMPONENTS,
     EVALUATOR_TRAINING,

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from smoothsweep.orchestrator.stages.shared import canonical_json
-from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.store.sealing import RESULT, SEAL, Damage
+from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.common.sealing import RESULT, SEAL, Damage
 from smoothsweep.tasks.registry import TASKS
 
 

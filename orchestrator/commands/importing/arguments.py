@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import Any, get_args
 
-from smoothsweep.core.attacks.imported_gan import NETWORKS
+from smoothsweep.core.attacks.gan.imported import NETWORKS
 from smoothsweep.core.data.names import PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import Answers, as_source

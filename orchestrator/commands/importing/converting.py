@@ -104,8 +104,8 @@ def import_gan_files(part: str, generator: Path, discriminator: Path | None, out
 
     Raises InputError, one line, for a tensor that is missing, left over, or of another shape; nothing is written then.
     """
-    from smoothsweep.core.attacks.networks import save_network
-    from smoothsweep.core.attacks.official_gans import official_networks
+    from smoothsweep.core.attacks.gan.kept_networks import save_network
+    from smoothsweep.core.attacks.gan.official import official_networks
 
     refuse_existing(out)
     networks = official_networks(part, generator, discriminator)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from smoothsweep.core.files import NotPlainError, plain_content
-from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.store.sealing import Damage, read_manifest
+from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.common.sealing import Damage, read_manifest
 
 _DEEPEST = 100  # stages behind one another: the longest chain of a sweep has about ten
 GONE = "no manifest in the store: not finished, or deleted"

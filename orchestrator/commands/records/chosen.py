@@ -9,7 +9,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import brief, shown
 from smoothsweep.orchestrator.planning.trial_notes import TRIALS_FILE, TrialNote, read_trial_notes
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 
 _TRIAL = re.compile(r"[0-9a-f]{4,12}")  # an id, or how it begins
 

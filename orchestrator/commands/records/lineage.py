@@ -16,11 +16,11 @@ from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import brief, printable, shown
 from smoothsweep.orchestrator.commands.records.ancestry import Made, Maker, in_order
 from smoothsweep.orchestrator.commands.records.chosen import chosen
-from smoothsweep.orchestrator.store.artifacts import MANIFEST
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.artifacts import MANIFEST
+from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.common.sealing import FINGERPRINT, KIND
+from smoothsweep.orchestrator.store.common.verifying import checksum
 from smoothsweep.orchestrator.store.opening import open_existing_store
-from smoothsweep.orchestrator.store.sealing import FINGERPRINT, KIND
-from smoothsweep.orchestrator.store.verifying import checksum
 from smoothsweep.tasks.registry import TASKS
 
 _DIGITS = 6

@@ -15,7 +15,7 @@ from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_sent
 from smoothsweep.orchestrator.reading.numbers.complete_cases import complete_cases
 from smoothsweep.orchestrator.reading.numbers.model import Axis
 from smoothsweep.orchestrator.reading.numbers.summary import attack_label, recipe_label
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 
 
 def status_summary(name: str, trials: list[Trial], store: Store, axes: Sequence[Axis] = ()) -> dict[str, Any]:

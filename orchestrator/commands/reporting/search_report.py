@@ -10,7 +10,7 @@ from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.text import NBSP, minus
 from smoothsweep.orchestrator.reading.numbers.format import count, duration, is_null, listing
 from smoothsweep.orchestrator.reading.numbers.search_model import Objective, Proposed, SearchView, same_recipe
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.axes import axis_names
 from smoothsweep.sweeps.loaded import LoadedSweep
 

@@ -44,8 +44,8 @@ from smoothsweep.orchestrator.reading.results import (
 from smoothsweep.orchestrator.search.budget import spent
 from smoothsweep.orchestrator.stages.code_version import code_version
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
-from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.tracking.verdicts import Verdicts, verdicts_of
+from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.tracking.runs.verdicts import Verdicts, verdicts_of
 from smoothsweep.sweeps.loaded import LoadedSweep
 from smoothsweep.sweeps.paper_settings import standing
 

@@ -16,8 +16,8 @@ from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.results import relative_links, write_results
 from smoothsweep.orchestrator.reading.toy import ToyData, ToyFigure, ToyPanel
 from smoothsweep.orchestrator.stages.code_version import code_version
-from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.tracking.verdicts import Verdicts
+from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.tracking.runs.verdicts import Verdicts
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 PAPER = TREE / "sweeps" / "paper" / "toy.json"

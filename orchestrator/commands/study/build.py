@@ -25,7 +25,7 @@ from smoothsweep.orchestrator.page.study import Shown, drawn, pictures_digest, s
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.study.draw import draw_questions, least_checks
 from smoothsweep.orchestrator.reading.study.key import KEY_FILE, Question, StudyKey, read_key
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.data import SyntheticData
 from smoothsweep.sweeps.load import load_sweep

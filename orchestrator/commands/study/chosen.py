@@ -11,7 +11,7 @@ from smoothsweep.core.text import brief
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
 from smoothsweep.orchestrator.reading.axes import by_attack, sweep_axes
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.loaded import LoadedSweep
 from smoothsweep.sweeps.paper_numbers import matching, printed_rows
 from smoothsweep.sweeps.paper_settings import recipe_axes

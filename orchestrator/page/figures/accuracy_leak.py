@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.orchestrator.page.figures.canvas import (
+from smoothsweep.orchestrator.page.drawing.canvas import (
     ACCENT,
     INK,
     LINE,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from smoothsweep.orchestrator.page.colours import Colours
-from smoothsweep.orchestrator.page.figures.canvas import INK, SOFT, Canvas, words_for
+from smoothsweep.orchestrator.page.drawing.canvas import INK, SOFT, Canvas, words_for
+from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.reading.numbers.model import FeatureView
 
 if TYPE_CHECKING:

@@ -8,15 +8,15 @@ from functools import cached_property
 import numpy as np
 
 from smoothsweep.core.judges.columns import metric_of
-from smoothsweep.orchestrator.page.colours import Colours
+from smoothsweep.orchestrator.page.drawing.canvas import Canvas
+from smoothsweep.orchestrator.page.drawing.colours import Colours
+from smoothsweep.orchestrator.page.drawing.sheets import sheet_image
 from smoothsweep.orchestrator.page.figures import features, strips
 from smoothsweep.orchestrator.page.figures.accuracy_leak import draw, plot
-from smoothsweep.orchestrator.page.figures.canvas import Canvas
 from smoothsweep.orchestrator.page.figures.curves import epochs, stability
 from smoothsweep.orchestrator.page.figures.curves.advantage import advantage_figure
 from smoothsweep.orchestrator.page.figures.curves.queries import query_curves
 from smoothsweep.orchestrator.page.figures.panels import Panels
-from smoothsweep.orchestrator.page.sheets import sheet_image
 from smoothsweep.orchestrator.reading.advantage import advantage_panels
 from smoothsweep.orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, defense_groups
 from smoothsweep.orchestrator.reading.findings.display import MANY, judges_shown
@@ -26,8 +26,9 @@ from smoothsweep.orchestrator.reading.numbers.search_model import Progress
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 OVERVIEW, OVERVIEW_PLOT = 860.0, 360.0
+"""Width of an overview, and height of its plots: a README shows it as it is."""
 OVERVIEW_OF_ONE = 500.0
-"""Width of an overview with one plot: a README shows it as it is."""
+"""Width of an overview with one plot and no reconstructions."""
 OVERVIEW_ROWS = 3
 """Classes of the contact sheet that the overview shows."""
 
@@ -98,24 +99,32 @@ class Figures:
         return plot(found, 360, 320, f"Every defense by the {metric_of(metric).label}", across=3)
 
     def overview(self) -> Canvas | None:
-        """For MLflow and a README: reconstructions; below them the deciding judge's plot under the attack that works
-        best against each recipe, or those of at most two judges under the one attack."""
+        """For MLflow and a README: reconstructions, and accuracy against leak.
+
+        Beside them the deciding judge's plot under the attack that works best against each recipe; below them those of
+        two judges under the one attack.
+        """
         worst = self.panels.frontier() if len(self.summary.attacks) > 1 else None
         panels = self.panels.attacks()[:2] if worst is None else [worst]
         if not self.data.sheets and not panels:
             return None
         sheet = sheet_image(self.data.sheets[0], rows=OVERVIEW_ROWS) if self.data.sheets else None
-        width = OVERVIEW_OF_ONE if len(panels) == 1 else OVERVIEW
-        wide = min(width, 0.9 * sheet.width) if sheet else 0.0  # few columns make a narrow strip, not huge faces
+        beside = sheet is not None and len(panels) == 1
+        width = OVERVIEW if beside or len(panels) > 1 else OVERVIEW_OF_ONE
+        # few columns make a narrow strip, not huge faces
+        wide = min(OVERVIEW / 2 if beside else width, 0.9 * sheet.width) if sheet else 0.0
         strip = wide * sheet.height / sheet.width if sheet else 0.0
-        canvas = Canvas(width, strip + (OVERVIEW_PLOT if panels else 0.0), self.data.title)
+        plot_height = OVERVIEW_PLOT if panels else 0.0
+        canvas = Canvas(width, max(strip, plot_height) if beside else strip + plot_height, self.data.title)
+        left, top = (wide, 0.0) if beside else (0.0, strip)
         if sheet is not None:
-            axes = canvas.axes((width - wide) / 2, 0, (width + wide) / 2, strip, grid=None)
+            start = 0.0 if beside else (width - wide) / 2
+            axes = canvas.axes(start, 0, start + wide, strip, grid=None)
             axes.imshow(np.asarray(sheet), interpolation="lanczos", aspect="auto")
             axes.axis("off")
-        share = width / max(1, len(panels))
+        share = (width - left) / max(1, len(panels))
         for index, panel in enumerate(panels):
-            draw(canvas, panel, index * share, strip, share, OVERVIEW_PLOT)
+            draw(canvas, panel, left + index * share, top, share, OVERVIEW_PLOT)
         return canvas
 
     def files(self) -> dict[str, Canvas | None]:

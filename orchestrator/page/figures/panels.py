@@ -9,9 +9,9 @@ from typing import Any
 import pandas as pd
 
 from smoothsweep.core.judges.columns import metric_of
-from smoothsweep.orchestrator.page.colours import Colours
+from smoothsweep.orchestrator.page.drawing.canvas import limits
+from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.accuracy_leak import Curve, Ends, Panel, Point
-from smoothsweep.orchestrator.page.figures.canvas import limits
 from smoothsweep.orchestrator.reading.defenses.families import (
     DefenseFamily,
     DefenseGroup,
@@ -54,7 +54,7 @@ class Panels:
         top = [*frame[spec.key], *frame[f"{spec.key}_high"].dropna()]
         rate = spec.unit == "percent"
         return Panel(
-            title=f"Leak: {spec.label}" + (", worst attack" if len(summary.attacks) > 1 else ""),
+            title=f"Leak: {spec.label}" + (", strongest attack" if len(summary.attacks) > 1 else ""),
             spec=spec,
             points=_small_first(self._of_frontier(recipe, row, recipe in named) for recipe, row in rows.items()),
             x=(max(0.0, lo), min(hi, 1 + 0.25 * (hi - lo))),

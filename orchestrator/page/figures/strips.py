@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 
 from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
-from smoothsweep.orchestrator.page.colours import Colours
-from smoothsweep.orchestrator.page.figures.canvas import INK, LINE, PAPER, SOFT, Canvas, percent, words_for
+from smoothsweep.orchestrator.page.drawing.canvas import INK, LINE, PAPER, SOFT, Canvas, percent, words_for
+from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.labels import text_width
 from smoothsweep.orchestrator.reading.findings.display import shown_rows
 from smoothsweep.orchestrator.reading.findings.pairs import by_leak

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothsweep.core.text import minus
-from smoothsweep.orchestrator.page.figures.canvas import INK, SOFT, Canvas
+from smoothsweep.orchestrator.page.drawing.canvas import INK, SOFT, Canvas
 from smoothsweep.orchestrator.reading.numbers.format import significant
 from smoothsweep.orchestrator.reading.toy import ToyData, ToyPanel
 

@@ -18,8 +18,8 @@ from smoothsweep.core.metrics.components import Components, components_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import LEAST_POOLED, LEAST_SEEDS
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
-from smoothsweep.orchestrator.store.base import Store
-from smoothsweep.orchestrator.store.sealing import Damage, read_manifest
+from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.common.sealing import Damage, read_manifest
 
 READ_AT_MOST = 200  # judged trials: the newest tell enough
 PER_CLASS = "per_class.parquet"

@@ -17,7 +17,7 @@ from smoothsweep.orchestrator.planning.power.costs import Costs, costs_of
 from smoothsweep.orchestrator.planning.power.measured import Measured, measured
 from smoothsweep.orchestrator.planning.power.sizes import Size, recipe_of, size_of
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.expand import Cell, expand
 from smoothsweep.sweeps.loaded import LoadedSweep
 from smoothsweep.sweeps.schema import InversionSweep

@@ -8,8 +8,8 @@ from typing import Literal
 
 import pandas as pd
 
-from smoothsweep.core.attacks.access import ACCESS_LEVELS
 from smoothsweep.core.attacks.registry import PARTS
+from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.orchestrator.reading.leak.exposure import Exposed, exposed
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, compare

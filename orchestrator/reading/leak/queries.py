@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from smoothsweep.core.attacks.access import ACCESS_LEVELS
 from smoothsweep.core.attacks.registry import PARTS
+from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.numbers.format import is_null
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.stages.stage import with_ancestors
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 
 ASKS_NOTHING = "none"  # the access of an attack that sees no answer
 

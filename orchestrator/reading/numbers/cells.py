@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from smoothsweep.core.attacks.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.leak_comparisons import LeakComparisons, compare_leaks
 from smoothsweep.orchestrator.reading.numbers.complete_cases import CompleteCases, complete_cases

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from smoothsweep.core.cards import read_card
+from smoothsweep.core.cards.cards import read_card
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import brief
 from smoothsweep.orchestrator.reading.study.key import MOST_BYTES, Digest, Row, StudyKey

@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, ValidationError, model_validator
 
 from smoothsweep.core.bounds import Fraction, Seed
-from smoothsweep.core.cards import read_card
+from smoothsweep.core.cards.cards import read_card
 from smoothsweep.core.errors import InputError
 from smoothsweep.sweeps.base import Model, Several
 from smoothsweep.sweeps.mistakes import first_mistake

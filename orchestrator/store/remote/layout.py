@@ -17,8 +17,8 @@ import uuid
 from contextlib import suppress
 
 from smoothsweep.core.writers import is_gone, writer_name
+from smoothsweep.orchestrator.store.common.sealing import is_plain_name
 from smoothsweep.orchestrator.store.remote.objects import Objects
-from smoothsweep.orchestrator.store.sealing import is_plain_name
 
 DRAFTS = "drafts"
 FOREIGN_DRAFT_S = 24 * 3600.0  # nobody uploads that long: an attempt of a machine that is gone

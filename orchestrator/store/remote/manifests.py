@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from smoothsweep.core.files import write_file
-from smoothsweep.orchestrator.store.artifacts import MANIFEST
-from smoothsweep.orchestrator.store.machine import locked
+from smoothsweep.orchestrator.store.common.artifacts import MANIFEST
+from smoothsweep.orchestrator.store.common.machine import locked
+from smoothsweep.orchestrator.store.common.sealing import FINGERPRINT
 from smoothsweep.orchestrator.store.remote.layout import manifest_key
 from smoothsweep.orchestrator.store.remote.objects import Listed, Objects, all_at_once
-from smoothsweep.orchestrator.store.sealing import FINGERPRINT
 
 SETTLED_S = 5.0  # S3 tells seconds: a manifest this fresh may yet be replaced without looking changed
 

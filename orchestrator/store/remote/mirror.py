@@ -14,13 +14,13 @@ from typing import Any
 
 from smoothsweep.core.errors import ArtifactDamaged
 from smoothsweep.core.files import plain_content, rename_folder, replacing
-from smoothsweep.orchestrator.store import verifying
-from smoothsweep.orchestrator.store.artifacts import MANIFEST
-from smoothsweep.orchestrator.store.machine import cache_folder, locked
+from smoothsweep.orchestrator.store.common import verifying
+from smoothsweep.orchestrator.store.common.artifacts import MANIFEST
+from smoothsweep.orchestrator.store.common.machine import cache_folder, locked
+from smoothsweep.orchestrator.store.common.sealing import Damage, read_manifest
 from smoothsweep.orchestrator.store.remote.layout import files_key, manifest_key, set_artifact_aside
 from smoothsweep.orchestrator.store.remote.manifests import Manifests
 from smoothsweep.orchestrator.store.remote.objects import SCHEME, Objects, all_at_once, endpoint
-from smoothsweep.orchestrator.store.sealing import Damage, read_manifest
 
 
 def mirror_of(url: str) -> Path:

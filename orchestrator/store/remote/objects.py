@@ -22,7 +22,7 @@ from pyarrow.fs import AwsStandardS3RetryStrategy, FileInfo, FileSelector, FileT
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.uris import shown_uri, without_secrets
-from smoothsweep.orchestrator.store.sealing import is_inner_path
+from smoothsweep.orchestrator.store.common.sealing import is_inner_path
 
 SCHEME = "s3://"
 ATTEMPTS, PROBE_ATTEMPTS = 5, 2  # of one request: work is patient, the first question of a command is not

@@ -23,8 +23,17 @@ from smoothsweep.core.files import write_file
 from smoothsweep.core.uris import shown_uri
 from smoothsweep.core.writers import hold, is_gone, let_go
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
-from smoothsweep.orchestrator.store.artifacts import MANIFEST, aside_name, complete, with_checksums
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.artifacts import MANIFEST, aside_name, complete, with_checksums
+from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.orchestrator.store.common.sealing import Damage, sealed
+from smoothsweep.orchestrator.store.common.version import (
+    SEALED_FROM,
+    VERSION_FILE,
+    is_unreadable,
+    refuse_other_versions,
+    version_note,
+    version_of,
+)
 from smoothsweep.orchestrator.store.remote.joining import JoinedFolders
 from smoothsweep.orchestrator.store.remote.layout import (
     attempt_name,
@@ -39,15 +48,6 @@ from smoothsweep.orchestrator.store.remote.manifests import Manifests
 from smoothsweep.orchestrator.store.remote.mirror import Mirror, mirror_of
 from smoothsweep.orchestrator.store.remote.objects import Objects, ObjectStoreError, all_at_once
 from smoothsweep.orchestrator.store.remote.synchroniser import pull, pushing
-from smoothsweep.orchestrator.store.sealing import Damage, sealed
-from smoothsweep.orchestrator.store.version import (
-    SEALED_FROM,
-    VERSION_FILE,
-    is_unreadable,
-    refuse_other_versions,
-    version_note,
-    version_of,
-)
 from smoothsweep.tasks.context import PROGRESS_FILE, mark_content, mark_from
 
 MARKS_EVERY_S = 5.0  # progress marks are asked for as often as they are pushed

@@ -13,8 +13,8 @@ from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.numbers.wording import LEGEND
 from smoothsweep.orchestrator.tracking.pages.strongest import strongest
-from smoothsweep.orchestrator.tracking.recipes import RecipeMeans
-from smoothsweep.orchestrator.tracking.verdicts import VERDICT, Told
+from smoothsweep.orchestrator.tracking.runs.recipes import RecipeMeans
+from smoothsweep.orchestrator.tracking.runs.verdicts import VERDICT, Told
 
 COMPARED = f"Each recipe is compared with the baseline ({LEGEND})."
 ONE_SEED = "With one seed per recipe, which leaks least is inconclusive: add seeds."

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from smoothsweep.orchestrator.tracking.points import already_gone
-from smoothsweep.orchestrator.tracking.runs import EARLIER, KIND, Found, Runs
+from smoothsweep.orchestrator.tracking.runs.points import already_gone
+from smoothsweep.orchestrator.tracking.runs.runs import EARLIER, KIND, Found, Runs
 
 REPLACED_BY = "smoothsweep.replaced_by"
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.orchestrator.tracking.pages.views import route, saved_views
-from smoothsweep.orchestrator.tracking.runs import KEYS, KIND
+from smoothsweep.orchestrator.tracking.runs.runs import KEYS, KIND
 from smoothsweep.orchestrator.tracking.server.connection import connect
 
 MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}  # the pages open on runs and their comparison

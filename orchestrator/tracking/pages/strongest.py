@@ -11,7 +11,7 @@ from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_sentences
 from smoothsweep.orchestrator.reading.numbers.complete_cases import complete_cases
 from smoothsweep.orchestrator.reading.numbers.format import is_null
-from smoothsweep.orchestrator.tracking.recipes import RecipeMeans, target_of
+from smoothsweep.orchestrator.tracking.runs.recipes import RecipeMeans, target_of
 from smoothsweep.sweeps.schema import InversionSweep
 
 OF_ATTACKER = {"attack", "prior", "public", "classes"}

@@ -14,8 +14,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS
-from smoothsweep.orchestrator.tracking.runs import KIND
-from smoothsweep.orchestrator.tracking.verdicts import HIDING, NUMBERS, STRONGEST, VERDICT
+from smoothsweep.orchestrator.tracking.runs.runs import KIND
+from smoothsweep.orchestrator.tracking.runs.verdicts import HIDING, NUMBERS, STRONGEST, VERDICT
 
 TAG = "mlflow.sharedViewState."
 TRIALS, RECIPES = "trials", "recipes"

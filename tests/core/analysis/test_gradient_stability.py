@@ -9,8 +9,8 @@ from torch import nn
 
 from smoothsweep.core.analysis.gradient_settings import GradientSettings
 from smoothsweep.core.analysis.gradient_stability import band_over_classes, follow_gradients, logit_gap, random_starts
-from smoothsweep.core.attacks.execution import Execution
 from smoothsweep.core.attacks.ppa.adaptive_config import Averaging
+from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 

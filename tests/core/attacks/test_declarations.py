@@ -9,8 +9,8 @@ from typing import Literal, get_args, get_origin, get_type_hints
 import pytest
 
 import smoothsweep.core.attacks
-from smoothsweep.core.attacks.access import ACCESS_LEVELS
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS, make_attack
+from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.errors import InputError
 
 NEEDED = {"ppa": {"steps": 2}}  # what an attack has no default for
@@ -50,12 +50,12 @@ DECLARED = {
 }
 """Attack and form -> its parts in order, what makes its images, classes inverted at once under protocol paper."""
 STREAMS = {
-    "lowres/parts.py": ["teacher"],
-    "lowres/gan_training.py": ["gan weights"],
+    "gan/parts.py": ["teacher"],
+    "gan/training.py": ["gan weights"],
     "lowres/lomma_parts.py": ["student", "public features"],
     "lowres/gmi.py": ["restart"],
-    "lowres/students.py": ["distil", "distil order"],
-    "lowres/gan_draws.py": ["gan", "gan order"],
+    "distillation/students.py": ["distil", "distil order"],
+    "gan/draws.py": ["gan", "gan order"],
     "plg/draws.py": ["plg gan", "plg gan", "plg order"],
     "plg/training.py": ["plg weights"],
     "plg/inversion.py": ["plg start", "plg start", "plg views", "plg order"],

@@ -3,12 +3,12 @@
 import pytest
 import torch
 
-from smoothsweep.core.attacks.access import ACCESS_LEVELS
-from smoothsweep.core.attacks.attack_inputs import Given
-from smoothsweep.core.attacks.execution import Execution
 from smoothsweep.core.attacks.ppa.pool_parts import make_candidates
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS, make_attack
-from smoothsweep.core.attacks.view import view_of
+from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.data.transforms import resize, to_unit
 from smoothsweep.core.devices import ExecutionConfig

@@ -6,7 +6,7 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.attacks.seeds import generator
+from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.data.rotation import rotated
 
 

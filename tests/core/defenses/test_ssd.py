@@ -4,8 +4,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-from smoothsweep.core.attacks.execution import Execution
-from smoothsweep.core.attacks.view import view_of
+from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.defenses.ssd import Ssd, entropy, moved_towards
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError

@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from smoothsweep.core.attacks.execution import Execution, Prepared
-from smoothsweep.core.attacks.view import GradientView, LabelView, ScoreView, view_of
+from smoothsweep.core.attacks.shared.execution import Execution, Prepared
+from smoothsweep.core.attacks.shared.view import GradientView, LabelView, ScoreView, view_of
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import kind_of_file

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from smoothsweep.core.cards import read_card
+from smoothsweep.core.cards.cards import read_card
 from smoothsweep.core.data.decoding import MOST_PICTURE, UnreadablePicture, read_picture
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.files import MIB, pieces_of, read_text, read_whole

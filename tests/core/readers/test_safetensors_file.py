@@ -9,12 +9,12 @@ import torch
 from safetensors.torch import load_file, save_file
 from torchvision.models import resnet18
 
+from smoothsweep.core.cards.network_weights import read_weights, write_weights
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.face_ir import face_ir50
 from smoothsweep.core.models.official_judges import import_judge
 from smoothsweep.core.models.official_targets import import_target
 from smoothsweep.core.models.pretrained import read_tensor_file
-from smoothsweep.core.network_weights import read_weights, write_weights
 from smoothsweep.orchestrator.cli import main
 
 

@@ -5,13 +5,15 @@ import re
 import torch
 from torch import nn
 
-from smoothsweep.core.attacks.lowres.config import Distillation, GanTraining, PlainGanConfig
-from smoothsweep.core.attacks.lowres.gan_draws import Draws
-from smoothsweep.core.attacks.lowres.gan_losses import Wasserstein
-from smoothsweep.core.attacks.lowres.gan_training import new_pair, train_pair
-from smoothsweep.core.attacks.lowres.networks import Critic
-from smoothsweep.core.attacks.lowres.students import PublicBatches, StudentState, distil
-from smoothsweep.core.attacks.plg.config import ConditionalConfig, ConditionalTraining
+from smoothsweep.core.attacks.distillation.config import Distillation
+from smoothsweep.core.attacks.distillation.students import PublicBatches, StudentState, distil
+from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
+from smoothsweep.core.attacks.gan.config import GanTraining, PlainGanConfig
+from smoothsweep.core.attacks.gan.draws import Draws
+from smoothsweep.core.attacks.gan.losses import Wasserstein
+from smoothsweep.core.attacks.gan.networks import Critic
+from smoothsweep.core.attacks.gan.training import new_pair, train_pair
+from smoothsweep.core.attacks.plg.config import ConditionalTraining
 from smoothsweep.core.attacks.plg.draws import Draws as LabelledDraws
 from smoothsweep.core.attacks.plg.training import new_state, train
 from smoothsweep.core.models.classifiers import build_classifier

@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-import smoothsweep.core.attacks.lowres.students
+import smoothsweep.core.attacks.distillation.students
 import smoothsweep.core.attacks.plg.training
 import smoothsweep.core.priors.gan_state  # noqa: F401 - their states are looked for below
 from smoothsweep.core.errors import InputError

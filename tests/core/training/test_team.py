@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from smoothsweep.core.attacks.lowres.config import GanTraining
+from smoothsweep.core.attacks.gan.config import GanTraining
 from smoothsweep.core.attacks.registry import PARTS, make_attack
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.training.team import ALONE

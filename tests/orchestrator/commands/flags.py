@@ -34,7 +34,7 @@ ASKED: dict[str, tuple[str, tuple[str, ...]]] = {
             "orchestrator.stages.weights:weights_summary",
             "orchestrator.planning.plan:history_of",
             "orchestrator.planning.power.summary:power_of_plan",
-            "orchestrator.planning.plan_text:plan_text",
+            "orchestrator.commands.reporting.plan_text:plan_text",
         ),
     ),
     "status": (

@@ -12,8 +12,8 @@ import pytest
 import torch
 from PIL import Image
 
-from smoothsweep.core.attacks.access import ACCESS_LEVELS
 from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.audit.portfolio import MOST_SEEDS, Reach, portfolio, spread
 from smoothsweep.core.audit.references import trained_beside
 from smoothsweep.core.audit.timing import training_seconds

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import torch
 
-from smoothsweep.core.attacks.access import ACCESS_LEVELS
 from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.audit.portfolio import spread
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit import pages, rounds

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.orchestrator.page.colours import assign
+from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.figures.features import KINDS, feature_violins
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.page.render import part

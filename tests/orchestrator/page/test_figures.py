@@ -10,8 +10,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from smoothsweep.core.metrics.exposure import exposures
-from smoothsweep.orchestrator.page.colours import BASELINE, assign
 from smoothsweep.orchestrator.page.content import _micro
+from smoothsweep.orchestrator.page.drawing.colours import BASELINE, assign
 from smoothsweep.orchestrator.page.figures.accuracy_leak import _title_lines, plot
 from smoothsweep.orchestrator.page.figures.curves.epochs import alpha_curves, training_curves
 from smoothsweep.orchestrator.page.figures.curves.stability import gradient_curves
@@ -68,12 +68,14 @@ def test_the_panels_show_every_measured_cell_with_its_seeds(summary):
     assert len(told) == 16
 
 
-def test_the_overview_is_one_plot_of_the_worst_attack_that_a_readme_shows_as_it_is(make_data):
+def test_the_overview_is_one_plot_of_the_strongest_attack_beside_the_reconstructions(make_data):
     data = make_data()
     summary = summarise(data)
     overview = Figures(data=data, summary=summary, colours=assign(summary)).overview()
     (plotted,) = [axes for axes in overview.figure.axes if axes.get_xlabel()]
-    assert overview.width == 500 and "worst attack" in " ".join(text.get_text() for text in plotted.texts)
+    assert "strongest attack" in " ".join(text.get_text() for text in plotted.texts)
+    (sheet,) = [axes for axes in overview.figure.axes if axes.images]
+    assert overview.width == 860 and sheet.get_position().x1 <= plotted.get_position().x0
 
 
 @pytest.mark.parametrize("width", [460, 530, 560])

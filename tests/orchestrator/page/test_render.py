@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from jinja2 import UndefinedError
 
 from smoothsweep.core.text import upright
-from smoothsweep.orchestrator.page.figures.canvas import Canvas
+from smoothsweep.orchestrator.page.drawing.canvas import Canvas
 from smoothsweep.orchestrator.page.render import environment, fill
 
 PARAGRAPH = environment().from_string('<p title="{{ value }}">{{ value }}</p>')

@@ -11,9 +11,9 @@ from tiny import write_tiny
 from benchmarks.sleeping import Sleep
 from smoothsweep.core.durations import duration
 from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.reporting.plan_text import expectation, plan_text
 from smoothsweep.orchestrator.planning.history import READ_AT_MOST, History, read_history
 from smoothsweep.orchestrator.planning.plan import devices_held, make_plan, plan_summary
-from smoothsweep.orchestrator.planning.plan_text import expectation, plan_text
 from smoothsweep.orchestrator.planning.state import SweepState
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.stages.code_version import code_version

@@ -9,7 +9,7 @@ import pytest
 from smoothsweep.core.defenses.labels import recipe_words
 from smoothsweep.core.metrics.frontier import accuracy_leak_frontier
 from smoothsweep.core.metrics.rank_agreement import rank_agreement
-from smoothsweep.orchestrator.page.colours import assign
+from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.figures.accuracy_leak import plot
 from smoothsweep.orchestrator.page.figures.panels import Panels
 from smoothsweep.orchestrator.page.render import part, render

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from smoothsweep.orchestrator.page.colours import assign
+from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.figures.accuracy_leak import SHAPES, plot
 from smoothsweep.orchestrator.page.figures.panels import Panels
 from smoothsweep.orchestrator.page.render import part, render

@@ -21,7 +21,7 @@ from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 from smoothsweep.orchestrator.reading.results import results_table
 from smoothsweep.orchestrator.store.local import LocalStore
-from smoothsweep.orchestrator.tracking.verdicts import LOOK, verdicts_of
+from smoothsweep.orchestrator.tracking.runs.verdicts import LOOK, verdicts_of
 
 LABELS = {alpha: f"alpha{NBSP}{str(alpha).replace('-', chr(0x2212)).removesuffix('.0')}" for alpha in CHANGES}
 

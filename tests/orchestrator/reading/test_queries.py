@@ -6,7 +6,7 @@ import pytest
 from tiny import write_tiny
 
 from benchmarks import tracking as made_up
-from smoothsweep.orchestrator.page.colours import Colours
+from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.curves.queries import query_curves
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.leak.queries import asked_by_parts, by_access, query_frame

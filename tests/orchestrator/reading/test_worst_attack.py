@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.attacks.access import ACCESS_LEVELS
+from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.orchestrator.reading.numbers.estimates import Sample
 from smoothsweep.orchestrator.reading.numbers.evidence import Cells

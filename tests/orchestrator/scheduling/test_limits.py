@@ -10,8 +10,8 @@ from smoothsweep.orchestrator.scheduling.heartbeat import Signs
 from smoothsweep.orchestrator.scheduling.limits import FLOOR_S, TIMES, UNKNOWN_S, Limits
 from smoothsweep.orchestrator.scheduling.tasks_in_flight import Running
 from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.common.sealing import sealed
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.orchestrator.store.sealing import sealed
 
 TARGET = Stage(name="target", config={"architecture": "resnet_small", "epochs": 3, "workers": 1})
 NONE = {"training_timeout_minutes": None, "attack_timeout_minutes": None}

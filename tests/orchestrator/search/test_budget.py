@@ -6,8 +6,8 @@ import pytest
 from made import ALPHA, finish, load, work_off
 
 from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.commands.reporting.plan_text import plan_text
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
-from smoothsweep.orchestrator.planning.plan_text import plan_text
 from smoothsweep.orchestrator.planning.proposals import read_reaudit, reaudit_trials, recipe_of, write_reaudit
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.search import budget
@@ -17,7 +17,7 @@ from smoothsweep.orchestrator.search.forecast import ahead_of, refuse_small_budg
 from smoothsweep.orchestrator.search.reaudit import frontier_recipes
 from smoothsweep.orchestrator.search.record import read_reaudit_record
 from smoothsweep.orchestrator.stages.stage import with_ancestors
-from smoothsweep.orchestrator.store.base import Store
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.limits import Budget
 

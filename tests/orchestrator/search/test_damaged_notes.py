@@ -9,10 +9,10 @@ from smoothsweep.orchestrator.planning.proposals import PROPOSALS, REAUDIT, Prop
 from smoothsweep.orchestrator.planning.state import STATE_FILE, SweepState, read_failures, read_state, write_state
 from smoothsweep.orchestrator.search import record
 from smoothsweep.orchestrator.search.budget import Meter, spent
-from smoothsweep.orchestrator.store import artifacts
+from smoothsweep.orchestrator.store.common import artifacts
+from smoothsweep.orchestrator.store.common.version import VERSION_FILE
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.orchestrator.store.version import VERSION_FILE
 
 RANDOM = {"strategy": "random", "recipes": 5}
 SPENT, COPY = "spent/0123456789ab.jsonl", "spent/0123456789ab.copy.jsonl"

@@ -7,8 +7,8 @@ from looked import ALPHA, CHANGES, LOSSES, leak, load, work_off
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.looks import Looks
 from smoothsweep.core.metrics.reduction import reductions
+from smoothsweep.orchestrator.commands.reporting.plan_text import plan_text
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
-from smoothsweep.orchestrator.planning.plan_text import plan_text
 from smoothsweep.orchestrator.planning.proposals import ProposalFile
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.search.forecast import ahead_of

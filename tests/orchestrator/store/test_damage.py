@@ -16,10 +16,10 @@ from smoothsweep.orchestrator.commands.health.examining import examine_store
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.scheduling.execute import execute, execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store import artifacts, sealing, verifying
-from smoothsweep.orchestrator.store.artifacts import read_artifact
+from smoothsweep.orchestrator.store.common import artifacts, sealing, verifying
+from smoothsweep.orchestrator.store.common.artifacts import read_artifact
+from smoothsweep.orchestrator.store.common.machine import CACHE_VARIABLE
 from smoothsweep.orchestrator.store.local import LocalStore
-from smoothsweep.orchestrator.store.machine import CACHE_VARIABLE
 from smoothsweep.orchestrator.store.opening import open_store
 
 

@@ -9,7 +9,7 @@ from benchmarks.tracking import write_artifacts
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.results import trial_row
 from smoothsweep.orchestrator.tracking import Tracker
-from smoothsweep.orchestrator.tracking.recipes import recipe_id
+from smoothsweep.orchestrator.tracking.runs.recipes import recipe_id
 from smoothsweep.sweeps.load import load_sweep
 
 RAMP = {"recipe.defense.alpha": [0.0, -0.2]}

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from smoothsweep.core.text import minus
-from smoothsweep.orchestrator.page.colours import CATEGORIES
-from smoothsweep.orchestrator.page.figures.canvas import INK, SOFT, Canvas, limits, plain, words_for
+from smoothsweep.orchestrator.page.drawing.canvas import INK, SOFT, Canvas, limits, plain, words_for
+from smoothsweep.orchestrator.page.drawing.colours import CATEGORIES
 from smoothsweep.orchestrator.page.figures.curves import lines
 from smoothsweep.orchestrator.reading.advantage import AdvantagePanel
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from smoothsweep.orchestrator.page.colours import Colours
-from smoothsweep.orchestrator.page.figures.canvas import INK, SOFT, Canvas, limits, percent
+from smoothsweep.orchestrator.page.drawing.canvas import INK, SOFT, Canvas, limits, percent
+from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.curves import lines as drawn
 from smoothsweep.orchestrator.reading.findings.searches import value_words
 from smoothsweep.orchestrator.reading.numbers.search_model import Progress, Proposed, SearchView

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from smoothsweep.orchestrator.page.colours import Colours
-from smoothsweep.orchestrator.page.figures.canvas import INK, SOFT, Canvas, plain, words_for
+from smoothsweep.orchestrator.page.drawing.canvas import INK, SOFT, Canvas, plain, words_for
+from smoothsweep.orchestrator.page.drawing.colours import Colours
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

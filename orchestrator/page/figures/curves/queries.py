@@ -8,8 +8,8 @@ import pandas as pd
 
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.orchestrator.page.colours import Colours
-from smoothsweep.orchestrator.page.figures.canvas import INK, SOFT, Canvas, limits, percent, plain, words_for
+from smoothsweep.orchestrator.page.drawing.canvas import INK, SOFT, Canvas, limits, percent, plain, words_for
+from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.curves.lines import name_ends, panel
 from smoothsweep.orchestrator.reading.leak.queries import by_access
 from smoothsweep.orchestrator.reading.numbers.format import number

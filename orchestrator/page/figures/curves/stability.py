@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pandas as pd
 
-from smoothsweep.orchestrator.page.colours import Colours
-from smoothsweep.orchestrator.page.figures.canvas import SOFT, Canvas, limits, percent
+from smoothsweep.orchestrator.page.drawing.canvas import SOFT, Canvas, limits, percent
+from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.curves.lines import name_ends, panel
 
 if TYPE_CHECKING:

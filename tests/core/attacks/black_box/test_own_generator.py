@@ -5,13 +5,13 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from smoothsweep.core.attacks.attack_inputs import Given
 from smoothsweep.core.attacks.black_box.brep_starts import make_starts
-from smoothsweep.core.attacks.execution import Execution
-from smoothsweep.core.attacks.lowres.config import GanTraining, PlainGanConfig
-from smoothsweep.core.attacks.lowres.networks import PlainGenerator
+from smoothsweep.core.attacks.gan.config import GanTraining, PlainGanConfig
+from smoothsweep.core.attacks.gan.networks import PlainGenerator
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.attacks.view import view_of
+from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import build_classifier

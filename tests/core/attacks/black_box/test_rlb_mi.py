@@ -6,15 +6,15 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from smoothsweep.core.attacks.attack_inputs import Given
 from smoothsweep.core.attacks.black_box.rlb_learner import class_learner, paper_learner
 from smoothsweep.core.attacks.black_box.rlb_mi import RLBMI
 from smoothsweep.core.attacks.black_box.rlb_search import CURVE_POINTS, Draws, Episodes, Manner, Search, log_margin
 from smoothsweep.core.attacks.black_box.soft_actor_critic import Replay
-from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.attacks.seeds import generator
-from smoothsweep.core.attacks.view import view_of
+from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
 from tests.core.attacks.black_box.test_brep_mi import CLASSES, SIZE, Blocks, Halves
 

@@ -6,8 +6,8 @@ import pytest
 
 from smoothsweep.core.attacks.if_gmi.attack import RADII
 from smoothsweep.core.attacks.registry import make_attack
+from smoothsweep.core.cards.network_card import NetworkCard
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.network_card import NetworkCard
 from smoothsweep.core.priors.base import PriorNetwork
 from smoothsweep.core.priors.card import EigenfacesConfig, StyleGAN2Config
 from smoothsweep.core.priors.registry import card_of

@@ -9,12 +9,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.attacks.execution import Execution
 from smoothsweep.core.attacks.if_gmi.search import Staged, StagePlan
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
 from smoothsweep.core.attacks.optimisation.descent import StepGradient, descend
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
 from smoothsweep.core.attacks.ppa.inversion import optimise
+from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.priors.card import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from smoothsweep.core.attacks.execution import Execution
 from smoothsweep.core.attacks.if_gmi.states import stage_of
+from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.priors.card import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2

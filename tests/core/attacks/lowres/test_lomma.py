@@ -3,15 +3,15 @@
 import pytest
 import torch
 
-from smoothsweep.core.attacks.attack_inputs import Given
-from smoothsweep.core.attacks.execution import Execution
-from smoothsweep.core.attacks.lowres.config import Distillation
+from smoothsweep.core.attacks.distillation.config import Distillation
+from smoothsweep.core.attacks.distillation.students import StudentState, distil, distillation_loss
 from smoothsweep.core.attacks.lowres.identity import Augmented, feature_pull
 from smoothsweep.core.attacks.lowres.lomma import LommaGMI
 from smoothsweep.core.attacks.lowres.lomma_parts import make_students, moments
 from smoothsweep.core.attacks.lowres.search import Objective, distribution, momentum, sampled
-from smoothsweep.core.attacks.lowres.students import StudentState, distil, distillation_loss
-from smoothsweep.core.attacks.view import view_of
+from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.data.enlarging import truncated_bytes
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError

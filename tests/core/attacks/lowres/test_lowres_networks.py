@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from smoothsweep.core.attacks.lowres.config import PlainGanConfig
-from smoothsweep.core.attacks.lowres.networks import Critic, MinibatchDiscriminator, PlainGenerator
+from smoothsweep.core.attacks.gan.config import PlainGanConfig
+from smoothsweep.core.attacks.gan.networks import Critic, MinibatchDiscriminator, PlainGenerator
 from smoothsweep.core.errors import InputError
 from tests.lowres import digest_of, fill, golden, images64, kept_pixels, networks, normal, s, thinned
 

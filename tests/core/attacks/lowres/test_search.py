@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from smoothsweep.core.attacks.lowres.gan_losses import realness
+from smoothsweep.core.attacks.gan.losses import realness
 from smoothsweep.core.attacks.lowres.search import Objective, distribution, momentum, sampled
 from smoothsweep.core.data.enlarging import truncated_bytes
 from smoothsweep.core.metrics.accuracy import topk_hits

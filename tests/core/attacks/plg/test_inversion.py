@@ -5,15 +5,15 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from smoothsweep.core.attacks.attack_inputs import Given
-from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
+from smoothsweep.core.attacks.gan.conditional_generator import ConditionalGenerator
 from smoothsweep.core.attacks.plg import inversion
 from smoothsweep.core.attacks.plg.augment import distort
-from smoothsweep.core.attacks.plg.config import ConditionalConfig
-from smoothsweep.core.attacks.plg.generator import ConditionalGenerator
 from smoothsweep.core.attacks.plg.inversion import Search, draw_views, search, starts
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.attacks.view import view_of
+from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.data.enlarging import ENLARGING
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError

@@ -7,9 +7,14 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from smoothsweep.core.attacks.plg.config import ConditionalConfig
+from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
+from smoothsweep.core.attacks.gan.conditional_generator import (
+    ConditionalGenerator,
+    ConditionalNorm,
+    doubled,
+    with_class,
+)
 from smoothsweep.core.attacks.plg.discriminator import ProjectionDiscriminator
-from smoothsweep.core.attacks.plg.generator import ConditionalGenerator, ConditionalNorm, doubled, with_class
 from smoothsweep.core.errors import InputError
 from tests.lowres import images64, kept_pixels, normal, s
 from tests.plg import fill, golden, official, shapes

@@ -5,15 +5,16 @@ import copy
 import pytest
 import torch
 
-from smoothsweep.core.attacks.attack_inputs import Given
-from smoothsweep.core.attacks.execution import Execution
+from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
 from smoothsweep.core.attacks.optimisation.losses import attack_loss
-from smoothsweep.core.attacks.plg.config import ConditionalConfig, ConditionalTraining
+from smoothsweep.core.attacks.optimisation.seeds import generator
+from smoothsweep.core.attacks.plg.config import ConditionalTraining
 from smoothsweep.core.attacks.plg.draws import Draws, Fakes, Reals, dequantised
 from smoothsweep.core.attacks.plg.gan_part import make_gan
 from smoothsweep.core.attacks.plg.training import critic_hinge, generator_hinge, new_state, shown, train
-from smoothsweep.core.attacks.seeds import generator
-from smoothsweep.core.attacks.view import view_of
+from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError, TrainingDiverged
 from smoothsweep.core.training.team import ALONE

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from smoothsweep.core.attacks.execution import Execution
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
 from smoothsweep.core.attacks.optimisation.losses import logit_loss
 from smoothsweep.core.attacks.optimisation.objective import LatentObjective
+from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.ppa.adaptive_config import MOST_DEGREES, Averaging, Restarts, Tempering
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
 from smoothsweep.core.attacks.ppa.inversion import optimise
@@ -17,8 +17,8 @@ from smoothsweep.core.attacks.ppa.neighbours import group_neighbours
 from smoothsweep.core.attacks.ppa.restarts import around
 from smoothsweep.core.attacks.ppa.selection import select, select_by_margin
 from smoothsweep.core.attacks.ppa.temperature import fitted_temperature, make_temperature, mean_confidence
-from smoothsweep.core.attacks.seeds import generator
-from smoothsweep.core.attacks.view import view_of
+from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.data.rotation import MOST
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError

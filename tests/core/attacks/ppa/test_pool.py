@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from smoothsweep.core.attacks.execution import Execution
 from smoothsweep.core.attacks.ppa.config import CandidateConfig, PoolConfig
 from smoothsweep.core.attacks.ppa.pool import best_first, decode_pool, sample_candidates, score_pool
 from smoothsweep.core.attacks.ppa.pool_parts import make_pool_features
+from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import sample_latents

@@ -6,9 +6,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from smoothsweep.core.attacks.attack_inputs import Given
-from smoothsweep.core.attacks.execution import Execution
 from smoothsweep.core.attacks.registry import make_attack
+from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.attacks.surrogate.config import SurrogateTraining
 from smoothsweep.core.attacks.surrogate.parts import (
     _new_surrogate,
@@ -18,7 +19,6 @@ from smoothsweep.core.attacks.surrogate.parts import (
     make_surrogates,
 )
 from smoothsweep.core.attacks.surrogate.training import Lesson, answer_weights, teach
-from smoothsweep.core.attacks.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.sweeps.loaded import check

@@ -16,9 +16,9 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.trial_notes import write_trial_notes
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors
-from smoothsweep.orchestrator.store import artifacts
+from smoothsweep.orchestrator.store.common import artifacts
+from smoothsweep.orchestrator.store.common.sealing import Damage, read_manifest, sealed
 from smoothsweep.orchestrator.store.local import LocalStore
-from smoothsweep.orchestrator.store.sealing import Damage, read_manifest, sealed
 from smoothsweep.sweeps.load import load_sweep
 from tests.tiny import write_tiny
 

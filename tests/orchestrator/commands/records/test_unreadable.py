@@ -54,7 +54,7 @@ def test_doctor_names_what_the_disk_does_not_give_and_goes_on(where, made, capsy
 
 
 def test_a_file_that_the_disk_does_not_give_is_named(tmp_path, monkeypatch):
-    from smoothsweep.orchestrator.store.verifying import checksum
+    from smoothsweep.orchestrator.store.common.verifying import checksum
 
     (tmp_path / "x").write_bytes(b"x")
     failing = OSError(errno.EIO, "Input/output error")

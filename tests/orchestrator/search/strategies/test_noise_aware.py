@@ -22,7 +22,7 @@ from smoothsweep.orchestrator.search.strategies.setup import Setup, Wait
 from smoothsweep.orchestrator.search.strategies.table import strategy
 from smoothsweep.orchestrator.search.strategies.tried import tried_recipes
 from smoothsweep.orchestrator.store.local import LocalStore
-from smoothsweep.orchestrator.tracking.searching import PHASE, PROPOSAL, RUNG, proposal_tags
+from smoothsweep.orchestrator.tracking.runs.searching import PHASE, PROPOSAL, RUNG, proposal_tags
 from smoothsweep.sweeps.dimension import Dimension
 from smoothsweep.sweeps.search import Constraint
 from smoothsweep.sweeps.space import make_space

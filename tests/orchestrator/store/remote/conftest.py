@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from smoothsweep.orchestrator.store.machine import CACHE_VARIABLE
+from smoothsweep.orchestrator.store.common.machine import CACHE_VARIABLE
 from tests.s3 import BUCKET, s3_server
 
 

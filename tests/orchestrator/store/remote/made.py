@@ -3,7 +3,7 @@
 import os
 
 from benchmarks.sleeping import Sleep
-from smoothsweep.orchestrator.store.machine import CACHE_VARIABLE
+from smoothsweep.orchestrator.store.common.machine import CACHE_VARIABLE
 from smoothsweep.orchestrator.store.opening import open_store
 from tests.s3 import keys
 

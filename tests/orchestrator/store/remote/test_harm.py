@@ -7,7 +7,7 @@ import re
 import pytest
 
 from smoothsweep.core.errors import ArtifactDamaged, InputError
-from smoothsweep.orchestrator.store import sealing
+from smoothsweep.orchestrator.store.common import sealing
 from smoothsweep.orchestrator.store.opening import open_store
 from tests.orchestrator.store.remote.made import below, fill, other_machine, stage
 from tests.s3 import BUCKET, s3_client

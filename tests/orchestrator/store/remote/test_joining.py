@@ -3,7 +3,7 @@
 import pytest
 
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.store.machine import CACHE_VARIABLE
+from smoothsweep.orchestrator.store.common.machine import CACHE_VARIABLE
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.orchestrator.store.remote import synchroniser
 from smoothsweep.orchestrator.store.remote.layout import work_key

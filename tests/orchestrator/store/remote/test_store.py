@@ -10,7 +10,7 @@ import pytest
 
 from smoothsweep.core.writers import here
 from smoothsweep.orchestrator.scheduling.execute import execute, execute_shard
-from smoothsweep.orchestrator.store.machine import CACHE_VARIABLE
+from smoothsweep.orchestrator.store.common.machine import CACHE_VARIABLE
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.orchestrator.store.remote import synchroniser
 from smoothsweep.orchestrator.store.remote.objects import Objects, ObjectStoreError

@@ -5,7 +5,7 @@ from itertools import product
 import pytest
 
 from smoothsweep.orchestrator.tracking.pages.answer import answer, answer_text
-from smoothsweep.orchestrator.tracking.recipes import recipe_means
+from smoothsweep.orchestrator.tracking.runs.recipes import recipe_means
 
 LOSSES = ("cross_entropy", "logit", "poincare")
 LEAKS = {(-0.2, "cross_entropy"): 0.1, (-0.2, "logit"): 0.9, (-0.2, "poincare"): 0.3}

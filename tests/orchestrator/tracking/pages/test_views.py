@@ -8,7 +8,7 @@ import pytest
 
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS
 from smoothsweep.orchestrator.tracking.pages.views import CURVES, NAMES, TAG, route, saved_views
-from smoothsweep.orchestrator.tracking.verdicts import STRONGEST
+from smoothsweep.orchestrator.tracking.runs.verdicts import STRONGEST
 
 EVERYTHING = {*BY_KEY, *CURVES}
 

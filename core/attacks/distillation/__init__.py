@@ -1,0 +1,1 @@
+"""Networks that are taught by a target's answers."""

@@ -1,0 +1,88 @@
+"""Networks that learn from a target by SGD, one after the other: their states, and going on where one was left."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, TypeVar
+
+import torch
+from torch import nn
+
+from smoothsweep.core.attacks.distillation.config import TaughtBySGD
+from smoothsweep.core.attacks.shared.attack_inputs import Workshop
+from smoothsweep.core.training.kept_state import KeptState
+
+CHECKPOINTS = 20
+"""Of each network's training."""
+
+
+@dataclass(kw_only=True)
+class Taught(KeptState):
+    """A training under way. settings: how, a dataclass; losses: of every step."""
+
+    MODULES: ClassVar[tuple[str, ...]] = ("network", "sgd")
+    ROWS: ClassVar[tuple[str, ...]] = ("losses",)
+
+    settings: TaughtBySGD
+    network: nn.Module
+    sgd: torch.optim.SGD
+    losses: list[float] = field(default_factory=list)
+
+    @classmethod
+    def fresh(cls, network: nn.Module, settings: TaughtBySGD, **more: Any) -> Self:
+        """A training that begins."""
+        sgd = torch.optim.SGD(
+            network.parameters(), lr=settings.lr, momentum=settings.momentum, weight_decay=settings.weight_decay
+        )
+        return cls(settings=settings, network=network.train(), sgd=sgd, **more)
+
+    @property
+    def step(self) -> int:
+        """How many steps were taken."""
+        return len(self.losses)
+
+    @abstractmethod
+    def identity(self) -> dict[str, Any]:
+        """How it is trained."""
+
+
+State = TypeVar("State", bound=Taught)
+
+
+def taught_in_turn(
+    fresh: Callable[[int], State],
+    teach: Callable[[State, Callable[[State], None]], None],
+    workshop: Workshop,
+    *,
+    count: int,
+    steps: int,
+    called: str,
+) -> list[State]:
+    """`count` trainings of `steps` steps, gone on from the state that the workshop kept last.
+
+    fresh: number -> a training that begins; teach: takes the steps that are left, and calls what it is given after
+    each; called: what is taught, in a line about the progress.
+    """
+    kept, done = workshop.last_state() or {"done": [], "under_way": None}, []
+
+    def keep(state: State) -> None:
+        workshop.progress((len(done) + state.step / steps) / count, f"{called} {len(done)}, step {state.step}/{steps}")
+        if state.step % max(1, steps // CHECKPOINTS) == 0 and state.step < steps:
+            workshop.keep_state({"done": [past.checkpoint() for past in done], "under_way": state.checkpoint()})
+
+    for number in range(count):
+        state = fresh(number)
+        if number < len(kept["done"]):
+            state.restore(kept["done"][number])
+        elif number == len(kept["done"]) and kept["under_way"] is not None:
+            state.restore(kept["under_way"])
+        teach(state, keep)
+        done.append(state)
+    return done
+
+
+def last_loss(losses: torch.Tensor) -> float:
+    """Of losses [networks, steps] the mean over what was taught since the last checkpoint could be kept."""
+    return losses[:, -max(1, losses.shape[1] // CHECKPOINTS) :].mean().item()

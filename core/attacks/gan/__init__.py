@@ -1,0 +1,1 @@
+"""GANs that attacks train on public images, or import."""

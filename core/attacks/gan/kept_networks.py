@@ -1,0 +1,78 @@
+"""Networks that parts of attacks leave: weights beside a card that says what they are built from."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+
+from torch import nn
+
+from smoothsweep.core.attacks.distillation.config import StudentConfig
+from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
+from smoothsweep.core.attacks.gan.config import PlainGanConfig
+from smoothsweep.core.cards.network_card import NetworkCard, read_network_card
+from smoothsweep.core.cards.network_weights import read_weights, write_weights
+from smoothsweep.core.files import write_file
+
+CARD, WEIGHTS = ".network.json", ".network.safetensors"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkKind:
+    """config: dataclass that a network keeps as `config` and is built from; make: 'module:Class' of that alone."""
+
+    config: type
+    make: str
+
+    def network(self) -> type[nn.Module]:
+        """The class of the network."""
+        module, _, name = self.make.partition(":")
+        return getattr(import_module(module), name)
+
+
+PART_NETWORKS: dict[str, NetworkKind] = {
+    "conditional_generator": NetworkKind(
+        config=ConditionalConfig, make="smoothsweep.core.attacks.gan.conditional_generator:ConditionalGenerator"
+    ),
+    "plain_generator": NetworkKind(config=PlainGanConfig, make="smoothsweep.core.attacks.gan.networks:PlainGenerator"),
+    "critic": NetworkKind(config=PlainGanConfig, make="smoothsweep.core.attacks.gan.networks:Critic"),
+    "minibatch_discriminator": NetworkKind(
+        config=PlainGanConfig, make="smoothsweep.core.attacks.gan.networks:MinibatchDiscriminator"
+    ),
+    "student": NetworkKind(config=StudentConfig, make="smoothsweep.core.attacks.distillation.students:Student"),
+}
+"""By the kind that a card names. A network that decodes latents has `resolution` and `synthesize`."""
+
+
+def save_network(network: nn.Module, directory: Path, name: str) -> None:
+    """Write <name>.network.safetensors and, last, <name>.network.json. Raises ValueError for an unknown kind."""
+    kind = kind_of(network)
+    weights, card = _files(directory, name)
+    write_weights(network, weights)
+    write_file(card, json.dumps(NetworkCard(kind=kind, config=network.config).plain, indent=2) + "\n")
+
+
+def kind_of(network: nn.Module) -> str:
+    """Its row of `PART_NETWORKS`. Raises ValueError for a network of another kind."""
+    kinds = [kind for kind, row in PART_NETWORKS.items() if row.network() is type(network)]
+    if not kinds:
+        raise ValueError(f"network: expected one of {', '.join(PART_NETWORKS)}, got {type(network).__name__}")
+    return kinds[0]
+
+
+def load_network(directory: Path, name: str) -> nn.Module:
+    """What `save_network` left: in eval mode, on the CPU, without parameter gradients. Raises InputError."""
+    weights, card = _files(directory, name)
+    found = read_network_card(card, {k: row.config for k, row in PART_NETWORKS.items()}, "the card of a network")
+    return read_weights(PART_NETWORKS[found.kind].network(), found.config, weights)
+
+
+def network_names(directory: Path) -> list[str]:
+    """The names of the networks that a part's folder holds."""
+    return sorted(path.name.removesuffix(CARD) for path in directory.glob(f"*{CARD}"))
+
+
+def _files(directory: Path, name: str) -> tuple[Path, Path]:
+    return directory / f"{name}{WEIGHTS}", directory / f"{name}{CARD}"

@@ -1,0 +1,138 @@
+"""The GANs of GMI and KED-MI as parts: trained once, kept on the way, resumed exactly."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from smoothsweep.core.attacks.gan.config import GanTraining, PlainGanConfig
+from smoothsweep.core.attacks.shared.base import Part
+from smoothsweep.core.declared import build
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from smoothsweep.core.attacks.gan.losses import GanObjective
+    from smoothsweep.core.attacks.shared.attack_inputs import Given, MadePart, Workshop
+    from smoothsweep.core.attacks.shared.view import GradientView, View
+
+CHECKPOINTS = 20  # per training
+GENERAL, SPECIFIC = "general_gan", "specific_gan"
+
+
+def general_gan(training: GanTraining) -> Part:
+    """GMI's, one for all targets of an input size."""
+    if training.imported is not None:
+        return Part(name=GENERAL, needs=(), imported=training.imported)
+    return Part(name=GENERAL, needs=("public",), settings=training.settings, workers=training.workers)
+
+
+def specific_gan(training: GanTraining) -> Part:
+    """KED-MI's, which a target's soft labels go into."""
+    if training.imported is not None:
+        return Part(name=SPECIFIC, needs=("target",), imported=training.imported)
+    return Part(name=SPECIFIC, needs=("public", "target"), settings=training.settings)
+
+
+def make_general_gan(settings: Mapping[str, Any], given: Given, view: View, workshop: Workshop) -> MadePart:
+    """The networks "generator" and "discriminator" (a critic); losses [steps, 2] as of
+    `core.attacks.gan.training.new_pair`."""
+    from smoothsweep.core.attacks.gan.losses import Wasserstein
+    from smoothsweep.core.attacks.gan.networks import Critic
+
+    return _trained(
+        settings,
+        given,
+        view,
+        workshop,
+        judge=Critic,
+        classes=0,
+        streams=1,
+        objective=lambda critic: Wasserstein(critic=critic),
+    )
+
+
+def make_specific_gan(settings: Mapping[str, Any], given: Given, view: GradientView, workshop: Workshop) -> MadePart:
+    """As `make_general_gan`, with a discriminator of the target's classes.
+
+    Protocol `paper` asks the target in training mode, as the official code does, which never puts it into evaluation:
+    its norms use the statistics of the public batch. `clean` asks it as everybody else does.
+    """
+    from smoothsweep.core.attacks.gan.losses import InversionSpecific
+    from smoothsweep.core.attacks.gan.networks import MinibatchDiscriminator
+    from smoothsweep.core.attacks.optimisation.seeds import derive_seed
+
+    seed = _recipe(settings).seed
+
+    def soft_labels(images: Tensor, step: int) -> Tensor:
+        if given.protocol == "paper":
+            return view.scores_in_training(2 * images - 1, derive_seed(seed, "teacher", step))
+        return view.scores(2 * images - 1)
+
+    return _trained(
+        settings,
+        given,
+        view,
+        workshop,
+        judge=MinibatchDiscriminator,
+        classes=view.num_classes,
+        streams=3,
+        objective=lambda judge: InversionSpecific(
+            discriminator=judge, soft_labels=soft_labels, protocol=given.protocol
+        ),
+    )
+
+
+def _trained(
+    settings: Mapping[str, Any],
+    given: Given,
+    view: View,
+    workshop: Workshop,
+    *,
+    judge: Callable[[PlainGanConfig], nn.Module],
+    classes: int,
+    streams: int,
+    objective: Callable[[Any], GanObjective],
+) -> MadePart:
+    import torch
+
+    from smoothsweep.core.attacks.gan.draws import Draws
+    from smoothsweep.core.attacks.gan.training import new_pair, train_pair
+    from smoothsweep.core.attacks.shared.attack_inputs import MadePart
+    from smoothsweep.core.data.transforms import resize_uint8
+
+    recipe = _recipe(settings)
+    config = PlainGanConfig(resolution=view.image_size, z_dim=recipe.z_dim, width=recipe.width, classes=classes)
+    draws = Draws(resize_uint8(given.public, view.image_size), recipe, streams=streams, device=view.execution.device)
+    steps = recipe.steps(len(given.public))
+    state = new_pair(config, recipe, judge, view.execution.device, workshop.team)
+    if (kept := workshop.last_state()) is not None:
+        state.restore(kept)
+    with view.execution.arithmetic():
+        train_pair(
+            state,
+            draws,
+            objective(state.discriminator),
+            steps=steps,
+            team=workshop.team,
+            checkpoint_every=max(1, steps // CHECKPOINTS),
+            on_checkpoint=workshop.keep_state,
+            on_step=lambda step: workshop.progress(step / steps, f"step {step}/{steps}"),
+        )
+    losses = torch.tensor(state.losses, dtype=torch.float32)
+    pair = {"generator": state.generator, "discriminator": state.discriminator}
+    return MadePart(
+        tensors={"losses": losses},
+        networks={name: network.eval().requires_grad_(False) for name, network in pair.items()},
+        facts={"discriminator_loss": _towards_the_end(losses[:, 0]), "generator_loss": _towards_the_end(losses[:, 1])},
+    )
+
+
+def _recipe(settings: Mapping[str, Any]) -> GanTraining:
+    return build(GanTraining, settings, what="gan", prefix="attack.gan.")
+
+
+def _towards_the_end(losses: Tensor) -> float | None:
+    """Mean over the last twentieth of the steps that have one; None where none has."""
+    taken = losses[losses.isfinite()]
+    return taken[-max(1, len(taken) // CHECKPOINTS) :].mean().item() if len(taken) else None

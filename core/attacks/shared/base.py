@@ -1,0 +1,187 @@
+"""What an attack is: its parameters, what it may see, what it needs beforehand, and how it inverts a class.
+
+An attack is a frozen dataclass of its parameters that overrides the methods it needs. Reading its fields loads no
+torch, so that planning stays light: methods that compute import what they need when they are called.
+docs/new-attack.md shows how to add one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+from smoothsweep.core.attacks.shared.access import Access
+from smoothsweep.core.bounds import MOST_LATENTS
+from smoothsweep.core.checks import require, require_choice, require_count, require_seed
+from smoothsweep.core.errors import InputError
+
+if TYPE_CHECKING:
+    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+    from smoothsweep.core.attacks.shared.view import View
+    from smoothsweep.core.cards.network_card import NetworkCard
+
+Aggregate = Literal["mean", "sum"]
+PRECISIONS = ("fp32", "tf32", "bf16")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """What an attack needs once, before it inverts any class. The orchestrator makes a stage of it.
+
+    name: a row of `core.attacks.registry.PARTS`, which says what makes it; needs: "public", "prior", "target" or the
+    names of earlier parts; settings: JSON values, whatever of the attack decides what it holds. Attacks whose parts
+    agree in all of that share one artifact. workers: of Ray Train that make it. imported: a folder of networks that
+    somebody else trained, which it is then a copy of: `settings` are empty.
+    """
+
+    name: str
+    needs: tuple[str, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    workers: int = 1
+    imported: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Attack:
+    """An attack that sees nothing and needs nothing; a kind of attack overrides what it changes.
+
+    title: what a page calls the kind; access: what it sees of the target; control: whether it is no attack but the line
+    that a leak must exceed; crop_key: what of a sweep file sets `crop`; facts: what `invert` reports of a class -> how
+    classes are summed up.
+    `PREFIX: parameter` begins every refusal.
+    leaves_images: whether it leaves images itself, since the latents beside them do not make them.
+    other_targets: settings of a sweep that name another target than the attacked one -> the part that asks it instead,
+    None where `invert` does, which then finds its view in `Given.targets`.
+
+    selected: reconstructions to keep per class; seed: of the attack, mixed with the trial's; readout: how a target
+    whose answers are noisy is read, None as the protocol does; precision: of the networks' passes, None for fp32
+    (tf32 is CUDA's); loot_size: protocol clean alone, side in pixels that the loot is kept at, None as decoded.
+    """
+
+    title: ClassVar[str] = "an attack"
+    access: ClassVar[Access] = "none"
+    control: ClassVar[bool] = False
+    crop_key: ClassVar[str] = "attack.pool.crop"
+    leaves_images: ClassVar[bool] = False
+    facts: ClassVar[Mapping[str, Aggregate]] = {}
+    other_targets: ClassVar[Mapping[str, str | None]] = {}
+
+    selected: int = 50
+    seed: int = 42
+    readout: Literal["noisy", "mean", "expectation"] | None = None
+    precision: Literal["fp32", "tf32", "bf16"] | None = None
+    loot_size: int | None = None
+
+    def __post_init__(self) -> None:
+        require_count("attack.selected", self.selected, 1, MOST_LATENTS)
+        require_seed("attack.seed", self.seed)
+        if self.precision is not None:
+            require_choice("attack.precision", self.precision, PRECISIONS)
+        if self.loot_size is not None:
+            require_count("attack.loot_size", self.loot_size, 16, 4096)
+        require(
+            self.readout is None or self.access != "none",
+            "attack.readout",
+            "none: this attack asks nothing",
+            self.readout,
+        )
+
+    @property
+    def variant(self) -> str | None:
+        """What tells it from others of its kind in a table, in a word or two; None where the kind says it all."""
+        return None
+
+    @property
+    def words(self) -> str:
+        """What a page calls it: `Plug & Play, cross entropy`."""
+        return ", ".join(filter(None, (self.title, (self.variant or "").replace("_", " "))))
+
+    @property
+    def published(self) -> bool:
+        """Whether it follows the target's gradients as published: what defenses are usually measured with, and what
+        one that only hides can blind. False for settings made to get past that, and for attacks without gradients."""
+        return self.access == "gradients"
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        """What must be made before, in order."""
+        return ()
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What `invert` reads beside the view: "prior", "discriminator" (of the prior), "public", names of parts."""
+        return ("prior", *(part.name for part in self.parts))
+
+    @property
+    def decoder(self) -> str:
+        """What makes images of the latents: "prior", or the name of a part, which then has a network "generator"."""
+        return "prior"
+
+    @property
+    def pretrained(self) -> tuple[str, ...]:
+        """Architectures whose published ImageNet weights its parts begin with."""
+        return ()
+
+    @property
+    def enlarging(self) -> str | None:
+        """How protocol `paper` brings its images to a judge's size: a row of `core.data.enlarging.ENLARGING`.
+
+        None for the official way of Plug & Play: in float, antialiased, not clipped.
+        """
+        return None
+
+    @property
+    def report(self) -> tuple[str, int] | None:
+        """Whose report protocol `paper` counts the evaluator's verdicts by as well, and classes of a batch there.
+
+        A name that `tasks.official_reports` knows; None for none.
+        """
+        return None
+
+    def class_batch(self, protocol: str) -> int:
+        """How many classes, in the order of the sweep's list, are inverted at once because they share numbers."""
+        return 1
+
+    @property
+    def crop(self) -> int | None:
+        """Side in pixels of the centre crop that the decoder's images get before anybody sees them; None for none."""
+        return None
+
+    @cached_property
+    def reads(self) -> frozenset[str]:
+        """All that it or its parts read: "prior", "public", "target", names of parts."""
+        named = {*self.needs, *(name for part in self.parts for name in part.needs)}
+        return frozenset(named | {"prior"} if "discriminator" in named else named)
+
+    def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
+        """Raise InputError if the attack cannot be tried: target's input in pixels, kind of prior, public images.
+
+        prior_kind: None where the sweep names no prior, which then nothing may read.
+        """
+        if prior_kind is None and "prior" in self.reads:
+            raise InputError("prior: expected what this attack decodes its latents with, got none")
+        if not has_public and any("public" in part.needs for part in self.parts):
+            raise InputError("public: expected the images that this attack learns from, got none")
+
+    def check_prior(self, card: Callable[[], NetworkCard]) -> None:
+        """Raise InputError for a prior that it reads and whose network it cannot use. card: says what that is."""
+
+    def check_public(self, count: int) -> None:
+        """Raise InputError if that many public images are too few for its parts."""
+
+    def check_classes(self, count: int) -> None:
+        """Raise InputError if a target of that many classes cannot be tried."""
+
+    def invert(self, view: View, given: Given, target_class: int, *, seed: int) -> Reconstructions:
+        """Reconstruct one class. The numbers depend on the seed and the class: not on other classes, nor on the place.
+
+        view: all that it gets of the target; given: what `needs` names, and the protocol.
+        """
+        raise TypeError(f"{type(self).__name__} says nothing of how it inverts a class")
+
+    def invert_batch(self, view: View, given: Given, classes: Sequence[int], *, seed: int) -> Sequence[Reconstructions]:
+        """Reconstruct a batch of classes, `class_batch` of them or what is left; each as `invert` leaves it."""
+        return [self.invert(view, given, target_class, seed=seed) for target_class in classes]

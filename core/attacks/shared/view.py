@@ -1,0 +1,153 @@
+"""All that an attack gets of a target, cut down to its access level by what the view is made of.
+
+A view holds functions, not the network: a view of labels has no function that gives scores, and nothing leads from
+one to the other. Every view counts the images it was shown.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from smoothsweep.core.attacks.optimisation.objective import target_logits
+from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS, Access
+from smoothsweep.core.attacks.shared.execution import Execution, Prepared
+from smoothsweep.core.attacks.shared.layers import Inside
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import Classifier
+
+Answer = Callable[[Tensor], Tensor]
+FORWARD_ROWS = 256  # images at once at most where nothing is kept for gradients
+
+
+class View:
+    """Access `none`: the number of classes, the size of an input, and a device to compute on.
+
+    num_classes; image_size: side in pixels of the target's input; execution: device, precision and batch sizes.
+    """
+
+    access: Access = "none"
+
+    def __init__(self, *, num_classes: int, image_size: int, execution: Execution) -> None:
+        self.num_classes = num_classes
+        self.image_size = image_size
+        self.execution = execution
+        self._shown = [0]
+
+    @property
+    def queries(self) -> int:
+        """How many images the target has been shown so far."""
+        return self._shown[0]
+
+
+class LabelView(View):
+    """Access `labels`: the class that the target decides for, and nothing else."""
+
+    access = "labels"
+
+    def __init__(self, *, labels: Answer, shown: list[int], **others: Any) -> None:
+        super().__init__(**others)
+        self._shown, self.labels = shown, labels
+
+
+class ScoreView(LabelView):
+    """Access `scores`: probabilities, without gradients."""
+
+    access = "scores"
+
+    def __init__(self, *, scores: Answer, **others: Any) -> None:
+        super().__init__(**others)
+        self.scores = scores
+
+
+class GradientView(ScoreView):
+    """Access `gradients`: logits [N, C] of images [N, 3, S, S] as a differentiable function."""
+
+    access = "gradients"
+
+    def __init__(self, *, logits: Prepared, inside: Callable[[], Inside], **others: Any) -> None:
+        super().__init__(**others)
+        self.logits, self._inside = logits, inside
+
+    def features(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        """Penultimate features [N, D] and logits [N, C] of one pass, both differentiable.
+
+        Raises InputError, one line, for a target that has no layer under its last one.
+        """
+        return self._inside().features(images)
+
+    def scores_in_training(self, images: Tensor, seed: int) -> Tensor:
+        """Probabilities float32 [N, C] on the device by a copy of the target in training mode, without gradients.
+
+        Its norms use the statistics of these images, and its dropout is drawn from `seed`.
+        """
+        return self._inside().scores_in_training(images, seed)
+
+
+def require_access(view: View, access: Access, who: str) -> None:
+    """Raise InputError, one line naming `who`, where a view shows less of the target than this access level."""
+    if ACCESS_LEVELS.index(view.access) < ACCESS_LEVELS.index(access):
+        raise InputError(f"target: expected access to its {access} for {who}, got access to its {view.access}")
+
+
+def view_of(
+    target: nn.Module | Prepared,
+    access: Access,
+    *,
+    num_classes: int,
+    image_size: int,
+    execution: Execution,
+    gives: Access = "gradients",
+) -> View:
+    """The view of a frozen target, on the execution's device, at one access level.
+
+    gives: what the target itself can give; raises InputError, one line, for a view of more.
+    `labels(images)` gives int64 [N], `scores(images)` float32 [N, C] (softmax); both take images [N, 3, S, S] from any
+    device and leave their answer on the CPU. What is asked under gradients counts as well. Answers are those that
+    the target's defense leaves, and it gives no more than that.
+    """
+    gives = min(gives, _shown_by(target), key=ACCESS_LEVELS.index)
+    if ACCESS_LEVELS.index(access) > ACCESS_LEVELS.index(gives):
+        raise InputError(f"target: expected access to its {access}, got a model that gives {gives} alone")
+    common = {"num_classes": num_classes, "image_size": image_size, "execution": execution}
+    if access == "none":
+        return View(**common)
+    shown = [0]
+    logits = _counting(execution.target(target), shown)
+
+    def scores(images: Tensor) -> Tensor:
+        with torch.no_grad(), execution.arithmetic():
+
+            def answer(rows: slice) -> Tensor:
+                return target_logits(logits, images[rows].to(execution.device), None).float().softmax(1).cpu()
+
+            batch = execution.forward_batch("classification", logits, most=FORWARD_ROWS)
+            return torch.cat(batch.run(answer, len(images)))
+
+    def labels(images: Tensor) -> Tensor:
+        return scores(images).argmax(1)
+
+    if access == "labels":
+        return LabelView(labels=labels, shown=shown, **common)
+    if access == "scores":
+        return ScoreView(scores=scores, labels=labels, shown=shown, **common)
+    inside = cache(lambda: Inside(target, shown, execution))
+    return GradientView(logits=logits, inside=inside, scores=scores, labels=labels, shown=shown, **common)
+
+
+def _shown_by(target: nn.Module | Prepared | None) -> Access:
+    """The most that a network's defense leaves of it."""
+    return target.answer.leaves if isinstance(target, Classifier) else ACCESS_LEVELS[-1]
+
+
+def _counting(target: Answer, shown: list[int]) -> Prepared:
+    def answer(images: Tensor) -> Tensor:
+        found = target(images)
+        shown[0] += len(images)  # after it: what did not fit into memory was not answered
+        return found
+
+    return Prepared(answer)

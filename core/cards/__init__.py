@@ -1,0 +1,1 @@
+"""Cards: a file beside weights that says what they are."""

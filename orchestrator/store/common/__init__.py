@@ -1,0 +1,1 @@
+"""What every store shares: artifacts, their seals, drafts."""

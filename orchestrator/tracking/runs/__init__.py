@@ -1,0 +1,1 @@
+"""MLflow's runs of a sweep: their names, points and verdicts."""

@@ -1,0 +1,108 @@
+"""What the report says of a recipe, on its runs: tags to filter and colour by, numbers to sort by.
+
+A verdict is younger than the runs it is about: it needs the whole sweep. It is written when the report is, and again
+where a run does not say it yet (MLflow was away, the run was made anew, further seeds have changed it).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from hashlib import sha256
+from typing import Any
+
+from smoothsweep.core.metrics.leak_comparisons import LeakComparison
+from smoothsweep.orchestrator.reading.findings.display import of_cell
+from smoothsweep.orchestrator.reading.findings.display import told as told_of
+from smoothsweep.orchestrator.reading.leak.hiding import Hidings
+from smoothsweep.orchestrator.reading.leak.looks import look_words
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text, is_null
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.tracking.runs.points import write
+from smoothsweep.orchestrator.tracking.runs.runs import TOLD
+
+VERDICT = "smoothsweep.verdict"  # of the recipe, whatever the run's attack: a word of `wording.WORDING`, or baseline
+HIDING = "smoothsweep.hiding"  # the same word under the tag's earlier name; of the sweep, every recipe's
+LOOK = "smoothsweep.look"  # of a sweep with looks: at which look the recipe was decided, or that it is not
+STRONGEST = "leak_strongest"
+"""The leak of a recipe under the attack that works best against it, the same on its runs under every attack."""
+NUMBERS = (STRONGEST, "reduction", "reduction_low", "reduction_high", "hidden", "hidden_low", "hidden_high")
+EARLIER = {"reduction": "removed", "reduction_low": "removed_low", "reduction_high": "removed_high"}
+"""Metric -> its earlier name, which is written beside it: charts and queries of earlier runs keep working."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Told:
+    """A verdict as one run holds it: tags by name, numbers in the unit of the leak by metric. size: the reduction with
+    its interval, and needed: what would settle it, for the table of the sweep's note."""
+
+    tags: Mapping[str, str] = field(default_factory=dict)
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    size: str = ""
+    needed: str = ""
+
+    @property
+    def fingerprint(self) -> str:
+        return sha256(json.dumps([dict(self.tags), dict(self.numbers)], sort_keys=True).encode()).hexdigest()[:12]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdicts:
+    """of_trials: trial -> what the report says of its recipe under its attack; the trials of one recipe are told the
+    same. whole: tags of the sweep itself."""
+
+    of_trials: Mapping[str, Told] = field(default_factory=dict)
+    whole: Mapping[str, str] = field(default_factory=dict)
+
+
+def verdicts_of(summary: Summary, found: Hidings) -> Verdicts:
+    """What the report's table and its verdicts say, for every trial that they count."""
+    of_trials: dict[str, Told] = {}
+    if summary.primary is None:
+        return Verdicts()
+    worst, last = summary.worst(summary.primary), summary.stops(summary.primary)
+    for _, row in summary.frame.iterrows():
+        one = found.verdicts.get(row["recipe"])
+        look = ascii_text(look_words(summary, last[row["recipe"]])) if row["recipe"] in last else ""
+        numbers = {} if one is None else _numbers(one)
+        if row["recipe"] in worst:
+            numbers[STRONGEST] = float(summary.frame.loc[worst[row["recipe"]], summary.primary])
+        shown = told_of(summary.spec, one) or of_cell(summary, summary.spec, row)
+        word = "baseline" if row["is_baseline"] else shown.words if shown else ""
+        tags = {VERDICT: word, HIDING: one.word if one else "", LOOK: look}
+        told = Told(
+            tags={key: value for key, value in tags.items() if value},
+            numbers=numbers,
+            size=ascii_text(shown.size) if one and shown else "",
+            needed=ascii_text(shown.needed) if shown else "",
+        )
+        of_trials.update(dict.fromkeys(row["trials"] if not row["control"] and told.tags else (), told))
+    words = "; ".join(f"{ascii_text(recipe)}: {one.word}" for recipe, one in found.verdicts.items())
+    return Verdicts(of_trials=of_trials, whole={HIDING: words} if words else {})
+
+
+def _numbers(one: LeakComparison) -> dict[str, float]:
+    """The numbers of a verdict by the names of their metrics, the earlier names too."""
+    part = one.hidden.part if one.hidden else None
+    found = {"reduction": one.reduction, "reduction_low": one.low, "reduction_high": one.high}
+    found |= {earlier: found[name] for name, earlier in EARLIER.items()}
+    if part is not None:
+        found |= {"hidden": part.value, "hidden_low": part.low, "hidden_high": part.high}
+    return {name: float(value) for name, value in found.items() if not is_null(value)}
+
+
+def tell(client: Any, run_id: str, told: Told, *, before: str, at: int) -> None:
+    """Have the run say just this. before: fingerprint of what it says now, empty for nothing. at: in milliseconds.
+
+    A number that has changed is a further point of its metric: no step holds two.
+    """
+    from mlflow.entities import Metric
+
+    points = []
+    for name, value in told.numbers.items():
+        known = client.get_metric_history(run_id, name)
+        if not known or max(known, key=lambda point: point.step).value != value:
+            points.append(Metric(name, value, at, len(known)))
+    blank = dict.fromkeys((VERDICT, HIDING, LOOK), "") if before else {}
+    write(client, run_id, params={}, tags={**blank, **told.tags, TOLD: told.fingerprint}, points=points)

@@ -1,0 +1,250 @@
+"""Training of the pairs against the official scripts, and its resumption."""
+
+import copy
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from smoothsweep.core.attacks.gan.config import GanTraining, PlainGanConfig
+from smoothsweep.core.attacks.gan.draws import Draws, StepDraw
+from smoothsweep.core.attacks.gan.losses import (
+    InversionSpecific,
+    Wasserstein,
+    entropy_sum,
+    gradient_penalty,
+    realness,
+    soft_cross_entropy,
+)
+from smoothsweep.core.attacks.gan.networks import Critic, MinibatchDiscriminator
+from smoothsweep.core.attacks.gan.training import new_pair, train_pair
+from smoothsweep.core.errors import InputError, TrainingDiverged
+from tests.lowres import fill, golden, pooled, u
+
+CPU = torch.device("cpu")
+FIRST = {"atol": 1e-3, "rtol": 0}
+
+
+class OfficialDraws:
+    """The images by formula and the latents in the official order: five steps of D, one of G, the rest."""
+
+    def __init__(self, kind, streams):
+        self.z, self.streams = golden(f"{kind}_gan_z"), streams
+        self.mix = golden("gmi_gan_alpha")
+
+    def at(self, step, team):
+        images = tuple(u(f"{name}/{step}", (4, 3, 64, 64)) for name in self.streams)
+        z = self.z[step if step < 5 else step + 1]
+        return StepDraw(images=images, z=z, z_generator=self.z[5], mix=self.mix[step])
+
+
+class Watched:
+    """An objective whose losses are kept."""
+
+    def __init__(self, objective):
+        self.objective, self.judged, self.made = objective, [], []
+
+    def for_discriminator(self, fakes, draw, step):
+        self.judged.append(self.objective.for_discriminator(fakes, draw, step))
+        return self.judged[-1]
+
+    def for_generator(self, fakes, draw):
+        self.made.append(self.objective.for_generator(fakes, draw))
+        return self.made[-1]
+
+
+def official_pair(judge, name, classes, like=None):
+    state = new_pair(PlainGanConfig(classes=classes), GanTraining(batch_size=4), judge, CPU)
+    fill(state.generator, "G64")
+    fill(state.discriminator, name, like=like)
+    return state
+
+
+def check_norms(network, kind, letter, rel=5e-3):
+    names, numbers = (golden(f"{kind}_gan_{letter}_after_{what}") for what in ("names", "sum_norm_first_last"))
+    stored = dict(zip(names.tolist(), numbers[:, 1].tolist(), strict=True))
+    own = {name: value.double().norm().item() for name, value in network.state_dict().items() if name in stored}
+    assert own.keys() == stored.keys() and len(own) > 10
+    for name, norm in own.items():
+        assert norm == pytest.approx(stored[name], rel=rel, abs=1e-6), name
+
+
+def answers_of(discriminator):
+    """What the discriminator says from now on, call by call."""
+    said = []
+    discriminator.register_forward_hook(lambda module, given, found: said.append(found))
+    return said
+
+
+def of_steps(said, calls):
+    """[6] of lists: what was said in each step of the discriminator, `calls` a step; and what in the generator's."""
+    before = 5 * calls
+    rest = said[before:-calls]
+    return [said[step * calls : (step + 1) * calls] for step in range(5)] + [said[-calls:]], rest
+
+
+def check_steps(found, name, *, later):
+    """As of the official script: three steps closely, the others, which Adam's first signs lead apart, less so."""
+    expected = golden(name)
+    torch.testing.assert_close(found[:3], expected[:3], check_dtype=False, **FIRST)
+    torch.testing.assert_close(found[3:], expected[3:], check_dtype=False, **later)
+
+
+def test_gmis_training_is_that_of_the_official_script():
+    state = official_pair(Critic, "DGWGAN", 0)
+    watched, said = Watched(Wasserstein(critic=state.discriminator)), answers_of(state.discriminator)
+    train_pair(state, OfficialDraws("gmi", ["gan_img"]), watched, steps=6)
+    losses, later = torch.stack([x.detach() for x in watched.judged]), {"atol": 0, "rtol": 1e-2}
+    check_steps(losses, "gmi_gan_d_loss", later=later)
+    of_generator = golden("gmi_gan_g_loss_step5").item()
+    assert [loss.item() for loss in watched.made] == [pytest.approx(of_generator, abs=1e-2)]
+    steps, [of_fakes] = of_steps([one.detach() for one in said], 3)  # between fakes and reals, of fakes, of reals
+    _, fakes, reals = (torch.stack(one) for one in zip(*steps, strict=True))
+    torch.testing.assert_close(of_fakes, golden("gmi_gan_g_logit_step5"), atol=2e-2, rtol=0)
+    distance = reals.mean(1) - fakes.mean(1)
+    for name, found in (("wd", distance), ("fake_logit", fakes), ("real_logit", reals)):
+        check_steps(found, f"gmi_gan_{name}", later={"atol": 5e-2, "rtol": 1e-2})
+    check_steps((losses + distance) / 10, "gmi_gan_gp", later=later)
+    check_norms(state.generator, "gmi", "G")
+    check_norms(state.discriminator, "gmi", "D")
+
+
+def standin_teacher():
+    """Target 0 with a norm without weights before its tanh, in training mode: batch statistics. And what it said."""
+    norm, said = torch.nn.BatchNorm1d(16, affine=False), []
+
+    def soft_labels(images, step):
+        with torch.no_grad():
+            said.append(norm((pooled(images) - 0.5) @ golden("si_T0_A")).tanh() @ golden("si_T0_B"))
+        return said[-1].softmax(1)
+
+    return soft_labels, norm, said
+
+
+def test_keds_training_is_that_of_the_official_script():
+    state = official_pair(MinibatchDiscriminator, "KEDD10", 10, like="KEDD")
+    soft_labels, norm, taught = standin_teacher()
+    objective = InversionSpecific(discriminator=state.discriminator, soft_labels=soft_labels, protocol="paper")
+    watched, said, later = Watched(objective), answers_of(state.discriminator), {"atol": 0.1, "rtol": 0}
+    train_pair(state, OfficialDraws("ked", ["gan_img", "gan_unl1", "gan_unl2"]), watched, steps=6)
+    check_steps(torch.stack([x.detach() for x in watched.judged]), "ked_gan_d_loss", later=later)
+    of_generator, entropy, matched = golden("ked_gan_g_loss_entropysum_featurematch_step5").tolist()
+    assert [loss.item() for loss in watched.made] == [pytest.approx(of_generator, abs=1e-2)]
+    steps, (of_fakes, _) = of_steps([one[1].detach() for one in said], 3)  # of the labelled, of reals, of fakes
+    labelled, reals, fakes = (torch.stack(one) for one in zip(*steps, strict=True))
+    assert entropy_sum(of_fakes).item() == pytest.approx(entropy, abs=5e-2)
+    assert (watched.made[0] - 1e-4 * entropy_sum(of_fakes)).item() == pytest.approx(matched, abs=1e-2)
+    for name, found in (
+        ("logits_label_first6", labelled[..., :6]),
+        ("logits_fake_first6", fakes[..., :6]),
+        ("lse_unlabel", reals.logsumexp(2)),
+        ("lse_fake", fakes.logsumexp(2)),
+    ):
+        check_steps(found, f"ked_gan_{name}", later={"atol": 0.5, "rtol": 0})
+    teacher = torch.stack(taught)
+    torch.testing.assert_close(teacher, golden("ked_gan_teacher_logits"), atol=1e-4, rtol=0)
+    moved = torch.stack([norm.running_mean, norm.running_var])
+    torch.testing.assert_close(moved, golden("ked_gan_teacher_bn_after_mean_var"), atol=1e-5, rtol=0)
+    agreed = (labelled.argmax(2) == teacher.argmax(2)).double().mean(1)
+    assert agreed[:3].tolist() == golden("ked_gan_acc")[:3].tolist()
+    of_labels = torch.stack([soft_cross_entropy(*one) for one in zip(labelled, teacher.softmax(2), strict=True)])
+    check_steps(of_labels, "ked_gan_loss_label", later=later)
+    mass, made_mass = reals.logsumexp(2), fakes.logsumexp(2)
+    half = 0.5 * (F.softplus(mass) - mass + F.softplus(made_mass)).mean(1)
+    check_steps(half, "ked_gan_loss_unlabel", later=later)
+    check_norms(state.generator, "ked", "G")
+    check_norms(state.discriminator, "ked", "D")
+
+
+def test_the_penalty_is_the_official_one():
+    x, y = u("gp_x", (4, 3, 64, 64)), u("gp_y", (4, 3, 64, 64))
+
+    def critic(images):
+        return (((pooled(images) - 0.5) @ golden("si_D_A")).tanh() @ golden("si_D_b")).flatten()
+
+    found = gradient_penalty(critic, x, y, golden("gmi_gp_alpha"))
+    torch.testing.assert_close(found.detach(), golden("gmi_gp_standin"), check_dtype=False, atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "function"),
+    [
+        ("lse", lambda logits: logits.logsumexp(1)),
+        ("softxent", lambda logits: soft_cross_entropy(logits, golden("ked_teacher_logits").softmax(1))),
+        ("entropy_sum", entropy_sum),
+    ],
+)
+def test_keds_losses_and_gradients(name, function):
+    logits = golden("ked_logits").requires_grad_(True)
+    found = function(logits)
+    torch.testing.assert_close(found.detach(), golden(f"ked_{name}"), check_dtype=False, atol=1e-5, rtol=0)
+    found.sum().backward()
+    torch.testing.assert_close(logits.grad, golden(f"ked_{name}_grad"), atol=1e-5, rtol=0)
+
+
+def test_the_prior_of_the_discriminator_is_minus_log_d():
+    logits = golden("ked_logits").double()
+    mass = logits.logsumexp(1)
+    torch.testing.assert_close(-realness(logits), (1 + (-mass).exp()).log())
+
+
+def tiny(steps=7, **changes):
+    recipe = GanTraining(**{"width": 2, "batch_size": 4, "epochs": 2, "critic_steps": 3, "seed": 5} | changes)
+    images = torch.randint(0, 256, (16, 3, 32, 32), generator=torch.Generator().manual_seed(1), dtype=torch.uint8)
+    state = new_pair(PlainGanConfig(resolution=32, width=2, classes=3), recipe, MinibatchDiscriminator, CPU)
+    labels = torch.tensor([0.2, 0.3, 0.5]).expand(4, 3)
+    objective = InversionSpecific(discriminator=state.discriminator, soft_labels=lambda *_: labels, protocol="clean")
+    return state, Draws(images, recipe, streams=3, device=CPU), objective, steps
+
+
+def run(state, draws, objective, steps, **options):
+    train_pair(state, draws, objective, steps=steps, **options)
+    return state
+
+
+def test_a_resumed_training_is_the_same_training():
+    whole = run(*tiny())
+    kept = []
+    run(*tiny(), checkpoint_every=3, on_checkpoint=kept.append)
+    assert [checkpoint["step"] for checkpoint in kept] == [3, 6]
+    state, draws, objective, steps = tiny()
+    state.restore(copy.deepcopy(kept[0]))
+    run(state, draws, objective, steps)
+    for part in ("generator", "discriminator"):
+        own, other = getattr(whole, part).state_dict(), getattr(state, part).state_dict()
+        assert all(torch.equal(own[name], other[name]) for name in own)
+    assert torch.equal(torch.tensor(whole.losses).nan_to_num(), torch.tensor(state.losses).nan_to_num())
+    assert [row[1] == row[1] for row in whole.losses] == [False, False, True] * 2 + [False]
+    with pytest.raises(InputError, match="gan checkpoint: recipe: expected"):
+        tiny(lr=1e-3)[0].restore(kept[0])
+
+
+def test_every_epoch_shows_every_image_once_and_each_stream_in_its_own_order():
+    _, draws, _, _ = tiny()
+    shown = [[draws.at(step).images[stream] for step in range(4)] for stream in (0, 1)]
+    for batches in shown:
+        assert torch.cat(batches).flatten(1).unique(dim=0).shape[0] == 16
+    assert not torch.equal(shown[0][0], shown[1][0])
+    assert torch.equal(draws.at(2).z, draws.at(2).z) and not torch.equal(draws.at(2).z, draws.at(3).z)
+
+
+def test_the_mean_entropy_weighs_as_the_official_sum_at_its_batch():
+    _, _, objective, _ = tiny()
+    fakes = torch.rand(64, 3, 32, 32)
+    draw = StepDraw(images=(fakes, fakes, torch.rand(64, 3, 32, 32)), z=fakes, z_generator=fakes, mix=fakes)
+    with torch.no_grad():
+        official = InversionSpecific(
+            discriminator=objective.discriminator, soft_labels=objective.soft_labels, protocol="paper"
+        )
+        assert torch.equal(objective.for_generator(fakes, draw), official.for_generator(fakes, draw))
+
+
+def test_what_cannot_be_trained_is_said():
+    with pytest.raises(InputError, match=r"public: expected at least attack.gan.batch_size \(64\) images, got 63"):
+        GanTraining().steps(63)
+    assert GanTraining(epochs=120).steps(30_000) == 56_160
+    state, draws, objective, _ = tiny()
+    with torch.no_grad():
+        state.discriminator.fc_layer.weight.fill_(torch.inf)
+    with pytest.raises(TrainingDiverged, match="gan training diverged at step 0: loss of the discriminator"):
+        train_pair(state, draws, objective, steps=2)

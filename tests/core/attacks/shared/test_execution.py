@@ -1,0 +1,314 @@
+from __future__ import annotations
+
+import copy
+import dataclasses
+
+import pytest
+import torch
+from torch import nn
+
+from smoothsweep.core.attacks.optimisation.crops import CropRule, Preprocess, draw_crop_per_image, draw_shared_crop
+from smoothsweep.core.attacks.ppa.batching import batch_spans, group_views, groups_of, row_scale
+from smoothsweep.core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, PPAConfig, SelectConfig
+from smoothsweep.core.attacks.ppa.inversion import invert_class, optimise, select
+from smoothsweep.core.attacks.ppa.pool import preprocess_of
+from smoothsweep.core.attacks.shared.execution import Execution, fold_batchnorm, frozen_copy
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
+
+PRIOR = StyleGAN2(
+    StyleGAN2Config(resolution=16, z_dim=8, w_dim=8, mapping_layers=1, channel_base=256, channel_max=16), seed=3
+).double()
+WEIGHTS = torch.randn(3, 12 * 12 * 3, 5, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+
+
+def target(images):
+    """A smooth classifier in double precision, so that only real differences show."""
+    return torch.tanh(images.flatten(1) @ WEIGHTS[0] * 0.1) * 3
+
+
+CONFIG = PPAConfig(
+    pool=PoolConfig(size=20, crop=12, image_size=12),
+    candidates=CandidateConfig(candidates=7),
+    optimise=OptimiseConfig(steps=6, lr=0.05, batch_size=3),
+    select=SelectConfig(selected=4, selection_repeats=4, selection_crop_scale=(0.6, 0.9)),
+)
+COMMON = {"seed": 5, "transform": preprocess_of(CONFIG.pool), "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def w0():
+    return torch.randn(7, 1, 8, generator=torch.Generator().manual_seed(0)).double()
+
+
+def optimised(w0, protocol, execution=None, **more):
+    given = {} if execution is None else {"execution": execution}
+    return optimise(PRIOR, target, w0, 2, CONFIG.optimise, protocol=protocol, **COMMON, **given, **more)
+
+
+@pytest.fixture(scope="module", params=["paper", "clean"])
+def protocol(request):
+    return request.param
+
+
+def test_halvings_of_all_batches_are_counted_together(w0):
+    def crowded(images):
+        if len(images) > 1:
+            raise torch.OutOfMemoryError("too many")
+        return target(images)
+
+    run = Execution(ExecutionConfig(rows_per_batch=3), "cpu")
+    optimise(PRIOR, crowded, w0, 2, CONFIG.optimise, protocol="clean", **COMMON, execution=run)
+    assert run.rows_halved == 1
+    select(PRIOR, crowded, w0, 2, CONFIG.select, protocol="clean", **COMMON, execution=run)
+    assert run.rows_halved == 2
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 6, 7, 50])
+def test_how_many_rows_are_computed_at_once_changes_nothing(w0, protocol, rows):
+    expected = optimised(w0, protocol)
+    found = optimised(w0, protocol, ExecutionConfig(rows_per_batch=rows))
+    for name, value in vars(expected).items():
+        torch.testing.assert_close(getattr(found, name), value, atol=1e-8, rtol=1e-8, msg=name)
+    first, second = (
+        select(PRIOR, target, expected.w, 2, CONFIG.select, protocol=protocol, execution=e, **COMMON)
+        for e in (ExecutionConfig(), ExecutionConfig(rows_per_batch=rows))
+    )
+    torch.testing.assert_close(first.all_scores, second.all_scores, atol=1e-6, rtol=0)
+    assert torch.equal(first.order, second.order)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 4])
+def test_running_out_of_memory_changes_nothing_and_is_remembered(w0, protocol, limit):
+    sizes = []
+
+    def hungry(images):
+        sizes.append(len(images))
+        if len(images) > limit:
+            raise torch.OutOfMemoryError("device is full")
+        return target(images)
+
+    run = Execution(ExecutionConfig(rows_per_batch=7), "cpu")
+    found = optimise(PRIOR, hungry, w0, 2, CONFIG.optimise, protocol=protocol, execution=run, **COMMON)
+    torch.testing.assert_close(found.w, optimised(w0, protocol).w, atol=1e-8, rtol=0)
+    assert max(sizes) > limit
+    sizes.clear()
+    optimise(PRIOR, hungry, w0, 2, CONFIG.optimise, protocol=protocol, execution=run, **COMMON)
+    assert max(sizes) <= limit
+
+
+def test_a_single_image_that_does_not_fit_is_an_input_error(w0):
+    def never(images):
+        raise torch.OutOfMemoryError("device is full")
+
+    run = Execution(ExecutionConfig(rows_per_batch=4), "cpu")
+    with pytest.raises(InputError, match="at least one image at a time"):
+        optimise(PRIOR, never, w0, 2, CONFIG.optimise, protocol="paper", execution=run, **COMMON)
+
+
+def test_a_batch_seen_by_a_discriminator_is_computed_as_a_whole(w0):
+    sizes, config = [], dataclasses.replace(CONFIG.optimise, discriminator_weight=0.3)
+
+    def compares(images):
+        sizes.append(images.shape)
+        return (images - images.mean(0)).square().flatten(1).mean(1, keepdim=True)
+
+    for rows in (1, 50):
+        optimise(
+            PRIOR,
+            target,
+            w0,
+            2,
+            config,
+            protocol="paper",
+            discriminator=compares,
+            execution=ExecutionConfig(rows_per_batch=rows),
+            **COMMON,
+        )
+    assert {tuple(shape) for shape in sizes} == {(3, 3, 16, 16), (1, 3, 16, 16)}  # 7 = 3 + 3 + 1, whole images
+
+
+def test_a_batch_that_does_not_fit_beside_a_discriminator_is_an_input_error(w0):
+    def full(images):
+        raise torch.OutOfMemoryError("device is full")
+
+    config = dataclasses.replace(CONFIG.optimise, discriminator_weight=0.3)
+    with pytest.raises(InputError, match=r"optimise\.batch_size: expected .* got 3"):
+        optimise(PRIOR, target, w0, 2, config, protocol="paper", discriminator=full, **COMMON)
+
+
+def test_judges_get_their_images_from_the_synthesis_of_stage_3(w0, monkeypatch):
+    run, calls = Execution(ExecutionConfig(), "cpu"), []
+    original = run.synthesizer
+
+    def counting(prior, crop=None):
+        synthesize = original(prior, crop)
+
+        def counted(w):
+            calls.append(len(w))
+            return synthesize(w)
+
+        return counted
+
+    monkeypatch.setattr(run, "synthesizer", counting)
+    keep = {"large": Preprocess(size=20, crop=12), "whole": Preprocess(size=16)}
+    found = select(PRIOR, target, w0, 2, CONFIG.select, protocol="paper", keep=keep, execution=run, **COMMON)
+    assert sum(calls) == 7
+    images = PRIOR.synthesize(w0).detach()
+    torch.testing.assert_close(found.images["whole"], images, atol=1e-9, rtol=0)
+    torch.testing.assert_close(found.images["large"], keep["large"](images), atol=1e-9, rtol=0)
+
+
+def test_an_inversion_returns_what_was_kept_in_the_order_of_the_candidates(w0):
+    confidences = torch.rand(7, 5, generator=torch.Generator().manual_seed(1))
+    config = dataclasses.replace(CONFIG, pool=dataclasses.replace(CONFIG.pool, size=7))
+    found = invert_class(
+        PRIOR,
+        target,
+        confidences,
+        w0,
+        1,
+        config,
+        seed=0,
+        protocol="paper",
+        device="cpu",
+        keep={"shown": preprocess_of(config.pool)},
+    )
+    expected = preprocess_of(config.pool)(PRIOR.synthesize(found.w)).detach()
+    torch.testing.assert_close(found.images["shown"][found.order], expected, atol=1e-9, rtol=0)
+
+
+def test_networks_are_prepared_once_per_execution():
+    run = Execution(ExecutionConfig(), "cpu")
+    network = build_classifier("resnet_small", 4, protocol="clean")
+    assert run.target(network) is run.target(network)
+    assert run.synthesizer(PRIOR, 12) is run.synthesizer(PRIOR, 12)
+    assert run.synthesizer(PRIOR, 12) is not run.synthesizer(PRIOR)
+
+
+@pytest.mark.parametrize(
+    ("architecture", "size", "left"),
+    [("resnet_small", 32, 0), ("vgg_small", 32, 0), ("resnet18", 32, 0), ("densenet121", 32, 62)],
+)
+def test_a_folded_network_is_the_same_network(architecture, size, left):
+    network = build_classifier(architecture, 4, seed=1, protocol="clean").eval()
+    for module in network.modules():
+        if isinstance(module, nn.BatchNorm2d):
+            module.running_mean.normal_(0, 0.2, generator=torch.Generator().manual_seed(0))
+            module.running_var.uniform_(0.5, 2, generator=torch.Generator().manual_seed(1))
+    images = torch.randn(2, 3, size, size, generator=torch.Generator().manual_seed(2))
+    folded = frozen_copy(network)
+    assert sum(isinstance(module, nn.BatchNorm2d) for module in folded.modules()) == left
+    with torch.no_grad():
+        expected = network(images)
+        torch.testing.assert_close(folded(images), expected, atol=2e-5 * float(expected.abs().max()) + 1e-6, rtol=1e-4)
+    assert not any(p.requires_grad for p in folded.parameters()) and all(p.requires_grad for p in network.parameters())
+
+
+class Branches(nn.Module):
+    """What cannot be folded: a convolution seen twice, one used twice, control flow on values."""
+
+    def __init__(self, kind):
+        super().__init__()
+        self.kind = kind
+        self.convolution, self.norm = nn.Conv2d(3, 3, 1), nn.BatchNorm2d(3)
+        self.norm.running_mean.fill_(0.3)
+
+    def forward(self, x):
+        if self.kind == "values" and x.mean() > 0:
+            x = -x
+        y = self.convolution(x)
+        if self.kind == "seen twice":
+            return self.norm(y) + y
+        return self.norm(y) + self.convolution(y) if self.kind == "called twice" else self.norm(y)
+
+
+@pytest.mark.parametrize("kind", ["values", "seen twice", "called twice"])
+def test_what_cannot_be_folded_stays_as_it_is(kind):
+    network = Branches(kind).eval()
+    images = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(0))
+    torch.testing.assert_close(fold_batchnorm(network)(images), network(images))
+
+
+def test_hooks_survive():
+    network, seen = nn.Sequential(nn.Conv2d(3, 2, 1), nn.BatchNorm2d(2)).eval(), []
+    network.register_forward_hook(lambda *_: seen.append(1))
+    frozen_copy(network)(torch.zeros(1, 3, 4, 4))
+    assert seen == [1]
+
+
+def test_bfloat16_stays_near_and_returns_single_precision():
+    network = build_classifier("resnet18", 4, seed=1, protocol="clean").eval()
+    images = torch.randn(2, 3, 32, 32, generator=torch.Generator().manual_seed(2))
+    with torch.no_grad():
+        logits = Execution(ExecutionConfig(precision="bf16"), "cpu").target(network)(images)
+        expected = network(images)
+    assert logits.dtype == torch.float32
+    assert 0 < (logits - expected).abs().max() < 0.05 * expected.abs().max()
+
+
+@pytest.mark.parametrize("crop", [None, 12])
+def test_a_generator_in_bfloat16_is_near_further_than_rounding_and_gives_single_precision(w0, crop):
+    single = copy.deepcopy(PRIOR).float()
+    w = w0.float()
+    made = {}
+    for precision in ("fp32", "bf16"):
+        with torch.no_grad():
+            made[precision] = Execution(ExecutionConfig(precision=precision), "cpu").synthesizer(single, crop)(w)
+    assert made["fp32"].dtype == made["bf16"].dtype == torch.float32
+    gap, scale = (made["bf16"] - made["fp32"]).abs().max(), made["fp32"].abs().max()
+    assert 1e-4 * scale < gap < 0.2 * scale
+    whole = single.synthesize(w).detach()
+    shown = whole if crop is None else whole[:, :, 2:14, 2:14]
+    torch.testing.assert_close(made["fp32"], shown, atol=1e-5 * float(scale), rtol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_at_full_precision_numbers_keep_their_type(w0, dtype):
+    run = Execution(ExecutionConfig(), "cpu")
+    images = torch.zeros(2, 3, 12, 12, dtype=dtype)
+    assert run.target(lambda x: x.flatten(1))(images).dtype == dtype
+    prior = Drawn(dtype)
+    assert run.synthesizer(prior)(w0.to(dtype)).dtype == dtype
+    assert run.synthesizer(copy.deepcopy(PRIOR).to(dtype))(w0.to(dtype)).dtype == dtype
+    low = Execution(ExecutionConfig(precision="bf16"), "cpu")
+    assert low.target(lambda x: x.flatten(1))(images).dtype == torch.float32
+    assert low.synthesizer(prior)(w0.to(dtype)).dtype == torch.float32
+
+
+class Drawn:
+    """A prior that is no StyleGAN2."""
+
+    resolution, num_ws, w_dim = 4, 1, 8
+
+    def __init__(self, dtype):
+        self.weight = torch.ones(8, 48, dtype=dtype)
+
+    def synthesize(self, w):
+        return (w.flatten(1) @ self.weight).view(-1, 3, 4, 4)
+
+
+def test_an_option_without_effect_on_the_device_is_an_input_error(w0):
+    with pytest.raises(InputError, match="cuda_graphs: expected a CUDA device"):
+        optimised(w0, "paper", ExecutionConfig(cuda_graphs=True))
+
+
+def test_groups_batches_and_scales():
+    spans = batch_spans(7, 3)
+    assert spans == [slice(0, 3), slice(3, 6), slice(6, 7)]
+    assert groups_of(spans, 2) == [spans[:2], spans[2:]]
+    assert row_scale(spans[1:], "paper").tolist() == pytest.approx([1 / 3] * 3 + [1])
+    assert row_scale(spans[1:], "clean").tolist() == [1] * 4
+
+
+@pytest.mark.parametrize("protocol_name", ["paper", "clean"])
+def test_rows_of_several_batches_keep_the_crops_of_their_batch(protocol_name):
+    draw = {"paper": draw_shared_crop, "clean": draw_crop_per_image}[protocol_name]
+    rule, images, spans = CropRule(scale=(0.5, 0.9)), torch.empty(1, 3, 16, 16), batch_spans(7, 3)
+    apart = [group_views([span], 3, rule, 7, (1,), protocol_name, draw).at(4, images, span) for span in spans]
+    together = group_views(spans, 3, rule, 7, (1,), protocol_name, draw).at(4, images, slice(1, 7))
+    expected = torch.cat([crops.repeated(s.stop - s.start).top for crops, s in zip(apart, spans, strict=True)])
+    assert torch.equal(together.repeated(6).top, expected[1:])

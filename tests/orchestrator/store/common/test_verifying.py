@@ -1,0 +1,76 @@
+"""Where it is noted that files are right, and that the notes of stores that are gone go."""
+
+import json
+import multiprocessing
+
+import pytest
+
+from smoothsweep.orchestrator.store.common import verifying
+from smoothsweep.orchestrator.store.common.machine import CACHE_VARIABLE, cache_folder
+from smoothsweep.orchestrator.store.common.sealing import Damage
+from smoothsweep.orchestrator.store.common.verifying import checksum, is_damaged, verify
+
+
+@pytest.fixture
+def artifact(tmp_path, monkeypatch):
+    monkeypatch.setenv(CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setattr(verifying, "_right", {})
+    folder = tmp_path / "store" / "toy" / ("a" * 64)
+    folder.mkdir(parents=True)
+    (folder / "rows.bin").write_bytes(b"rows")
+    return folder
+
+
+def notes():
+    return sorted((cache_folder() / "verified").glob("*/toy.*"))
+
+
+def test_the_notes_lie_in_the_cache_a_folder_for_every_store(artifact):
+    files = {"rows.bin": checksum(artifact / "rows.bin")}
+    verify(artifact, files)
+    [note] = notes()
+    assert note.name == f"toy.{artifact.name}" and list(json.loads(note.read_text())) == ["rows.bin"]
+    assert (note.parent / "store").read_text() == str(artifact.parent.parent)
+    assert not is_damaged(artifact, "rows.bin", files["rows.bin"])
+
+
+def _verified_without_reading(folder, files):
+    def unread(path):
+        raise AssertionError(f"{path} was read")
+
+    verifying._right.clear()
+    verifying.checksum = unread
+    verify(folder, files)
+
+
+def test_another_process_need_not_read_what_was_found_right(artifact):
+    files = {"rows.bin": checksum(artifact / "rows.bin")}
+    verify(artifact, files)
+    other = multiprocessing.get_context("fork").Process(target=_verified_without_reading, args=(artifact, files))
+    other.start()
+    other.join()
+    assert other.exitcode == 0
+
+
+def test_a_change_is_seen_whatever_the_notes_say(artifact):
+    files = {"rows.bin": checksum(artifact / "rows.bin")}
+    verify(artifact, files)
+    (artifact / "rows.bin").write_bytes(b"ROWS")
+    with pytest.raises(Damage, match=r"^rows\.bin differs from its checksum$"):
+        verify(artifact, files)
+    assert is_damaged(artifact, "rows.bin", files["rows.bin"])
+    (artifact / "rows.bin").unlink()
+    with pytest.raises(Damage, match=r"^rows\.bin is missing$"):
+        verify(artifact, files)
+
+
+def test_the_notes_of_a_store_that_is_gone_go_with_the_first_note_of_another(artifact, tmp_path):
+    verify(artifact, {"rows.bin": checksum(artifact / "rows.bin")})
+    [old] = notes()
+    other = tmp_path / "other" / "toy" / ("b" * 64)
+    other.parent.mkdir(parents=True)
+    artifact.rename(other)
+    artifact.parent.rmdir()
+    artifact.parent.parent.rmdir()
+    verify(other, {"rows.bin": checksum(other / "rows.bin")})
+    assert not old.parent.exists() and [note.name for note in notes()] == [f"toy.{'b' * 64}"]

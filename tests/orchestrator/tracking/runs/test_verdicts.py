@@ -1,0 +1,123 @@
+"""The report's verdict on the runs it is about: written with the report, once, and where it was missed."""
+
+import pytest
+from mlflow_look import doubled, look, record
+
+from smoothsweep.core.metrics.hiding import Hidden
+from smoothsweep.core.metrics.leak_comparisons import LeakComparison
+from smoothsweep.core.metrics.reduction import Bounded
+from smoothsweep.orchestrator.commands.reporting.sweep_report import report_data
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.leak.hiding import Hidings
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.reading.results import results_table
+from smoothsweep.orchestrator.tracking import Verdicts, verdicts_of
+from smoothsweep.orchestrator.tracking.runs.verdicts import HIDING, NUMBERS, STRONGEST, TOLD, VERDICT, Told
+
+RECIPE = "alpha −0.2"
+
+
+def verdict(word="reduces", **changes):
+    part = Bounded(value=-0.1, low=None, high=None)
+    hidden = Hidden(claimed=0.2, part=part, published="ppa", published_baseline="ppa")
+    given = {"word": word, "reduction": 0.3, "low": 0.1, "high": 0.5, "p": 0.01, "comparisons": 2, "seeds": 3}
+    attacks = dict.fromkeys(("attack", "attack_reference"), "ppa")
+    return LeakComparison(**{**given, **attacks, "hidden": hidden, **changes})
+
+
+@pytest.fixture
+def swept(load, finished, store, tmp_path):
+    """A sweep of two recipes, its trials and its summary, whose recipe is called as the report does."""
+    loaded = load()
+    trials = finished(loaded)
+    data = report_data(loaded, trials, store, results_table(trials, store, {}), tmp_path)
+    summary = summarise(data, resamples=50)
+    assert RECIPE in summary.recipes[0].replace("\xa0", " ") + summary.recipes[1].replace("\xa0", " ")
+    return loaded, trials, summary
+
+
+def name_of(summary):
+    return next(recipe for recipe in summary.recipes if "0.2" in recipe)
+
+
+def by_alpha(runs):
+    return {float(run.data.params["recipe_alpha"]): run for run in runs}
+
+
+def test_every_trial_is_told_what_the_table_says_and_what_the_verdict_is(swept):
+    _, trials, summary = swept
+    found = verdicts_of(summary, Hidings(verdicts={name_of(summary): verdict()}))
+    assert set(found.of_trials) == {trial.id for trial in trials}
+    told = {float(trial.cell.axes["alpha"]): found.of_trials[trial.id] for trial in trials}
+    leaks = summary.leaks(summary.primary)  # one attack, so the strongest is the only one
+    assert told[0.0] == Told(tags={VERDICT: "baseline"}, numbers={STRONGEST: leaks[summary.baseline_recipe]})
+    assert told[-0.2].tags == {VERDICT: "reduces", HIDING: "reduces"}, "one word under both names"
+    ends = {"": 0.3, "_low": 0.1, "_high": 0.5}
+    numbers = {name + end: value for name in ("reduction", "removed") for end, value in ends.items()}
+    assert told[-0.2].numbers == numbers | {"hidden": -0.1, STRONGEST: leaks[name_of(summary)]}
+    assert told[-0.2].size == "+30.0 [+10, +50]"
+    assert found.whole == {HIDING: "alpha -0.2: reduces"}
+
+
+def test_a_verdict_is_written_once_where_it_is_missing_and_told_anew_where_it_has_changed(swept, store, uri):
+    loaded, trials, summary = swept
+    given = verdicts_of(summary, Hidings(verdicts={name_of(summary): verdict()}))
+
+    def after(**closing):
+        record(loaded, store, trials, **closing)
+        client, kinds = look(uri)
+        assert not doubled(client, [run for runs in kinds.values() for run in runs])
+        recipe, (parent,) = by_alpha(kinds["recipe"])[-0.2], kinds["sweep"]
+        return client, recipe, by_alpha(kinds["trial"])[-0.2], parent
+
+    half = {"another": "diverged"}
+    _, recipe, trial, _ = after(failures=half)  # as by a version without verdicts
+    assert HIDING not in recipe.data.tags and HIDING not in trial.data.tags
+
+    _, recipe, trial, parent = after(verdicts=given, failures=half)
+    assert recipe.data.tags[HIDING] == trial.data.tags[HIDING] == "reduces"
+    assert not {*NUMBERS, "test_acc"} & {*parent.data.metrics}, "a number of half a sweep could not be taken back"
+    assert not {*NUMBERS} & {*recipe.data.metrics}
+
+    for _ in range(2):
+        client, recipe, _, parent = after(verdicts=given)
+    assert recipe.data.metrics["reduction_low"] == recipe.data.metrics["removed_low"] == 0.1
+    assert "hidden_low" not in recipe.data.metrics, "nothing bounds it"
+    assert parent.data.tags[HIDING] == "alpha -0.2: reduces"
+    assert {"test_acc", "embedder_acc1"} <= set(parent.data.metrics)
+    assert len(client.get_metric_history(parent.info.run_id, "test_acc")) == 1
+
+    changed = verdict("hides", reduction=0.0, low=-0.1, high=0.1)
+    client, recipe, _, _ = after(verdicts=verdicts_of(summary, Hidings(verdicts={name_of(summary): changed})))
+    assert recipe.data.tags[HIDING] == "hides" and recipe.data.metrics["reduction"] == 0.0
+    assert [point.step for point in client.get_metric_history(recipe.info.run_id, "reduction")] == [0, 1]
+    assert [point.value for point in client.get_metric_history(recipe.info.run_id, "hidden")] == [-0.1]
+
+    _, recipe, trial, _ = after(verdicts=verdicts_of(summary, Hidings()))
+    assert recipe.data.tags[HIDING] == trial.data.tags[HIDING] == "", "what is no longer said does not stay"
+
+
+def test_a_recipe_under_further_seeds_is_told_again(load, finished, store, uri):
+    """Its run may be made anew, which forgets what the old one said."""
+    told = Told(tags={HIDING: "reduces"}, numbers={"reduction": 0.3})
+    for seeds in ([1], [2]):
+        loaded = load(seeds=seeds, grid={"recipe.defense.alpha": [0.0]}, baseline={})
+        trials = finished(loaded)
+        record(loaded, store, trials, verdicts=Verdicts(of_trials={trial.id: told for trial in trials}))
+    (recipe,) = look(uri)[1]["recipe"]
+    assert recipe.data.tags[HIDING] == "reduces" and recipe.data.metrics["reduction"] == 0.3
+    assert recipe.data.tags[TOLD] == told.fingerprint
+
+
+def test_a_duration_is_that_of_the_work(load, finished, store, uri):
+    """The made-up stages took 20 s each; recording took none of that, and that a trial had failed first neither."""
+    loaded = load()
+    record(loaded, store, trials_of(loaded)[:1], failures={trials_of(loaded)[0].id: "diverged"})
+    trials = finished(loaded)
+    record(loaded, store, trials, wall_s=100.0)
+    _, kinds = look(uri)
+    lasted = {kind: {run.info.end_time - run.info.start_time for run in runs} for kind, runs in kinds.items()}
+    (worked,) = lasted["trial"] | lasted["recipe"]
+    assert lasted["sweep"] == {100_000} and worked % 20_000 == 0
+    assert worked >= 20_000 * (len(trials[0].stages) + 4), "public images, prior, pool and candidates are work as well"
+    assert int(1.7e12) in {run.info.end_time for run in kinds["trial"] + kinds["recipe"]}

@@ -1,0 +1,355 @@
+"""What is mutated, room by room, and which tests are about what has no test file of its name."""
+
+ROOMS = (
+    "tasks",
+    "sweeps",
+    "core/attacks",
+    "core/audit",
+    "core/metrics",
+    "core/pickles",
+    "core/external",
+    "core/isolation",
+    "core/readers",
+    "orchestrator/reading",
+    "core",
+    "orchestrator",
+)
+LEFT_OUT = ("tasks/ray_train.py", "tasks/registry.py")
+OF_THE_ORCHESTRATOR = (
+    "stages/graph",
+    "stages/stage",
+    "stages/fingerprints",
+    "stages/judges",
+    "stages/code_version",
+    "store/local",
+    "store/common/base",
+    "store/opening",
+    "store/common/verifying",
+    "store/remote/joining",
+    "store/remote/layout",
+    "store/remote/manifests",
+    "planning/plan",
+    "planning/history",
+    "planning/trial",
+    "planning/trials",
+    "scheduling/execute",
+    "scheduling/limits",
+    "scheduling/finite",
+)
+NAMED = {"core": ("same_code",), "orchestrator": OF_THE_ORCHESTRATOR}
+"""Rooms of which these modules alone count: the others of their folders have a room of their own, or none."""
+
+TRAVEL, FAR = "tests/tasks/test_settings_travel.py", "tests/orchestrator/test_settings_travel.py"
+ATTACKS_TRAVEL, DATA_TRAVEL = (f"tests/tasks/test_{what}_settings_travel.py" for what in ("attack", "data"))
+STORING = tuple(
+    f"tests/orchestrator/store/{name}.py"
+    for name in ("test_local", "test_damage", "remote/test_store", "remote/test_harm", "remote/test_seen_elsewhere")
+)
+DECLARED, GRAPH = "tests/core/attacks/test_declarations.py", "tests/orchestrator/stages/test_graph.py"
+KEPT = "tests/sweeps/test_kept_schema.py"
+FAMILY = (
+    DECLARED,
+    KEPT,
+    "tests/core/attacks/test_family_settings.py",
+    "tests/core/attacks/test_family.py",
+    "tests/tasks/test_attack.py",
+)
+LATENTS = ("tests/core/attacks/black_box/test_brep_mi.py", "tests/core/attacks/black_box/test_brep_golden.py", *FAMILY)
+LEARNT = (
+    "tests/core/attacks/black_box/test_rlb_mi.py",
+    "tests/core/attacks/black_box/test_rlb_golden.py",
+    "tests/core/attacks/black_box/test_soft_actor_critic.py",
+    *FAMILY,
+)
+AUDITS = ("tests/test_smoothsweep.py",)
+FOREIGN = (
+    "tests/core/priors/official/test_hostile.py",
+    "tests/core/pickles/test_storages.py",
+    "tests/core/models/test_pretrained.py",
+)
+READ = "tests/orchestrator/reading"
+AUDITED = tuple(f"{READ}/audit/test_{name}.py" for name in ("result", "found_numbers", "as_json", "references"))
+OUT = "tests/core/external"
+SPANNING = ("tests/sweeps/test_mistakes.py", "tests/sweeps", FAR)
+OF_AN_ATTACK = f"{ATTACKS_TRAVEL}::test_of_an_attack"
+OF_A_TRAINING = (f"{TRAVEL}::test_of_a_target", f"{TRAVEL}::test_of_an_augmentation", f"{TRAVEL}::test_of_a_defense")
+OF_PICTURES = (f"{DATA_TRAVEL}::test_of_labelled_pictures", f"{DATA_TRAVEL}::test_of_unlabelled_pictures")
+
+TESTS: dict[str, tuple[str, ...]] = {
+    "tasks/attack.py": (
+        "tests/tasks/test_attack.py",
+        "tests/tasks/test_left_images.py",
+        OF_AN_ATTACK,
+        "tests/tasks/test_noisy_target.py",
+        "tests/tasks/test_other_targets.py",
+    ),
+    "tasks/attacking.py": (
+        "tests/tasks/test_attack.py",
+        "tests/tasks/test_external.py",
+        "tests/tasks/test_plg.py",
+        OF_AN_ATTACK,
+    ),
+    "tasks/class_names.py": ("tests/tasks/test_class_names.py",),
+    "tasks/classes.py": ("tests/tasks/test_classes.py", "tests/tasks/test_attack.py"),
+    "tasks/context.py": ("tests/tasks/test_context.py", "tests/tasks/test_training.py"),
+    "tasks/data.py": ("tests/tasks/test_data.py", *OF_PICTURES),
+    "tasks/devices.py": ("tests/tasks/test_devices.py", "tests/orchestrator/planning/test_capacity.py"),
+    "tasks/feature_checks.py": ("tests/tasks/test_feature_space.py",),
+    "tasks/fidelity.py": ("tests/tasks/test_fidelity.py",),
+    "tasks/files.py": ("tests/tasks/test_files.py", "tests/tasks/test_target.py"),
+    "tasks/imported.py": (
+        "tests/tasks/test_imported.py",
+        "tests/orchestrator/stages/test_imported_reading.py",
+        "tests/orchestrator/commands/test_programs.py",
+    ),
+    "tasks/judges.py": ("tests/tasks/test_judges.py", "tests/tasks/test_fidelity.py"),
+    "tasks/knowledge.py": ("tests/tasks/test_knowledge.py", f"{TRAVEL}::test_of_a_surrogate"),
+    "tasks/lowres_fid.py": ("tests/tasks/test_published_fid.py",),
+    "tasks/loot.py": (
+        "tests/tasks/test_loot.py",
+        "tests/tasks/test_left_images.py",
+        f"{ATTACKS_TRAVEL}::test_of_the_loot",
+        "tests/tasks/test_official_reports.py",
+    ),
+    "tasks/manifests.py": (
+        "tests/tasks/test_manifests.py",
+        "tests/tasks/test_judges.py",
+        "tests/tasks/test_feature_space.py",
+    ),
+    "tasks/prior.py": ("tests/tasks/test_prior.py",),
+    "tasks/distributed.py": ("tests/tasks/test_distributed.py",),
+    "tasks/stylegan.py": ("tests/tasks/test_prior.py", f"{DATA_TRAVEL}::test_of_a_trained_generator"),
+    "tasks/settings.py": (
+        "tests/tasks/test_attack.py",
+        "tests/tasks/test_target.py",
+        OF_AN_ATTACK,
+        *OF_A_TRAINING,
+        "tests/orchestrator/commands/test_before_work.py",
+    ),
+    "tasks/weight_checks.py": ("tests/tasks/test_weight_checks.py", "tests/orchestrator/commands/test_before_work.py"),
+    "tasks/target.py": ("tests/tasks/test_target.py", "tests/tasks/test_defended.py", "tests/tasks/test_protocols.py"),
+    "tasks/toy.py": ("tests/tasks/test_toy.py",),
+    "tasks/training.py": (
+        "tests/tasks/test_target.py",
+        "tests/tasks/test_training.py",
+        "tests/tasks/test_defended.py",
+        *OF_A_TRAINING,
+    ),
+    "tasks/parts.py": (
+        "tests/tasks/test_plg.py",
+        "tests/tasks/test_imported_gans.py",
+        "tests/tasks/test_attack.py",
+        OF_AN_ATTACK,
+    ),
+    "tasks": ("tests/tasks/test_attack.py", OF_AN_ATTACK),
+    "sweeps/defenses.py": ("tests/sweeps/test_defenses.py", FAR),
+    "sweeps/dimension.py": ("tests/sweeps/test_space.py", "tests/sweeps/test_search.py"),
+    "sweeps/expand.py": tuple(
+        f"tests/sweeps/test_{name}.py" for name in ("load", "cells", "repeats", "portfolio", "search", "unread")
+    ),
+    "sweeps/imported.py": (
+        "tests/sweeps/test_imported_cards.py",
+        "tests/orchestrator/stages/test_imported_reading.py",
+        FAR,
+    ),
+    "sweeps/paper_numbers.py": ("tests/sweeps/test_paper_numbers.py",),
+    "sweeps/paper_settings.py": tuple(
+        f"tests/sweeps/test_{name}.py"
+        for name in ("published_settings", "departures", "every_departure", "paper_numbers")
+    ),
+    "sweeps/recipes.py": ("tests/sweeps/test_search.py", "tests/orchestrator/search/test_agenda.py"),
+    "sweeps/search.py": ("tests/sweeps/test_search.py", FAR),
+    "sweeps/space.py": ("tests/sweeps/test_space.py", "tests/sweeps/test_search.py"),
+    "sweeps/target_outputs.py": ("tests/orchestrator/commands/test_programs.py", "tests/sweeps/test_defenses.py"),
+    "sweeps": SPANNING,
+    "core/attacks/ppa/inversion.py": (
+        "tests/core/attacks/ppa/test_ppa.py",
+        "tests/core/attacks/ppa/test_ppa_golden.py",
+        "tests/core/attacks/shared/test_execution.py",
+        "tests/tasks/test_attack.py",
+    ),
+    "core/attacks/shared/execution.py": (
+        "tests/core/attacks/shared/test_execution.py",
+        "tests/core/attacks/surrogate/test_surrogate.py",
+    ),
+    "core/attacks/optimisation/crop_rule.py": ("tests/core/attacks/optimisation/test_crops.py", *FAMILY),
+    "core/attacks/ppa/batching.py": (
+        "tests/core/attacks/shared/test_execution.py",
+        "tests/core/attacks/ppa/test_ppa.py",
+        "tests/tasks/test_attack.py",
+    ),
+    "core/attacks/optimisation/objective.py": (
+        "tests/core/attacks/optimisation/test_descent.py",
+        "tests/core/attacks/ppa/test_ppa.py",
+        "tests/core/attacks/ppa/test_ppa_golden.py",
+        "tests/core/attacks/shared/test_execution.py",
+        "tests/core/attacks/ppa/test_adaptive.py",
+    ),
+    "core/attacks/ppa/pool_parts.py": ("tests/core/attacks/ppa/test_pool.py", *FAMILY),
+    "core/attacks/ppa/restarts.py": ("tests/core/attacks/ppa/test_adaptive.py",),
+    "core/attacks/ppa/config.py": ("tests/core/attacks/ppa/test_ppa_config.py", *FAMILY),
+    "core/attacks/ppa/variants.py": FAMILY,
+    "core/attacks/gan/imported.py": ("tests/tasks/test_imported_gans.py",),
+    "core/attacks/gan/official.py": ("tests/core/attacks/gan/test_official.py", "tests/tasks/test_imported_gans.py"),
+    "core/attacks/registry.py": (
+        DECLARED,
+        "tests/tasks/test_stage_numbers.py::test_every_version_is_that_of_the_kept_numbers",
+        *FAMILY,
+    ),
+    "core/attacks/ppa/results.py": ("tests/core/attacks/ppa/test_ppa.py", *FAMILY),
+    "core/attacks/black_box/boundary_repulsion.py": LATENTS,
+    "core/attacks/black_box/brep_mi.py": LATENTS,
+    "core/attacks/black_box/brep_robust.py": LATENTS,
+    "core/attacks/black_box/brep_starts.py": LATENTS,
+    "core/attacks/black_box/latent_images.py": (*LATENTS, "tests/core/attacks/black_box/test_rlb_mi.py"),
+    "core/attacks/black_box/latent_settings.py": (*LATENTS, "tests/core/attacks/black_box/test_rlb_mi.py"),
+    "core/attacks/black_box/rlb_learner.py": LEARNT,
+    "core/attacks/black_box/rlb_mi.py": LEARNT,
+    "core/attacks/black_box/rlb_search.py": LEARNT,
+    "core/attacks/black_box/soft_actor_critic.py": LEARNT,
+    "core/attacks/plg": ("tests/core/attacks/plg", *FAMILY),
+    "core/attacks/lowres": ("tests/core/attacks/lowres", DECLARED),
+    "core/attacks": FAMILY,
+    "core/audit/attacking.py": AUDITS,
+    "core/audit/checking.py": AUDITS,
+    "core/audit/pictures.py": AUDITS,
+    "core/audit/references.py": ("tests/orchestrator/commands/test_audit.py",),
+    "core/audit/portfolio.py": ("tests/orchestrator/commands/test_audit.py",),
+    "core/audit/timing.py": ("tests/orchestrator/commands/test_audit.py",),
+    "core/audit": ("tests/core/audit", *AUDITS),
+    "core/metrics": ("tests/core/metrics",),
+    "core/pickles": ("tests/core/pickles/test_checkpoints.py", "tests/core/pickles/test_opcodes.py", *FOREIGN),
+    "core/external/address.py": (f"{OUT}/test_endpoint.py", f"{OUT}/test_vision_model.py"),
+    "core/external/consent.py": (f"{OUT}/test_isolation_consent.py",),
+    "core/external/running.py": (f"{OUT}/test_function.py",),
+    "core/external/opening.py": (f"{OUT}/test_model.py", f"{OUT}/test_kinds.py"),
+    "core/external/reading.py": (f"{OUT}/test_model.py",),
+    "core/external/script_body.py": (f"{OUT}/test_script_code.py", f"{OUT}/test_escapes.py"),
+    "core/external/script_names.py": (f"{OUT}/test_script_code.py", f"{OUT}/test_escapes.py"),
+    "core/external/script_code.py": (f"{OUT}/test_escapes.py",),
+    "core/external/exported.py": (f"{OUT}/test_programs.py",),
+    "core/external/onnx_file.py": (f"{OUT}/test_onnx.py",),
+    "core/readers/archives.py": (f"{OUT}/test_junk.py", "tests/core/readers/test_archives.py"),
+    "core/external/endpoint.py": (f"{OUT}/test_hostile_answers.py",),
+    "core/external/torchscript.py": tuple(f"{OUT}/test_{name}.py" for name in ("junk", "escapes", "programs")),
+    "core/external/operators.py": (f"{OUT}/test_graph_escapes.py", f"{OUT}/test_escapes.py"),
+    "core/external/timm_network.py": (f"{OUT}/test_timm.py",),
+    "core/external": (f"{OUT}/test_programs.py",),
+    "core/isolation": ("tests/core/isolation", "tests/core/external/test_isolation_consent.py"),
+    "core/readers": ("tests/core/readers",),
+    "core": ("tests/core/test_same_code.py",),
+    "orchestrator/reading/audit": AUDITED,
+    "orchestrator/reading/audit/result.py": AUDITED,
+    "orchestrator/reading/audit/as_json.py": AUDITED[2:],
+    "orchestrator/reading/results.py": (
+        "tests/orchestrator/reading/test_missing_reasons.py",
+        "tests/sweeps/test_portfolio.py",
+        "tests/orchestrator/reading/test_balanced.py",
+        "tests/orchestrator/commands/reporting/test_search_report.py",
+    ),
+    "orchestrator/reading/toy.py": ("tests/orchestrator/page/test_toy.py", f"{READ}/test_model.py"),
+    "orchestrator/reading/numbers/model.py": (f"{READ}/test_model.py", f"{READ}/test_summary.py"),
+    "orchestrator/reading/numbers/summary.py": tuple(
+        f"{READ}/test_{name}.py"
+        for name in (
+            "summary",
+            "cells",
+            "portfolio",
+            "one_verdict",
+            "queries",
+        )
+    ),
+    "orchestrator/reading/numbers/estimates.py": tuple(
+        f"{READ}/test_{name}.py"
+        for name in (
+            "estimates",
+            "summary",
+            "cells",
+            "evidence",
+        )
+    ),
+    "orchestrator/reading/numbers/evidence.py": tuple(
+        f"{READ}/test_{name}.py"
+        for name in (
+            "evidence",
+            "cells",
+            "one_verdict",
+            "hiding",
+        )
+    ),
+    "orchestrator/reading/numbers/cells.py": tuple(
+        f"{READ}/test_{name}.py"
+        for name in (
+            "cells",
+            "worst_attack",
+            "evidence",
+        )
+    ),
+    "orchestrator/reading/numbers/decision.py": tuple(
+        f"{READ}/test_{name}.py"
+        for name in (
+            "cells",
+            "findings",
+            "comparing",
+        )
+    ),
+    "orchestrator/reading/numbers/looks.py": (f"{READ}/test_looks.py",),
+    "orchestrator/reading/numbers/format.py": (f"{READ}/test_format.py", f"{READ}/test_findings.py"),
+    "orchestrator/reading/findings/searches.py": (
+        f"{READ}/test_search.py",
+        "tests/orchestrator/commands/reporting/test_search_report.py",
+    ),
+    "orchestrator/reading/findings/uncertainty.py": (f"{READ}/test_comparing.py", f"{READ}/test_findings.py"),
+    "orchestrator/reading/findings/costs.py": (f"{READ}/findings/test_costs.py", f"{READ}/test_comparing.py"),
+    "orchestrator/reading": (),
+    "orchestrator/stages/graph.py": (
+        "tests/orchestrator/planning/test_trial.py",
+        "tests/orchestrator/stages/test_identity.py",
+        "tests/orchestrator/stages/test_judges.py",
+        FAR,
+        "tests/orchestrator/planning/test_plan.py",
+    ),
+    "orchestrator/stages/fingerprints.py": ("tests/orchestrator/planning/test_plan.py", GRAPH),
+    "orchestrator/stages/judges.py": (
+        "tests/orchestrator/stages/test_judges.py",
+        GRAPH,
+        "tests/orchestrator/stages/test_identity.py",
+        FAR,
+    ),
+    "orchestrator/stages/unheard.py": ("tests/orchestrator/stages/test_judges.py", FAR),
+    "orchestrator/planning/trial.py": ("tests/orchestrator/planning/test_plan.py", FAR),
+    "orchestrator/planning/plan.py": ("tests/orchestrator/planning/test_plan.py",),
+    "orchestrator/planning/history.py": ("tests/orchestrator/planning/test_plan.py",),
+    "orchestrator/scheduling/limits.py": ("tests/orchestrator/scheduling/test_limits.py",),
+    "orchestrator/scheduling/execute.py": (
+        "tests/orchestrator/store/test_local.py",
+        "tests/orchestrator/running/test_two_drivers.py",
+        "tests/tasks/test_context.py",
+        "tests/tasks/test_target.py",
+    ),
+    "orchestrator/store": STORING,
+    "orchestrator/store/remote": STORING,
+    "orchestrator/store/opening.py": STORING[:1],
+    "orchestrator/store/remote/joining.py": STORING[2:],
+    "orchestrator/store/remote/layout.py": STORING[2:],
+    "orchestrator/store/common/verifying.py": STORING,
+    "orchestrator/store/local.py": (*STORING, "tests/orchestrator/running/test_two_drivers.py"),
+    "orchestrator": (FAR, "tests/orchestrator/stages/test_identity.py", "tests/orchestrator/planning/test_plan.py"),
+}
+"""Module, or folder of those that have no test file of their name, -> test files, folders, or functions of a file."""
+
+BESIDE = {
+    "tasks": (),
+    "core/audit": AUDITS,
+    "sweeps": (KEPT, FAR),
+    "core/attacks": FAMILY,
+    "core/attacks/ppa": (DECLARED,),
+    "core/attacks/plg": (DECLARED,),
+    "core/attacks/black_box": (DECLARED,),
+    "core/attacks/lowres": ("tests/core/attacks/lowres", DECLARED),
+}
+"""Folder -> what is asked beside the test file of a module's name."""
+
+
+BY_ALL = {"orchestrator/reading": (READ,)}
+"""Room -> the folders whose tests every module of it is asked of in the end, since the room is read as one."""
