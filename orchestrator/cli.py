@@ -158,9 +158,8 @@ def _parser() -> argparse.ArgumentParser:
     add_plugins_command(commands)
     add_audit_command(commands)
     add_record_commands(commands, STORE_HELP, _sweep_options())
-    add_import_commands(commands)
-    add_data_commands(commands)
-    add_weights_commands(commands)
+    for add_them in (add_import_commands, add_data_commands, add_weights_commands):
+        add_them(commands)
     return parser
 
 
