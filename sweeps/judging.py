@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 from functools import cached_property, lru_cache
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import Discriminator, Tag, create_model, model_validator
 
@@ -117,6 +117,12 @@ class AnyJudges(Model):
             name: JUDGES[name](said=said) if isinstance(said, ImportedClassifier) else said.built(JUDGES[name])
             for name, said in self.said.items()
         }
+
+    def __copy__(self) -> Self:
+        """Without what was built: `model_copy` puts other settings in."""
+        copied = super().__copy__()
+        copied.__dict__.pop("built", None)
+        return copied
 
     @property
     def classifiers(self) -> dict[str, Training | ImportedClassifier]:
