@@ -1,5 +1,5 @@
 """The commands: smoothsweep run | plan | status | report | study | audit | diff | lineage | rejudge | ui | doctor |
-import | data | init | weights.
+plugins | import | data | init | weights.
 
 Exit codes: 0 all done; 1 some stage failed (the rest finished); 2 the input is wrong; 130 interrupted (resumable).
 Each command imports what it needs when it is opened, so that `--help` and mistakes answer at once.
@@ -25,6 +25,7 @@ from smoothsweep.core.text import brief, printable
 from smoothsweep.orchestrator.cluster import interrupts
 from smoothsweep.orchestrator.commands.audit.arguments import add_audit_command
 from smoothsweep.orchestrator.commands.data.arguments import add_data_commands
+from smoothsweep.orchestrator.commands.health.plugins import add_plugins_command
 from smoothsweep.orchestrator.commands.importing.arguments import add_import_commands, add_weights_commands
 from smoothsweep.orchestrator.commands.records.arguments import add_record_commands
 from smoothsweep.orchestrator.commands.study.arguments import add_study_commands
@@ -154,11 +155,11 @@ def _parser() -> argparse.ArgumentParser:
     doctor = commands.add_parser("doctor", help="what this machine can run; with --store: check a store")
     doctor.add_argument("--store", metavar="STORE", help="read this whole store, and say what in it is damaged")
     doctor.set_defaults(command=_doctor)
+    add_plugins_command(commands)
     add_audit_command(commands)
     add_record_commands(commands, STORE_HELP, _sweep_options())
-    add_import_commands(commands)
-    add_data_commands(commands)
-    add_weights_commands(commands)
+    for add_them in (add_import_commands, add_data_commands, add_weights_commands):
+        add_them(commands)
     return parser
 
 

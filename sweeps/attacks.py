@@ -14,6 +14,7 @@ from pydantic import PlainValidator, SerializeAsAny, model_validator
 
 from smoothsweep.core.attacks.registry import attack_class, make_attack
 from smoothsweep.core.attacks.shared.base import Attack as CoreAttack
+from smoothsweep.core.plugins import by_plugin, refuse_broken
 from smoothsweep.sweeps.base import Model
 from smoothsweep.sweeps.derived import derived, one_value
 from smoothsweep.sweeps.training import OtherTrial
@@ -46,7 +47,7 @@ class AnyAttack(Model):
     @property
     def words(self) -> str:
         """What a page, a terminal and MLflow call it."""
-        return ", ".join((self.built.words, *self._swapped))
+        return by_plugin(", ".join((self.built.words, *self._swapped)), "attacks", self.kind)
 
     @property
     def _swapped(self) -> list[str]:
@@ -68,6 +69,7 @@ def read_attack(given: Any) -> AnyAttack:
         return given
     if not isinstance(given, Mapping):
         raise ValueError(f"expected keys such as kind and its parameters, got {given!r}")
+    refuse_broken("attacks", given.get("kind"))  # what is not named is our own
     model = schema_of(given.get("kind", DEFAULT_KIND))
     return model.model_validate({"kind": DEFAULT_KIND, **given})
 

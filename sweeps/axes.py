@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from smoothsweep.core.metrics.table import BY_KEY, TIME_COLUMNS
+from smoothsweep.core.judges.columns import BY_KEY, TIME_COLUMNS
 from smoothsweep.core.text import printable
 from smoothsweep.sweeps.loaded import LoadedSweep
 from smoothsweep.sweeps.training import trial_words

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from dataclasses import fields
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from smoothsweep.core.bounds import Count, Seed
+from smoothsweep.core.data.base import DataKind
+from smoothsweep.core.data.kinds import DATA
+from smoothsweep.core.declared import build
 from smoothsweep.sweeps.base import FilePath, Model, only_with
+from smoothsweep.sweeps.derived import derived, one_of, one_value
 
 Spread = Annotated[float, Field(gt=0, le=1e6)]  # beyond, traits are no numbers that faces can be drawn from
 
@@ -121,6 +127,51 @@ class UnlabelledPublic(Model):
         """How many images there can be; None where the folder alone says it."""
         return self.limit
 
+
+class AnyData(Model):
+    """What every kind of data of `core.data.kinds` has; the keys of its own are added to it."""
+
+    kind: str
+    if TYPE_CHECKING:  # what every kind has (core.data.base.DataKind)
+        samples_per_class: int | None
+
+        @property
+        def path(self) -> str | None: ...
+
+    @cached_property
+    def built(self) -> DataKind:
+        """The settings themselves. Raises InputError where their class refuses the values."""
+        return build(DATA[self.kind], self.model_dump(exclude={"kind"}), what=f"data {self.kind}", prefix="data.")
+
+    @property
+    def classes_known(self) -> int | None:
+        """How many classes the data have, where the file alone says it."""
+        return self.built.classes_known
+
+    @model_validator(mode="after")
+    def _valid(self) -> AnyData:
+        assert self.built is not None
+        return self
+
+
+class WithoutFiles(AnyData):
+    """Data that are made, not read."""
+
+    path: ClassVar[None] = None
+
+
+def _model(kind: str, declared: type[DataKind]) -> type[AnyData]:
+    has_files = any(field.name == "path" for field in fields(declared))
+    return derived(declared, AnyData if has_files else WithoutFiles, more={"kind": (one_value(kind), ...)})
+
+
+MODELS: dict[str, type[AnyData]] = {kind: _model(kind, declared) for kind, declared in DATA.items()}
+if TYPE_CHECKING:
+    Data = SyntheticData | LabelledData | PublishedData | AnyData
+else:
+    _KINDS = (SyntheticData, LabelledData, PublishedData, *MODELS.values())
+    Data = Annotated[one_of(_KINDS), Field(discriminator="kind")]
+"""The type of a sweep's `data`: chosen by `kind`."""
 
 Public = Annotated[SyntheticPublic | UnlabelledPublic | PublishedPublic, Field(discriminator="kind")]
 """The type of a sweep's `public`: chosen by `kind`."""

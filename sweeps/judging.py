@@ -1,169 +1,155 @@
-"""The judges of a sweep file: who scores the loot, and who looks at the target itself."""
+"""The judges of a sweep file. Their keys are the fields of their classes in core/judges, whence they come here."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from dataclasses import asdict, is_dataclass
+from functools import cached_property, lru_cache
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Self
 
-from pydantic import Discriminator, Field, Tag, model_validator
+from pydantic import Discriminator, Tag, create_model, model_validator
 
-from smoothsweep.core.analysis.embedding_settings import EmbeddingSettings
-from smoothsweep.core.analysis.gradient_settings import GradientSettings
-from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
-from smoothsweep.core.bounds import Count, Positive, Seed
+from smoothsweep.core.bounds import Count, Seed
 from smoothsweep.core.declared import build
-from smoothsweep.core.metrics.columns.metric import PUBLISHED_FID_JUDGES
-from smoothsweep.sweeps.base import FilePath, Model
-from smoothsweep.sweeps.derived import derived
+from smoothsweep.core.judges.base import ClassifierJudge, Judge
+from smoothsweep.core.judges.table import JUDGES
+from smoothsweep.core.plugins import refuse_broken
+from smoothsweep.sweeps.base import Model
+from smoothsweep.sweeps.derived import derived, one_of
 from smoothsweep.sweeps.imported import ImportedClassifier, trained_or_imported
-from smoothsweep.sweeps.training import Evaluator, Knowledge
-
-Sha256 = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
-
-STAGED_EMBEDDERS = {"facenet": "facenet", "swag_vit_b_16": "swag_vit_b_16"}  # -> its entry among the weight files
-STAGED_FIDS = {"fidelity": "fid_inception", "fid_lomma": "fid_inception", "fid_plg": "inception_v3"}
-"""Judge whose network is an Inception -> its entry among the weight files."""
+from smoothsweep.sweeps.training import Augmentation, Training
 
 
-class Embedder(Model):
-    """An independent judge: face features learnt on other people, with a linear head on the private classes.
+class AnyJudge(Model):
+    """What every judge of a sweep file has; the keys of its own are added by `schema_of`."""
 
-    `facenet` is the paper's (delta_face); without `weights` its staged file is used (`smoothsweep weights stage`), and
-    where that is absent the judge's columns stay empty, with the reason.
-    """
+    declared: ClassVar[type[Judge]] = Judge
 
-    name: Literal["synthetic", "facenet", "mobilefacenet_a", "mobilefacenet_b", "ir50", "ir152"]
-    weights: FilePath | None = None  # file of the weights; the synthetic one is shipped, facenet's is staged
+    def built(self, kind: type[Judge]) -> Judge:
+        """The judge itself. Raises InputError where its class refuses the values."""
+        return build(kind, self.model_dump(mode="python"), what="judge", prefix="")
 
     @model_validator(mode="after")
-    def _has_weights(self) -> Embedder:
-        if self.weights is None and self.name not in ("synthetic", *STAGED_EMBEDDERS):
-            raise ValueError(f"weights: expected the file of {self.name}, got none")
+    def _valid(self) -> AnyJudge:
+        self.built(self.declared)
         return self
 
 
-class General(Model):
-    """A third judge, of another family: features learnt on pictures of anything, with a linear head as the embedder's.
+class AnyClassifier(Training):
+    """A judge that is trained as targets are; its defaults are its own."""
 
-    Without `weights` the staged file is used; where that is absent the columns stay empty, with the reason.
-    """
-
-    name: Literal["swag_vit_b_16"] = "swag_vit_b_16"
-    weights: FilePath | None = None
-
-
-class Asked(Model):
-    """A vision-language model of the user's, asked whether a reconstruction shows the person of four photographs.
-
-    Where it is reached stands in no sweep file: whoever runs the sweep says so by SMOOTHSWEEP_ASKED_URL, and without it
-    nothing is sent and the columns stay empty, with the reason. Sent are reconstructions and real images of the
-    attacked classes. images: reconstructions of each class at most, the best first; pairs: natural pairs of each class
-    and kind at most; questions: in all, for each trial.
-    """
-
-    model: Annotated[str, Field(min_length=1, max_length=300)]
-    images: Count = 5
-    pairs: Count = 10
+    declared: ClassVar[type[ClassifierJudge]] = ClassifierJudge
     seed: Seed = 0
-    questions: Count = 5000
-    per_second: Positive = 1.0
+    checkpoint_every: Count = 10
+
+    def built(self, kind: type[ClassifierJudge]) -> ClassifierJudge:
+        """The judge itself."""
+        return kind(said=self)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _usual_where_they_apply(cls, given: Any) -> Any:
+        """Defaults that belong to one choice, so that another does not clash with them."""
+        if not isinstance(given, dict):
+            return given
+        asked = {name: given.get(chooser, cls.declared.usual[chooser]) for name, chooser, _ in _where(cls.declared)}
+        usual = {name: value for name, _, (choice, value) in _where(cls.declared) if asked[name] == choice}
+        return {**usual, **given}
 
 
-class InceptionJudge(Model):
-    """A judge in the features of an Inception network.
-
-    Without `weights` their staged file is used; where that is absent the columns stay empty, with the reason.
-    """
-
-    weights: FilePath | None = None
-    sha256: Sha256 | None = None  # of `weights`, where it is not the published file
-
-    @model_validator(mode="after")
-    def _nothing_ignored(self) -> InceptionJudge:
-        if self.sha256 is not None and self.weights is None:
-            raise ValueError("sha256: expected only with weights, got no weights")
-        return self
+def _built(kind: type[Judge], said: Any) -> Judge:
+    imported: Any = kind  # a judge that is a classifier may be one that somebody else trained
+    return imported(said=said) if isinstance(said, ImportedClassifier) else said.built(kind)
 
 
-class Fidelity(InceptionJudge):
-    """FID, KID, precision, recall, density and coverage of the loot against the target's training images.
-
-    In the features of the Inception network of 2015 (the one of pytorch-fid).
-    """
-
-    neighbours: Count = 3  # k of precision, recall, density and coverage
+def _where(declared: type[ClassifierJudge]) -> list[tuple[str, str, tuple[str, Any]]]:
+    return [(name, chooser, (choice, value)) for name, (chooser, choice, value) in declared.where.items()]
 
 
-class PublishedFid(InceptionJudge):
-    """An FID as the code of a low-resolution attack computes it, over what the evaluator recognises alone.
-
-    `fid_lomma` uses the FID network's weights, `fid_plg` those of torchvision's inception_v3.
-    """
+def schema_of(declared: type[Judge]) -> type[Model]:
+    """The model of a judge's settings; judges that add none to those of their class share its."""
+    return _schema_of(next(kind for kind in declared.__mro__ if "__dataclass_fields__" in kind.__dict__))
 
 
-class Features(derived(EmbeddingSettings)):
-    """How the target's penultimate activations of its training images lie (the paper's Figures 4, 5); it needs no loot.
-
-    `perplexity` is t-SNE's and must be less than the number of images mapped, those of `classes` classes.
-    """
-
-
-class Robustness(derived(RobustnessSettings)):
-    """Adversarial images of the target's test images (the paper's Table 11); it needs no loot."""
-
-    @property
-    def built(self) -> RobustnessSettings:
-        """The settings themselves."""
-        return RobustnessSettings(**self.model_dump())
+@lru_cache
+def _schema_of(declared: type[Judge]) -> type[Model]:
+    if issubclass(declared, ClassifierJudge):
+        usual: dict[str, Any] = {name: _usual(name, value) for name, value in declared.usual.items()}
+        trained = create_model(declared.__name__, __base__=AnyClassifier, __doc__=declared.__doc__, **usual)
+        trained.declared = declared
+        return trained
+    model = derived(declared, AnyJudge)
+    model.declared = declared
+    return model
 
 
-AnyEvaluator = Annotated[
-    Annotated[Evaluator, Tag("trained_here")] | Annotated[ImportedClassifier, Tag("brought_in")],
-    Discriminator(trained_or_imported),
-]
+def _usual(name: str, value: Any) -> tuple[Any, Any]:
+    """A key of a training with another default."""
+    field = AnyClassifier.model_fields[name]
+    hint = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+    if is_dataclass(value):
+        value = Augmentation(**{key: one for key, one in asdict(value).items() if key in Augmentation.model_fields})
+    return hint, value
 
 
-class Gradients(derived(GradientSettings)):
-    """The target's gradients, followed from random latents (the paper's Figs. 6b and 7); it needs no loot."""
-
-    @model_validator(mode="after")
-    def _can_be_followed(self) -> Gradients:
-        assert self.built is not None
-        return self
-
-    @property
-    def built(self) -> GradientSettings:
-        """The settings themselves. Raises InputError where they are out of range."""
-        return build(GradientSettings, self.model_dump(), what="gradients", prefix="judges.gradients.")
+def _key(declared: type[Judge]) -> tuple[Any, None]:
+    model: Any = schema_of(declared)
+    if issubclass(declared, ClassifierJudge) and declared.importable:
+        trained, brought = Annotated[model, Tag("trained_here")], Annotated[ImportedClassifier, Tag("brought_in")]
+        either: Any = one_of((trained, brought))
+        model = Annotated[either, Discriminator(trained_or_imported)]
+    return one_of((model, None)), None
 
 
-OF_TARGET = ("features", "robustness")
-"""Judges that need no reconstructions."""
-
-
-class Judges(Model):
+class AnyJudges(Model):
     """Who scores the loot, and beside it the target itself (`robustness`). A judge that is absent leaves its columns
     empty, with the reason."""
 
-    evaluator: AnyEvaluator | None = None
-    embedder: Embedder | None = None
-    general: General | None = None
-    asked: Asked | None = None
-    fidelity: Fidelity | None = None
-    knowledge: Knowledge | None = None
-    features: Features | None = None
-    robustness: Robustness | None = None
-    fid_lomma: PublishedFid | None = None
-    fid_plg: PublishedFid | None = None
-    gradients: Gradients | None = None
+    @model_validator(mode="before")
+    @classmethod
+    def _can_be_used(cls, given: Any) -> Any:
+        for name in given if isinstance(given, Mapping) else ():
+            refuse_broken("judges", name)
+        return given
+
+    @property
+    def said(self) -> dict[str, Any]:
+        """Name -> the settings of each that is asked for, in the order of the table."""
+        return {name: said for name in type(self).model_fields if (said := getattr(self, name)) is not None}
+
+    @cached_property
+    def built(self) -> Mapping[str, Judge]:
+        """Name -> each that is asked for. Raises InputError where its class refuses the values."""
+        return {name: _built(JUDGES[name], said) for name, said in self.said.items()}
+
+    def __copy__(self) -> Self:
+        """Without what was built: `model_copy` puts other settings in."""
+        copied = super().__copy__()
+        copied.__dict__.pop("built", None)
+        return copied
+
+    @property
+    def classifiers(self) -> dict[str, Training | ImportedClassifier]:
+        """Name -> the settings of each that is a classifier."""
+        return {name: said for name, said in self.said.items() if issubclass(JUDGES[name], ClassifierJudge)}
 
     @property
     def of_loot(self) -> tuple[str, ...]:
         """Those that are asked for and need reconstructions."""
-        return tuple(name for name in type(self).model_fields if name not in OF_TARGET and getattr(self, name))
+        return tuple(name for name, judge in self.built.items() if judge.needs_attack)
 
     @model_validator(mode="after")
-    def _somebody_recognises(self) -> Judges:
-        for name in PUBLISHED_FID_JUDGES:
-            if getattr(self, name) is not None and self.evaluator is None:
-                raise ValueError(f"{name}: expected judges.evaluator beside it, whose hits alone it counts, got none")
+    def _stand_beside_each_other(self) -> AnyJudges:
+        for name, judge in self.built.items():
+            for other, why in judge.beside.items():
+                if other not in self.built:
+                    raise ValueError(f"{name}: expected judges.{other} beside it, {why}, got none")
         return self
+
+
+_KEYS: dict[str, Any] = {name: _key(declared) for name, declared in JUDGES.items() if not declared.asked}
+if TYPE_CHECKING:
+    Judges = AnyJudges
+else:
+    Judges = create_model("Judges", __base__=AnyJudges, __doc__=AnyJudges.__doc__, **_KEYS)
+"""The type of a sweep's `judges`."""

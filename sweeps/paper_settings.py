@@ -14,11 +14,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from smoothsweep.core.metrics.columns.metric import JUDGES
+from smoothsweep.core.judges.table import JUDGES
+from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.sweeps.defenses import Smoothing
 from smoothsweep.sweeps.paper_numbers import datasets_of, paper_rows
 from smoothsweep.sweeps.paper_rows import row_settings, variant_of
-from smoothsweep.sweeps.resolved import OF_TRAINING, resolved
+from smoothsweep.sweeps.resolved import OF_TRAINING, TRAININGS, resolved
 
 if TYPE_CHECKING:
     from smoothsweep.sweeps.schema import InversionSweep
@@ -89,14 +90,15 @@ def attack_kind(settings: InversionSweep) -> str | None:
 def incomparable(settings: InversionSweep, table: str) -> dict[str, str]:
     """Metric -> why this cell's value and the paper's do not measure the same."""
     reasons = {"attack_acc1_std": SPREAD} | (CLEAN_DIFFERS if settings.protocol == "clean" else {})
-    evaluator, embedder = settings.judges.evaluator, settings.judges.embedder
+    evaluator, embedder = (settings.judges.said.get(name) for name in ("evaluator", "embedder"))
     if table == "8":
         measured = own_columns(settings, table)
         return {name: why for name, why in (reasons | _of_other_reports(settings)).items() if name not in measured}
     if evaluator is not None and evaluator.architecture != "inception_v3":
         reasons["dist_eval"] = f"features of {evaluator.architecture}; the paper's are of Inception-v3"
-    if embedder is not None and embedder.name != "facenet":
-        reasons["dist_face"] = f"features of {embedder.name}; the paper's are of FaceNet"
+    if embedder is not None and EMBEDDERS[embedder.name].of_paper is None:
+        papers = next(kind.of_paper for kind in EMBEDDERS.values() if kind.of_paper)
+        reasons["dist_face"] = f"features of {embedder.name}; the paper's are of {papers}"
     return reasons
 
 
@@ -111,7 +113,7 @@ def _of_other_reports(settings: InversionSweep) -> dict[str, str]:
             )
     elif attack_kind(settings) != "plg_mi":
         found["dist_knn"] = "the paper's is of pictures that are each stretched to the whole range"
-    evaluator = settings.judges.evaluator
+    evaluator = settings.judges.said.get("evaluator")
     if evaluator is not None and evaluator.architecture != "ir50_112":
         found["dist_knn"] = f"features of {evaluator.architecture}; the paper's are of the attacks' FaceNet (ir50_112)"
     return found
@@ -154,7 +156,7 @@ def departures(settings: InversionSweep, dataset: str, table: str) -> tuple[str,
     """
     ours, paper = resolved(settings), official(settings, dataset, table)
     free, skipped = free_keys(table), _not_comparable(ours, paper)
-    found = [_brought_in(part) for part in ("recipe", "judges.evaluator") if f"{part}.imported" in ours]
+    found = [_brought_in(part) for part in TRAININGS if f"{part}.imported" in ours]
     for key in dict.fromkeys([*paper, *ours]):
         if key in skipped or (key not in paper and free(key)):
             continue
@@ -222,7 +224,7 @@ def _not_comparable(ours: Mapping[str, Any], paper: Mapping[str, Any]) -> set[st
     absent = {part for part in JUDGES if f"judges.{part}" in ours}
     parts = [f"judges.{part}." for part in absent]
     parts += ["recipe.poison."] if "recipe.poison" in ours else []  # the rows without a trigger
-    parts += [f"{part}." for part in ("recipe", "judges.evaluator") if f"{part}.imported" in ours]
+    parts += [f"{part}." for part in TRAININGS if f"{part}.imported" in ours]
     skipped = {key for key in (*ours, *paper) if key.startswith(tuple(parts))} if parts else set()
     skipped |= {f"judges.{part}" for part in absent}
     for part in KINDS:

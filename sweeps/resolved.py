@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from smoothsweep.core.judges.base import ClassifierJudge
+from smoothsweep.core.judges.table import JUDGES
+
 if TYPE_CHECKING:
-    from smoothsweep.sweeps.data import LabelledData, PublishedData, SyntheticData
+    from smoothsweep.sweeps.data import Data
     from smoothsweep.sweeps.schema import InversionSweep
 
-TRAININGS = ("recipe", "judges.evaluator", "judges.knowledge")
+TRAININGS = ("recipe", *(f"judges.{name}" for name, kind in JUDGES.items() if issubclass(kind, ClassifierJudge)))
 
 OF_TRAINING = {  # null -> what it stands for, with the choice that it belongs to (core.models.recipe.TrainingRecipe)
     "betas": ([0.9, 0.999], "optimizer", "adam"),
@@ -27,7 +30,7 @@ CLASSES = {"facescrub": 530, "celeba": 1000, "celeba64": 1000, "stanford_dogs": 
 """The paper's number of people, breeds or things in each of its data sets."""
 
 
-def classes_of(data: SyntheticData | LabelledData | PublishedData) -> int | None:
+def classes_of(data: Data) -> int | None:
     """How many classes these data have, at most where a published set may lie there in part; None if only they say."""
     return data.classes_known or CLASSES.get(data.kind)
 
@@ -59,7 +62,8 @@ def resolved(settings: InversionSweep) -> dict[str, Any]:
         leaves = {key: value for key, value in leaves.items() if not key.startswith("recipe.defense.")}
         found = defense.resolved(settings.protocol)
         own = found.pop("parameters", {})
-        found.pop("revision", None)  # which computation it is, no setting
+        for name in ("revision", "plugin"):  # which computation it is, no setting
+            found.pop(name, None)
         leaves |= {f"recipe.defense.{name}": value for name, value in (found | own).items()}
         if found["kind"] == "mid" and leaves.get("attack.readout", ...) is None:
             leaves["attack.readout"] = "noisy" if settings.protocol == "paper" else "mean"

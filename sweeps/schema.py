@@ -6,7 +6,8 @@ fractions lie in [0, 1], durations of schedules are fractions of training.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
@@ -14,11 +15,12 @@ from smoothsweep.core.bounds import MOST, Fraction, Inside, Seed
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.equivalence import ACCURACY_MARGIN
+from smoothsweep.core.plugins import refuse_broken
 from smoothsweep.sweeps.any_sweep import AnySweep, Protocol, Tracking
 from smoothsweep.sweeps.attacker import Prior
 from smoothsweep.sweeps.attacks import Attack, read_attack
 from smoothsweep.sweeps.base import Model, Several
-from smoothsweep.sweeps.data import LabelledData, Public, PublishedData, PublishedPublic, SyntheticData
+from smoothsweep.sweeps.data import Data, Public, PublishedData, PublishedPublic, SyntheticData
 from smoothsweep.sweeps.imported import ImportedClassifier, trained_or_imported
 from smoothsweep.sweeps.judging import Judges
 from smoothsweep.sweeps.limits import Budget, Reaudit
@@ -61,7 +63,7 @@ class PaperTable(Model):
             raise ValueError(f"dataset: expected one of {expected} with table {self.table}, got {self.dataset}")
         return self
 
-    def dataset_of(self, data: PublishedData | LabelledData | SyntheticData) -> str:
+    def dataset_of(self, data: Data) -> str:
         """The paper's name of these data: as stated, else that of the published set."""
         return self.dataset or data.kind.removesuffix("64")
 
@@ -72,7 +74,7 @@ class InversionSweep(AnySweep):
     experiment: Literal["inversion"] = "inversion"
     protocol: Protocol = "clean"
     seeds: Seeds  # a list, or looks: seeds that are added where a comparison is undecided
-    data: Annotated[SyntheticData | LabelledData | PublishedData, Field(discriminator="kind")]
+    data: Data
     public: Public | None = None
     recipe: Target = Recipe()
     prior: Prior | None = None  # what attacks decode latents with; none where no attack of the sweep does
@@ -108,6 +110,11 @@ class InversionSweep(AnySweep):
         fitted = self.prior is not None and self.prior.row.needs_public and self.reads_prior
         return fitted or (self.attack is not None and "public" in self.attack.built.reads)
 
+    @property
+    def attacked(self) -> int | None:
+        """How many classes are attacked; None where only the data say."""
+        return classes_of(self.data) if self.classes == "all" else len(self.classes)
+
     def reference(self) -> InversionSweep | None:
         """The trial whose test accuracy this one's training stops at, if its recipe names one. Raises InputError."""
         return stopping_reference(self)
@@ -115,6 +122,13 @@ class InversionSweep(AnySweep):
     def swapped_targets(self) -> dict[str, InversionSweep]:
         """`sampling_target`, ... -> the trial whose target does that stage of the attack. Raises InputError."""
         return swapped_targets(self)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _data_can_be_used(cls, given: Any) -> Any:
+        data = given.get("data") if isinstance(given, Mapping) else None
+        refuse_broken("data", data.get("kind") if isinstance(data, Mapping) else None)
+        return given
 
     @model_validator(mode="after")
     def _fits_together(self) -> InversionSweep:
@@ -136,6 +150,8 @@ class InversionSweep(AnySweep):
         if self.attack is not None:
             self._fits_attacker()
         self._fits_classes()
+        for judge in self.judges.built.values():
+            judge.check(self)
         self._fits_poison()
         self._fits_search()
         self._fits_looks()
@@ -150,7 +166,7 @@ class InversionSweep(AnySweep):
             raise ValueError(f"attack: expected one beside {useless[0]}, got null, which inverts nothing")
 
     def _fits_attacker(self) -> None:
-        """Prior, public images, attack and the judges of the loot suit each other."""
+        """Prior, public images and attack suit each other."""
         if isinstance(self.public, PublishedPublic) and self.data.kind == "celeba":
             raise ValueError(
                 "public.kind: expected no celeba64 beside data of kind celeba, which may have its people, got celeba64"
@@ -159,35 +175,19 @@ class InversionSweep(AnySweep):
             self.prior.built.check_public(count=self.public.most)
         if self.prior and self.prior.row.needs_public and self.public is None:
             raise ValueError(f"public: expected the images to fit the {self.prior.kind} prior on, got none")
-        if self.judges.evaluator and self.judges.evaluator.architecture == self.recipe.architecture:
-            raise ValueError(
-                f"judges.evaluator.architecture: expected another than the target's, got {self.recipe.architecture}"
-            )
-        attack = present(self.attack, "attack")
-        if self.judges.fidelity and attack.selected <= self.judges.fidelity.neighbours:
-            raise ValueError(
-                f"judges.fidelity.neighbours: expected fewer than attack.selected ({attack.selected}), "
-                f"got {self.judges.fidelity.neighbours}"
-            )
         self._fits_attack()
-        if self.judges.gradients and not self.reads_prior:
-            expected = "expected an attack that decodes latents by the sweep's prior, which this judge draws from"
-            raise ValueError(f"judges.gradients: {expected}, got {attack.kind}")
-        if attack.loot_size is not None and self.protocol == "paper":
+        if present(self.attack, "attack").loot_size is not None and self.protocol == "paper":
             raise ValueError("attack.loot_size: expected none under protocol paper, which keeps every judge's own size")
 
     def _fits_classes(self) -> None:
         known = classes_of(self.data)
         if known is not None and self.classes != "all" and max(self.classes) >= known:
             raise ValueError(f"classes: expected labels below {known}, got {max(self.classes)}")
-        for key, model in (("recipe", self.recipe), ("judges.evaluator", self.judges.evaluator)):
-            if model and known and known > MOST_OF_INCEPTION and model.architecture == "inception_v3":
+        trained = {f"judges.{name}": model for name, model in self.judges.classifiers.items()}
+        for key, model in {"recipe": self.recipe, **trained}.items():
+            if known and known > MOST_OF_INCEPTION and model.architecture == "inception_v3":
                 expected = f"expected at most {MOST_OF_INCEPTION} classes with inception_v3"
                 raise ValueError(f"{key}.architecture: {expected} (its auxiliary head), got {known}")
-        attacked = known if self.classes == "all" else len(self.classes)
-        selected = self.attack.selected if self.attack is not None else 0
-        if self.judges.knowledge and attacked is not None and attacked * selected < 2:
-            raise ValueError("judges.knowledge: expected at least 2 reconstructions to train on, got 1")
 
     def _fits_poison(self) -> None:
         known = classes_of(self.data)

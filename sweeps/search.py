@@ -10,8 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from smoothsweep.core.bounds import MOST, Count, Positive, Seed
 from smoothsweep.core.checks import present
-from smoothsweep.core.metrics.columns.metric import Judge
-from smoothsweep.core.metrics.table import METRICS
+from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.core.text import shown
 from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS, Model, Several
 from smoothsweep.sweeps.dimension import Dimension
@@ -20,7 +19,7 @@ from smoothsweep.sweeps.space import Space, inside, make_space
 
 Direction = Literal["max", "min"]
 
-OBJECTIVES: dict[str, Judge | None] = {metric.key: metric.judge for metric in METRICS if metric.searched}
+OBJECTIVES: dict[str, str | None] = {metric.key: metric.judge for metric in METRICS if metric.searched}
 """Columns of the results that a search can aim at -> the judge that measures them, None for every sweep's own."""
 
 MAX_CHOICES = 200  # of one key: each of them must occur in some valid recipe, which takes a look

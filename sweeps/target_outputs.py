@@ -16,19 +16,20 @@ if TYPE_CHECKING:
 
 def check_what_is_shown(sweep: InversionSweep) -> None:
     """Raise ValueError, one line naming the attack or judge, for one that needs more than the target gives."""
-    judge = sweep.judges.evaluator
-    if isinstance(judge, ImportedClassifier) and (words := judge.answers_alone):
-        raise ValueError(f"judges.evaluator: expected a classifier with features, got {words}, which answers alone")
+    for name, judge in sweep.judges.classifiers.items():
+        if isinstance(judge, ImportedClassifier) and (words := judge.answers_alone):
+            raise ValueError(f"judges.{name}: expected a classifier with features, got {words}, which answers alone")
     check_what_a_defense_leaves(sweep)
     target = sweep.recipe
     if not isinstance(target, ImportedClassifier) or (words := target.answers_alone) is None:
         return
     _check_consent(target, words)
-    for name in ("features", "robustness"):
-        if getattr(sweep.judges, name) is not None:
+    gives = target.checked.access
+    for name, judge in sweep.judges.built.items():
+        if judge.layers:
             raise ValueError(f"judges.{name}: expected none for {words}, whose layers nobody sees")
-    if sweep.judges.gradients is not None and target.checked.access != "gradients":
-        raise ValueError(f"judges.gradients: expected none for {words} that gives {target.checked.access} alone")
+        if ACCESS_LEVELS.index(judge.sees) > ACCESS_LEVELS.index(gives):
+            raise ValueError(f"judges.{name}: expected none for {words} that gives {gives} alone")
     if sweep.attack is not None:
         _check_attack(sweep, words, target)
 
@@ -39,7 +40,7 @@ def check_what_a_defense_leaves(sweep: InversionSweep) -> None:
     if defense is None:
         return
     wants = {"attack": access_needed(sweep.attack.built)} if sweep.attack is not None else {}
-    wants |= {f"judges.{name}": "gradients" for name in ("gradients", "robustness") if getattr(sweep.judges, name)}
+    wants |= {f"judges.{name}": judge.sees for name, judge in sweep.judges.built.items()}
     for key, access in wants.items():
         if ACCESS_LEVELS.index(access) > ACCESS_LEVELS.index(defense.leaves):
             expected = f"expected nothing that sees more than {defense.leaves} of a target with defense {defense.kind}"

@@ -9,11 +9,11 @@ from typing import Annotated, Any
 from pydantic import Discriminator, Field, Tag, model_validator
 
 from smoothsweep.core.analysis.backdoors.settings import PoisonSettings
-from smoothsweep.core.bounds import Count, NotNegative, Positive, Seed
+from smoothsweep.core.bounds import Count
 from smoothsweep.core.data.augmentation_settings import Augmentation as AugmentationSettings
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.image_sizes import check_image_size
-from smoothsweep.core.models.recipe import Architecture, BatchSize, ImageSize, LrSchedule, Optimizer, TrainingRecipe
+from smoothsweep.core.models.recipe import Architecture, ImageSize, TrainingRecipe
 from smoothsweep.sweeps.base import Model, only_with
 from smoothsweep.sweeps.defenses import Defense, LabelSmoothing
 from smoothsweep.sweeps.derived import derived
@@ -151,43 +151,3 @@ class Recipe(Training):
             expected = f"expected none with {self.defense.kind}, which alters answers after the training"
             raise ValueError(f"stop_at_test_acc: {expected}, got {self.stop_at_test_acc}")
         return self
-
-
-class Evaluator(Training):
-    """The paper's judge: another architecture trained on the same private data."""
-
-    architecture: Architecture = "inception_v3"
-    image_size: ImageSize = 299
-    seed: Seed = 1000
-    checkpoint_every: Count = 10
-
-
-class Knowledge(Training):
-    """The surrogate trained on the loot; the defaults are the official ones: SGD on a cosine, crops and mirrors alone.
-
-    With sgd momentum defaults to 0.9, with the cosine schedule lr_min to 1e-4.
-    """
-
-    architecture: Architecture = "resnet50"
-    epochs: Count = 75
-    batch_size: BatchSize = 32
-    optimizer: Optimizer = "sgd"
-    lr: Positive = 0.1
-    weight_decay: NotNegative = 1e-4
-    lr_schedule: LrSchedule = "cosine"
-    augmentation: Augmentation = Augmentation(crop_scale=(0.8, 1.0), brightness=0, contrast=0, saturation=0, hue=0)
-    seed: Seed = 2000
-    checkpoint_every: Count = 25
-
-    @model_validator(mode="before")
-    @classmethod
-    def _official_where_they_apply(cls, given: Any) -> Any:
-        """Defaults that belong to one optimizer or schedule, so that choosing another does not clash with them."""
-        if not isinstance(given, dict):
-            return given
-        defaults: dict[str, float] = {}
-        if given.get("optimizer", "sgd") == "sgd":
-            defaults["momentum"] = 0.9
-        if given.get("lr_schedule", "cosine") == "cosine":
-            defaults["lr_min"] = 1e-4
-        return {**defaults, **given}

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.analysis.backdoors.settings import POISONED_ROWS, PoisonSettings
 from smoothsweep.core.bounds import MOST
-from smoothsweep.core.checks import present, require_room
+from smoothsweep.core.checks import require_room
+from smoothsweep.core.data.base import DataKind
+from smoothsweep.core.data.kinds import DATA
 from smoothsweep.core.declared import build
 from smoothsweep.tasks.context import Config
 from smoothsweep.tasks.planned_files import PlannedFile, names_a_file, planned
@@ -25,12 +28,23 @@ def training_counts(data: Config) -> tuple[int, ...] | None:
     """
     if data["kind"] == "synthetic":
         return (data.get("samples_per_class", data["train_per_class"]),) * data["identities"]
+    if data["kind"] in DATA:
+        return data_kind(data).training_counts()
     labels = _labels(data)
     return None if labels is None else tuple(labels.bincount().tolist())
 
 
+def data_kind(data: Config) -> DataKind:
+    """The settings of a kind of `core.data.kinds`, in its stage's configuration."""
+    kind = DATA[data["kind"]]
+    given = {field.name: data[field.name] for field in fields(kind) if field.name in data}
+    return build(kind, given, what=f"data {data['kind']}", prefix="data.")
+
+
 def _labels(data: Config) -> Tensor | None:
     """The class of every training image int64 [N], in the order of the images; None as in `training_counts`."""
+    if data["kind"] in DATA:
+        return None
     if data["kind"] == "synthetic":
         import torch
 
@@ -56,9 +70,8 @@ def poisoned_training(data: Config, poison: Config) -> tuple[Tensor, Tensor] | N
     from smoothsweep.core.analysis.backdoors.poisoning import poisoned_labels, poisoned_rows
     from smoothsweep.core.attacks.optimisation.seeds import generator
 
-    if (counts := training_counts(data)) is None:
+    if (counts := training_counts(data)) is None or (labels := _labels(data)) is None:
         return None
-    labels = present(_labels(data), "labels")
     settings = poison_settings(poison)
     settings.check_classes(len(counts))
     rows = poisoned_rows(settings, len(labels), generator(*poison["seeds"], POISONED_ROWS))

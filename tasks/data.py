@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import torch
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.published import PUBLISHED, write_published
 from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
+from smoothsweep.tasks.counts import data_kind
 from smoothsweep.tasks.files import save_images, save_tensors
-from smoothsweep.tasks.planned_files import planned
+from smoothsweep.tasks.planned_files import names_a_file, planned
 
 TEST_IMAGES_FROM = 1_000_000  # test images of an identity stay the same however many train images are drawn
 
@@ -23,7 +26,7 @@ def prepare_private(config: Config, inputs: Inputs, out: Path, context: TaskCont
     """Writes train.safetensors, test.safetensors (images uint8, labels), names.json and notes.json."""
     if config["kind"] in PUBLISHED:
         return _write_published(config, out)
-    train, test, notes = _PRIVATE[config["kind"]](config)
+    train, test, notes = _PRIVATE.get(config["kind"], _of_table)(config)
     save_images(out, "train", train)
     save_images(out, "test", test)
     write_file(out / "notes.json", json.dumps(list(notes), ensure_ascii=False, indent=1))
@@ -81,6 +84,24 @@ def _labelled(config: Config) -> tuple[ImageSet, ImageSet, tuple[str, ...]]:
         )
     )
     return split.train, split.test, tuple(split.notes)
+
+
+def _of_table(config: Config) -> tuple[ImageSet, ImageSet, tuple[str, ...]]:
+    """A kind of `core.data.kinds`. Raises InputError where its sets are of different classes."""
+    kind = data_kind(config)
+    train, test = planned(config, any_files=True).read(kind.load) if names_a_file(config) else kind.load(None)
+    if train.names != test.names:
+        raise InputError(f"data {config['kind']}: expected the same classes to train and to test on, got others")
+    return first_of_each_class(train, kind.samples_per_class), test, ()
+
+
+def first_of_each_class(images: ImageSet, count: int | None) -> ImageSet:
+    """At most so many images of each class, in their order; all for None."""
+    if count is None:
+        return images
+    seen = torch.nn.functional.one_hot(images.labels, images.num_classes).cumsum(0)
+    kept = seen.gather(1, images.labels[:, None])[:, 0] <= count
+    return dataclasses.replace(images, images=images.images[kept], labels=images.labels[kept])
 
 
 def _synthetic_public(config: Config) -> torch.Tensor:

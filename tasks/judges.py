@@ -22,6 +22,7 @@ from smoothsweep.core.metrics.accuracy import (
 )
 from smoothsweep.core.metrics.distances import knn_distance, nearest_real
 from smoothsweep.core.metrics.open_set import fit_head, head_logits
+from smoothsweep.core.models.embedder_kinds import KINDS
 from smoothsweep.core.models.embedders import load_embedder, own_weights
 from smoothsweep.core.models.inference import embed_images
 from smoothsweep.core.models.lowres_fid import PUBLISHED_FIDS
@@ -37,7 +38,6 @@ from smoothsweep.tasks.training import load_classifier
 
 BATCH = 256
 HEAD_SEED = 0
-EMBEDDER_SIZES = {"facenet": 160}  # the others take the loot as it is and resize it themselves
 
 
 def embed_real_images(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
@@ -96,7 +96,7 @@ def judge_by_general_features(config: Config, inputs: Inputs, out: Path, context
 
 def _by_features(judge: str, config: Config, inputs: Inputs, out: Path, context: TaskContext) -> tuple[Metrics, Tensor]:
     """Accuracies of a linear head on features learnt elsewhere; distances [M] to the nearest image of the class."""
-    loot, real = loot_images(inputs["loot"], EMBEDDER_SIZES.get(config["network"])), _real(inputs)
+    loot, real = loot_images(inputs["loot"], KINDS[config["network"]].size or None), _real(inputs)
     head = fit_head(real["train_features"], real["train_labels"], seed=HEAD_SEED)
     features = _embedding(config, inputs, context)(loot["images"])
     logits = head_logits(head, features)

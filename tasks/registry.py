@@ -16,35 +16,18 @@ from typing import Any
 
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.columns.metric import PUBLISHED_FID_JUDGES
+from smoothsweep.core.judges.base import Work
+from smoothsweep.core.judges.table import JUDGES, stage_of
 from smoothsweep.tasks.class_names import shard_with_same_classes, with_same_classes
 
 
 @dataclass(frozen=True, kw_only=True)
-class Task:
-    """One kind of stage.
-
-    run: 'module:function' of the whole stage. shard: 'module:function' of a part `(config, inputs, classes, context)`
-    for stages fanned out per class; `run` then only collects what the parts left in `context.work`. labelled: its
-    inputs that have classes; they must agree on them (`tasks.class_names`), and its artifact has the same. check:
-    'module:function' of what the task refuses in its configuration, which needs none of its work; check_reads: the
-    inputs whose configuration it looks at, which are all that it is shown. asks_outside: it asks
-    somebody outside, so that a trial does it after everything else. seed_decides: whether other stages refuse what it
-    leaves depends on its seed. not_finite: what of its artifact may hold NaN or
-    infinity, or nothing in a column of numbers: `file`, `file:tensor or column`, `metrics:name`.
-    """
+class Task(Work):
+    """One kind of stage. seed_decides: whether other stages refuse what it leaves depends on its seed."""
 
     version: int
     run: str
-    shard: str | None = None
-    trains: bool = False  # may run on several workers under Ray Train
-    on_device: bool = True  # computes on a GPU where there is one
-    labelled: tuple[str, ...] = ()
-    check: str | None = None
-    check_reads: tuple[str, ...] = ()
-    asks_outside: bool = False
     seed_decides: bool = False
-    not_finite: tuple[str, ...] = ()
 
     def refuse(self, config: Mapping[str, Any], inputs: Mapping[str, Mapping[str, Any]]) -> None:
         """Raise the InputError that the task would raise before it begins; inputs: name -> configuration."""
@@ -116,55 +99,6 @@ TASKS: dict[str, Task] = {
         labelled=("data", "network"),
         check="smoothsweep.tasks.weight_checks:check_judge",
     ),
-    "judge_evaluator": Task(
-        version=4,
-        run="smoothsweep.tasks.judges:judge_by_evaluator",
-        labelled=("evaluator", "real", "loot", "attack", "target"),
-    ),
-    "judge_embedder": Task(version=4, run="smoothsweep.tasks.judges:judge_by_embedder", labelled=("real", "loot")),
-    "judge_general": Task(
-        version=2,
-        run="smoothsweep.tasks.judges:judge_by_general_features",
-        labelled=("real", "loot"),
-    ),
-    "judge_asked": Task(
-        version=1,
-        run="smoothsweep.tasks.vision_judge:judge_by_asking",
-        on_device=False,
-        labelled=("data", "loot"),
-        asks_outside=True,
-    ),
-    "judge_fidelity": Task(version=2, run="smoothsweep.tasks.fidelity:judge_by_fidelity", labelled=("real", "loot")),
-    **{
-        f"judge_{name}": Task(
-            version=1, run="smoothsweep.tasks.lowres_fid:judge_by_published_fid", labelled=("verdicts", "real", "loot")
-        )
-        for name in PUBLISHED_FID_JUDGES
-    },
-    "knowledge": Task(
-        version=2,
-        run="smoothsweep.tasks.knowledge:extract_knowledge",
-        trains=True,
-        labelled=("data", "loot"),
-        check="smoothsweep.tasks.settings:check_training",
-        not_finite=HISTORY,
-    ),
-    "judge_features": Task(
-        version=1,
-        run="smoothsweep.tasks.feature_space:judge_features",
-        on_device=False,
-        labelled=("features", "data"),
-        check="smoothsweep.tasks.feature_checks:check_features",
-        check_reads=("data",),
-        not_finite=("distances.parquet",),  # none for a sample that is alone in its class
-    ),
-    "judge_robustness": Task(
-        version=1,
-        run="smoothsweep.tasks.robustness:judge_robustness",
-        labelled=("target", "data"),
-        check="smoothsweep.tasks.settings:check_robustness",
-        check_reads=("data",),
-    ),
     "poison": Task(
         version=1,
         run="smoothsweep.tasks.poison:choose_poison",
@@ -174,14 +108,7 @@ TASKS: dict[str, Task] = {
         check_reads=("data",),
         seed_decides=True,
     ),
-    "backdoor": Task(version=1, run="smoothsweep.tasks.poison:judge_backdoor", labelled=("target", "poison", "data")),
-    "judge_gradients": Task(
-        version=1,
-        run="smoothsweep.tasks.gradients:collect_gradients",
-        shard="smoothsweep.tasks.gradients:follow_classes",
-        labelled=("target",),
-        not_finite=("gradients.parquet", "per_class.parquet"),  # none where a gradient is zero
-    ),
+    **{stage_of(name): Task(**vars(judge.work)) for name, judge in JUDGES.items()},
     "toy": Task(
         version=1,
         run="smoothsweep.tasks.toy:run_toy",

@@ -6,7 +6,9 @@ from functools import lru_cache
 from pathlib import Path
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.columns.metric import PUBLISHED_FID_JUDGES
+from smoothsweep.core.judges.base import Judge
+from smoothsweep.core.judges.lowres_fid import PublishedFid
+from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.tasks.context import Config
 from smoothsweep.tasks.counts import public_count
 from smoothsweep.tasks.planned_files import PlannedFile, names_a_file, planned, prior_files
@@ -27,7 +29,7 @@ def check_judge(config: Config, inputs: InputConfigs) -> None:
     """The weights file of a judge: read as the judge will read it. Raises InputError."""
     if config["network"] == "fid_inception":
         _load_fid(planned(config), config.get("sha256"))
-    elif config["network"] in PUBLISHED_FID_JUDGES:
+    elif issubclass(JUDGES.get(config["network"], Judge), PublishedFid):
         _load_published_fid(config["network"], planned(config), config.get("sha256"))
     elif names_a_file(config):
         _load_embedder(config["network"], planned(config))

@@ -3,7 +3,7 @@
 import numpy as np
 import pandas as pd
 
-from smoothsweep.core.metrics.table import METRICS
+from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.orchestrator.reading.numbers.estimates import Sample, Settings
 from smoothsweep.orchestrator.reading.numbers.evidence import Cells
 

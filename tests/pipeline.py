@@ -28,7 +28,7 @@ class Pipeline:
 
     def stage(self, name: str) -> Stage:
         first, *rest = name.split(".")
-        found = getattr(self.stages, first)
+        found = next(stage for stage in self.stages if stage.name == first)
         for part in rest:
             found = found.inputs[part]
         return found

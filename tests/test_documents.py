@@ -7,9 +7,10 @@ import pytest
 import yaml
 
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
-from smoothsweep.core.metrics.columns.metric import JUDGES
+from smoothsweep.core.judges.table import measured
 from smoothsweep.core.metrics.leak_comparisons import Word
 from smoothsweep.core.metrics.verdicts import Verdict
+from smoothsweep.sweeps.judging import Judges
 
 LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
 HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
@@ -57,7 +58,17 @@ def test_a_page_that_is_linked_from_nowhere_is_found(repository):
     assert not lonely
 
 
-@pytest.mark.parametrize("word", [*ACCESS_LEVELS, *JUDGES, *Verdict.__args__, *Word.__args__, "paper", "clean"])
+@pytest.mark.parametrize(
+    "word",
+    [
+        *ACCESS_LEVELS,
+        *(set(Judges.model_fields) - set(measured())),
+        *Verdict.__args__,
+        *Word.__args__,
+        "paper",
+        "clean",
+    ],
+)
 def test_the_glossary_has_the_words_of_the_code(word, repository):
     assert re.search(rf"\b{word}\b", (repository / "docs" / "glossary.md").read_text())
 

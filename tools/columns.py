@@ -7,8 +7,8 @@ A test compares the page with the table: whoever changes a label, a direction or
 
 from __future__ import annotations
 
-from smoothsweep.core.metrics.columns.metric import Metric
-from smoothsweep.core.metrics.table import METRICS, TIME_COLUMNS, TOY_COLUMNS
+from smoothsweep.core.judges.columns import METRICS, TIME_COLUMNS, TOY_COLUMNS
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.tree import TREE
 
 
@@ -20,7 +20,7 @@ PAGE = TREE / "docs" / "columns.md"
 HEAD = f"""# Columns
 
 What the metrics of `results.parquet` mean, a row per trial. Written by `python -m tools.columns` from
-`core/metrics/table.py`, and compared with it by a test.
+`core/judges/columns.py`, and compared with it by a test.
 
 * *unit*: percent metrics are fractions in [0, 1] in the file and percentages where they are shown; plain ones are shown
   as they are.

@@ -23,23 +23,28 @@ from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.attacks.surrogate.attack import SurrogateLabels, SurrogateScores
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.plugins import refuse_broken, with_plugins
 
-ATTACKS: dict[str, type[Attack]] = {
-    "ppa": PlugAndPlay,
-    "if_gmi": IFGMI,
-    "plg_mi": PLGMI,
-    "rlb_mi": RLBMI,
-    "brep_mi": BREPMI,
-    "cma_es": CMAES,
-    "surrogate_scores": SurrogateScores,
-    "surrogate_labels": SurrogateLabels,
-    "gmi": GMI,
-    "ked": KED,
-    "lomma_gmi": LommaGMI,
-    "lomma_ked": LommaKED,
-    "selection_only": SelectionOnly,
-    "random_latents": RandomLatents,
-}
+ATTACKS: dict[str, type[Attack]] = with_plugins(
+    "attacks",
+    {
+        "ppa": PlugAndPlay,
+        "if_gmi": IFGMI,
+        "plg_mi": PLGMI,
+        "rlb_mi": RLBMI,
+        "brep_mi": BREPMI,
+        "cma_es": CMAES,
+        "surrogate_scores": SurrogateScores,
+        "surrogate_labels": SurrogateLabels,
+        "gmi": GMI,
+        "ked": KED,
+        "lomma_gmi": LommaGMI,
+        "lomma_ked": LommaKED,
+        "selection_only": SelectionOnly,
+        "random_latents": RandomLatents,
+    },
+    Attack,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -154,5 +159,6 @@ def looks_at_layers(attack: Attack) -> bool:
 def attack_class(kind: object) -> type[Attack]:
     """The class of that name. Raises InputError, which lists the names."""
     if not isinstance(kind, str) or kind not in ATTACKS:
+        refuse_broken("attacks", kind)
         raise InputError(f"attack.kind: expected one of {', '.join(ATTACKS)}, got {kind!r}")
     return ATTACKS[kind]

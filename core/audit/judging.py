@@ -21,7 +21,8 @@ from smoothsweep.core.metrics.accuracy import topk_hits
 from smoothsweep.core.metrics.known_error import Rate
 from smoothsweep.core.metrics.open_set import fit_head, head_logits
 from smoothsweep.core.models.classifiers import build_classifier
-from smoothsweep.core.models.embedders import GENERAL, load_embedder
+from smoothsweep.core.models.embedder_kinds import GENERAL
+from smoothsweep.core.models.embedders import load_embedder
 from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.training.classifier import train_classifier
@@ -81,7 +82,7 @@ def train_evaluator(
 
 
 def fit_embedder(people: SplitImages, name: str, *, weights: Path | None, device: torch.device | str) -> Judge:
-    """A linear head on an independent embedder, a row of `core.models.embedders.EMBEDDERS` or of its `GENERAL`, which
+    """A linear head on an independent embedder, a row of `core.models.embedder_kinds.KINDS`, of which a general one
     knows pictures of anything. Raises InputError."""
     network = load_embedder(name, weights).to(device)
     head = fit_head(_features(network, people.train.images, device), people.train.labels, seed=HEAD_SEED)

@@ -28,26 +28,31 @@ from smoothsweep.core.defenses.trap_mid import TrapMid
 from smoothsweep.core.defenses.weight_decay import WeightDecay
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import Classifier
+from smoothsweep.core.plugins import refuse_broken, with_plugins
 
-DEFENSES: dict[str, type[Defense]] = {
-    "label_smoothing": LabelSmoothing,
-    "mid": Mid,
-    "bido": Bido,
-    "freeze": Freeze,
-    "random_erasing": RandomErasing,
-    "skip_removal": SkipRemoval,
-    "dropout": Dropout,
-    "weight_decay": WeightDecay,
-    "focal": Focal,
-    "confidence_penalty": ConfidencePenalty,
-    "mixup": Mixup,
-    "logit_clipping": LogitClipping,
-    "loft": Loft,
-    "at_at": AtAt,
-    "ssd": Ssd,
-    "dp_sgd": DpSgd,
-    "trap_mid": TrapMid,
-}
+DEFENSES: dict[str, type[Defense]] = with_plugins(
+    "defenses",
+    {
+        "label_smoothing": LabelSmoothing,
+        "mid": Mid,
+        "bido": Bido,
+        "freeze": Freeze,
+        "random_erasing": RandomErasing,
+        "skip_removal": SkipRemoval,
+        "dropout": Dropout,
+        "weight_decay": WeightDecay,
+        "focal": Focal,
+        "confidence_penalty": ConfidencePenalty,
+        "mixup": Mixup,
+        "logit_clipping": LogitClipping,
+        "loft": Loft,
+        "at_at": AtAt,
+        "ssd": Ssd,
+        "dp_sgd": DpSgd,
+        "trap_mid": TrapMid,
+    },
+    Defense,
+)
 
 
 def make_defense(name: str, **parameters: Any) -> Defense:
@@ -55,6 +60,7 @@ def make_defense(name: str, **parameters: Any) -> Defense:
 
     Raises InputError for an unknown name or parameter, a missing one, or a value out of range.
     """
+    refuse_broken("defenses", name)
     if name not in DEFENSES:
         raise InputError(f"defense: expected one of {', '.join(DEFENSES)}, got {name!r}")
     return build(DEFENSES[name], parameters, what=f"defense {name}", prefix=f"defense {name}: ")

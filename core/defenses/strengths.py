@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from smoothsweep.core.plugins import by_plugin
 from smoothsweep.core.text import NBSP, minus
 
 Order = tuple[float, ...]
@@ -119,7 +120,7 @@ def _skipped(given: Mapping[str, Any]) -> Strength:
 def unknown_family(kind: str, given: Mapping[str, Any]) -> Family:
     """A family of which nothing is known: a single number is its strength, anything else tells recipes apart."""
     names = tuple(name for name, value in given.items() if is_number(value) and name != "smoothing")
-    name, single = kind.replace("_", " "), names if len(names) == 1 else ()
+    name, single = by_plugin(kind.replace("_", " "), "defenses", kind), names if len(names) == 1 else ()
     read = _numbers(*single, named=True) if single else (lambda _: Strength(value="", order=None, used=()))
     return Family(
         name=name[:1].upper() + name[1:],

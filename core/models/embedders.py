@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 
 from torch import Tensor, nn
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.face_ir import face_ir50, face_ir152
-from smoothsweep.core.models.facenet import FaceNet, facenet_state
-from smoothsweep.core.models.general import SwagViT, swag_state
-from smoothsweep.core.models.mobilefacenet import MobileFaceNetA, MobileFaceNetB
+from smoothsweep.core.models.embedder_kinds import KINDS
 from smoothsweep.core.models.pretrained import most_of, plain_tensors, read_tensor_file
-from smoothsweep.core.models.synthetic_embedder import SyntheticEmbedder
 from smoothsweep.core.models.weight_files import (
     WEIGHT_FILES,
     by_hand,
@@ -23,70 +18,51 @@ from smoothsweep.core.models.weight_files import (
 )
 from smoothsweep.core.readers.safetensors_file import UnreadableTensors, read_safetensors
 
-# Every entry: forward(images float [N, 3, S, S] in [-1, 1], any S) -> float32 [N, D] of unit length.
-EMBEDDERS: dict[str, Callable[[], nn.Module]] = {
-    "synthetic": SyntheticEmbedder,
-    "mobilefacenet_a": MobileFaceNetA,
-    "mobilefacenet_b": MobileFaceNetB,
-    "facenet": FaceNet,
-    "ir50": face_ir50,
-    "ir152": face_ir152,
-}
-GENERAL: dict[str, Callable[[], nn.Module]] = {"swag_vit_b_16": SwagViT}
-"""The same of pictures of anything."""
-
-_PUBLISHED = {"facenet": facenet_state, "swag_vit_b_16": swag_state}
-"""Embedders whose published file can be staged -> its state dict under our names."""
-
-_SHIPPED = {"synthetic": Path(__file__).parent / "weights" / "synthetic_embedder.safetensors"}
-_ORIGIN = {
-    "synthetic": "as `python -m tools.weights.train_embedder` writes them",
-    "mobilefacenet_a": "the state dict of github.com/Xiaoccer/MobileFaceNet_Pytorch, model/best/068.ckpt",
-    "mobilefacenet_b": "the state dict of github.com/foamliu/MobileFaceNet, weights/mobilefacenet.pt",
-    **{name: f"or the published {WEIGHT_FILES[name].file_name}" for name in _PUBLISHED},
-    "ir50": "what `smoothsweep import judge` makes of face.evoLVe's IR-50",
-    "ir152": "what `smoothsweep import judge` makes of face.evoLVe's IR-152",
-}
-
 
 def load_embedder(name: str, weights: Path | None = None) -> nn.Module:
     """An embedder ready to judge: evaluation mode, frozen, on the CPU.
 
     weights: a safetensors file, of those with a published file also that one, which is read without unpickling code.
-    None means the shipped file, which only "synthetic" has, or of those the staged one, which must have the published
+    None means the shipped file, where one is, or of those the staged one, which must have the published
     checksum. The others expect faces in the tight frame (brows to chin) of the 112 x 112 five-point template.
 
     Raises InputError for an unknown name, and for a file that is missing, cannot be read, does not fit the
     network key by key, or holds numbers that are not finite. Nothing is downloaded.
     """
-    known = EMBEDDERS | GENERAL
-    if name not in known:
-        raise InputError(f"embedder: expected one of {', '.join(known)}, got {name!r}")
+    if name not in KINDS:
+        raise InputError(f"embedder: expected one of {', '.join(KINDS)}, got {name!r}")
+    kind = KINDS[name]
     path = Path(weights) if weights is not None else own_weights(name)
-    net = known[name]()
+    net: nn.Module = kind.make()
     state = _read(path, name, most_of(net))
-    _fill(net, _PUBLISHED[name](state) if name in _PUBLISHED else state, f"embedder {name}: {path}")
+    _fill(net, kind.our_state(state), f"embedder {name}: {path}")
     return net.eval().requires_grad_(False)
 
 
 def own_weights(name: str) -> Path:
     """The shipped or staged file of an embedder. Raises InputError where it has none, or one that is damaged."""
-    if name in _PUBLISHED:
+    kind = KINDS[name]
+    if kind.is_staged:
         entry, folders = WEIGHT_FILES[name], weight_folders()
         path = find_weight_file(name, folders)
         if path is None:
             raise InputError(f"embedder {name}: {by_hand(entry, folders[0])}; nothing is downloaded by itself")
         verify_weight_file(path, entry)
         return path
-    if name not in _SHIPPED:
-        raise InputError(f"embedder {name}: expected the path of a safetensors file ({_ORIGIN[name]}), got none")
-    return _SHIPPED[name]
+    if kind.shipped_file is None:
+        raise InputError(f"embedder {name}: expected the path of a safetensors file ({_origin(name)}), got none")
+    return kind.shipped_file
+
+
+def _origin(name: str) -> str:
+    kind = KINDS[name]
+    return f"or the published {WEIGHT_FILES[name].file_name}" if kind.is_staged else kind.origin
 
 
 def _read(path: Path, name: str, most_bytes: int) -> dict[str, Tensor]:
     if not path.is_file():
-        raise InputError(f"embedder {name}: no file {path}; expected a safetensors file ({_ORIGIN[name]})")
-    if name in _PUBLISHED and path.suffix != ".safetensors":
+        raise InputError(f"embedder {name}: no file {path}; expected a safetensors file ({_origin(name)})")
+    if KINDS[name].is_staged and path.suffix != ".safetensors":
         return plain_tensors(
             read_tensor_file(path, f"embedder {name}"), f"embedder {name}: {path}", most_bytes=most_bytes
         )

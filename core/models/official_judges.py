@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.embedders import EMBEDDERS
-from smoothsweep.core.models.facenet import facenet_state
+from smoothsweep.core.models.embedder_kinds import KINDS
 from smoothsweep.core.models.official_targets import read_official_checkpoint
 from smoothsweep.core.models.pretrained import SMALL_STATE, fitting_state
 from smoothsweep.core.models.weight_files import file_sha256
@@ -18,13 +17,7 @@ from smoothsweep.core.models.weight_files import file_sha256
 WRAPPINGS = ("net_state_dict", "model_state_dict", "state_dict")
 """Keys under which the embedders' training scripts keep the weights, in the order they are looked for."""
 
-PUBLISHED = {
-    "facenet": "FaceNet (facenet-pytorch)",
-    "mobilefacenet_a": "MobileFaceNet (Xiaoccer/MobileFaceNet_Pytorch)",
-    "mobilefacenet_b": "MobileFaceNet (foamliu/MobileFaceNet)",
-    "ir50": "IR-50 (face.evoLVe)",
-    "ir152": "IR-152 (face.evoLVe)",
-}
+PUBLISHED = {name: kind.published for name, kind in KINDS.items() if kind.published is not None}
 """Embedder -> what whoever publishes its weights calls it; its name in a sweep file is the key."""
 
 
@@ -52,9 +45,9 @@ def import_judge(path: Path) -> ImportedJudge:
     given = read_official_checkpoint(path, WRAPPINGS, most_bytes=SMALL_STATE)
     misses: dict[str, tuple[int, str]] = {}
     for name in PUBLISHED:
-        state = facenet_state(given) if name == "facenet" else given
+        state = KINDS[name].our_state(given)
         with torch.device("meta"):
-            expected = EMBEDDERS[name]().state_dict()
+            expected = KINDS[name].make().state_dict()
         if wrong := _differing(state, expected):
             misses[name] = (len(wrong), wrong[0])
         else:

@@ -15,6 +15,7 @@ from smoothsweep.core.bounds import Count, FilePath, Seed, Width
 from smoothsweep.core.checks import present
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.plugins import refuse_broken, with_plugins
 from smoothsweep.core.priors.gan_recipe import GanRecipe, check_batch
 
 if TYPE_CHECKING:
@@ -187,18 +188,23 @@ class PriorKind:
         return getattr(import_module(module), name)
 
 
-PRIORS: dict[str, PriorKind] = {
-    "eigenfaces": PriorKind(
-        settings=EigenfacesFit, make="smoothsweep.core.priors.eigenfaces:from_public", needs_public=True
-    ),
-    "shipped": PriorKind(settings=ShippedPrior, make="smoothsweep.core.priors.registry:from_files"),
-    "folder": PriorKind(settings=PriorFolder, make="smoothsweep.core.priors.registry:from_files"),
-    "stylegan2": PriorKind(settings=StyleGAN2Training, make=None, needs_public=True),
-}
+PRIORS: dict[str, PriorKind] = with_plugins(
+    "priors",
+    {
+        "eigenfaces": PriorKind(
+            settings=EigenfacesFit, make="smoothsweep.core.priors.eigenfaces:from_public", needs_public=True
+        ),
+        "shipped": PriorKind(settings=ShippedPrior, make="smoothsweep.core.priors.registry:from_files"),
+        "folder": PriorKind(settings=PriorFolder, make="smoothsweep.core.priors.registry:from_files"),
+        "stylegan2": PriorKind(settings=StyleGAN2Training, make=None, needs_public=True),
+    },
+    PriorKind,
+)
 
 
 def make_settings(kind: str, **parameters: Any) -> PriorSettings:
     """The settings of a prior of that kind, of plain values. Raises InputError, which lists the kinds."""
+    refuse_broken("priors", kind)
     if kind not in PRIORS:
         raise InputError(f"prior.kind: expected one of {', '.join(PRIORS)}, got {kind!r}")
     return build(PRIORS[kind].settings, parameters, what=f"prior {kind}", prefix="prior.")

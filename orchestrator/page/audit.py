@@ -12,8 +12,8 @@ from fpdf import FPDF
 from matplotlib import get_data_path
 from PIL import Image
 
-from smoothsweep.core.metrics.columns.metric import Metric
-from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.core.judges.columns import metric_of
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.page.drawing.sheets import cut, data_uri
 from smoothsweep.orchestrator.page.render import fill
 from smoothsweep.orchestrator.reading.audit.result import Audit, Trained

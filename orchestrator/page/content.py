@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from smoothsweep.core.metrics.table import CLASS_METRICS, METRICS, metric_of
+from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.reading.defenses import families, order, readings

@@ -10,6 +10,8 @@ import numpy as np
 import pandas as pd
 
 from smoothsweep.core.checks import present
+from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.page.drawing.sheets import png, sheet_image
 from smoothsweep.orchestrator.page.stored import (
     class_names,
@@ -41,7 +43,7 @@ def comparison_sheet(trials: Sequence[Trial], columns: Sequence[str], store: Sto
         tiles = tuple(_reconstruction(store, s, label, 0) if s is not None and s in ready else None for s in stages)
         rows.append(SheetRow(name=names[label], real=_real(store, ready[0], label), reconstructions=tiles))
     caption = f"Seed {trials[0].seed}; the reconstruction each target was surest of; classes chosen by number."
-    judge = "independent judge" if ready[0].judge_embedder else "evaluator"
+    judge = next((metric.label for metric, _ in _looking(ready[0])), "judge")
     return ContactSheet(title=title, columns=tuple(columns), rows=tuple(rows), caption=caption, judge=judge)
 
 
@@ -100,16 +102,23 @@ def _reconstruction(store: Store, stages: InversionStages, label: int, rank: int
 
 
 def _verdict(store: Store, stages: InversionStages, label: int, rank: int) -> bool | None:
-    """The independent judge's word where there is one, else the evaluator's."""
+    """The word of the most telling judge that has looked."""
     return next((bool(rows["hit"].iloc[0]) for _, rows in _judged(store, stages, label, rank)), None)
 
 
 def _judged(store: Store, stages: InversionStages, label: int, rank: int) -> Iterator[tuple[Stage, pd.DataFrame]]:
-    """Every judge that has looked, the independent one first, with its row of this reconstruction."""
-    for judge in (stages.judge_embedder, stages.judge_evaluator):
-        if judge is not None and store.has(judge):
+    """Every judge that has looked, the most telling first, with its row of this reconstruction."""
+    for _, judge in _looking(stages):
+        if store.has(judge):
             rows = _per_image(store.needed_file(judge, "per_image.parquet"))
             yield judge, rows[(rows["class"] == label) & (rows["rank"] == rank)]
+
+
+def _looking(stages: InversionStages) -> list[tuple[Metric, Stage]]:
+    """The judges of the trial that compare every reconstruction with real images, with what their word counts in."""
+    metrics = [metric for metric in map(metric_of, CLASS_METRICS) if metric.stage in stages.judges]
+    named = [(metric, stages.judges[str(metric.stage)]) for metric in metrics]
+    return [(metric, stage) for metric, stage in named if "real" in stage.inputs]
 
 
 @lru_cache(maxsize=8)

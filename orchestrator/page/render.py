@@ -12,7 +12,7 @@ from urllib.parse import quote
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
-from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.text import NBSP, upright
 from smoothsweep.orchestrator.page import content
 from smoothsweep.orchestrator.page.drawing.canvas import Canvas

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, fields
-from functools import cached_property, lru_cache
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
@@ -13,7 +13,7 @@ from smoothsweep.core.defenses.labels import recipe_words
 from smoothsweep.core.text import printable
 from smoothsweep.orchestrator.stages.graph import attack_stage, loot_stage, target_stage
 from smoothsweep.orchestrator.stages.images import data_stage
-from smoothsweep.orchestrator.stages.judges import JudgeStages, judge_stages, loot_sizes, wants_decoded
+from smoothsweep.orchestrator.stages.judges import judge_stages, loot_sizes, wants_decoded
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.sweeps.axes import settings_words
 from smoothsweep.sweeps.expand import Cell
@@ -27,22 +27,21 @@ Run = Callable[[Stage], None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class InversionStages(JudgeStages):
-    """The stages of one trial; None where the sweep does not ask for one. They come in the order they are needed."""
+class InversionStages:
+    """The stages of one trial, in the order they are needed; attack and loot are None where nothing is inverted.
+
+    judges: name of the stage -> the last stage of every judge that is heard.
+    """
 
     data: Stage
     target: Stage
     attack: Stage | None
     loot: Stage | None
+    judges: Mapping[str, Stage]
 
     def __iter__(self) -> Iterator[Stage]:
-        return (stage for name in _in_order(type(self)) if (stage := getattr(self, name)) is not None)
-
-
-@lru_cache(maxsize=8)
-def _in_order(kind: type[InversionStages]) -> tuple[str, ...]:
-    judges = [field.name for field in fields(JudgeStages)]
-    return (*(field.name for field in fields(kind) if field.name not in judges), *judges)
+        made = (self.data, self.target, self.attack, self.loot, *self.judges.values())
+        return (stage for stage in made if stage is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,5 +147,5 @@ def inversion_stages(settings: InversionSweep, seed: int) -> InversionStages:
         target=target,
         attack=attack,
         loot=loot,
-        **vars(judge_stages(settings, target, loot)),
+        judges=judge_stages(settings, target, loot),
     )

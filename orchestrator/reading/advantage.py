@@ -9,7 +9,7 @@ from numbers import Real
 
 import pandas as pd
 
-from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.orchestrator.reading.numbers.format import axis_value, is_null
 from smoothsweep.orchestrator.reading.numbers.model import Axis
 from smoothsweep.orchestrator.reading.numbers.summary import Summary

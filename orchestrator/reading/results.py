@@ -13,8 +13,8 @@ import pandas as pd
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.files import write_file
-from smoothsweep.core.metrics.columns.metric import Metric
-from smoothsweep.core.metrics.table import BY_KEY, CLASS_METRICS, TIME_COLUMNS, TOY_COLUMNS
+from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, TIME_COLUMNS, TOY_COLUMNS
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.balanced import balanced_accuracies
 from smoothsweep.orchestrator.reading.numbers.estimates import images_column

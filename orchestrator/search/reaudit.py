@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from smoothsweep.core.checks import present
+from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.core.metrics.frontier import Direction, accuracy_leak_frontier
-from smoothsweep.core.metrics.table import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.orchestrator.planning.proposals import recipe_of
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.search.strategies.outcomes import metrics_of, worst_mean

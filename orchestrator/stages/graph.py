@@ -11,10 +11,10 @@ from pydantic import BaseModel
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.attacks.shared.base import Part
 from smoothsweep.core.checks import present
+from smoothsweep.core.plugins import foreign
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.orchestrator.stages.images import (
     check_crop,
-    check_prior_crop,
     data_stage,
     prior_card,
     prior_stage,
@@ -155,6 +155,7 @@ def _attack_config(settings: InversionSweep) -> Shared:
             "image_size": settings.recipe.image_size,
             "protocol": settings.protocol,
             **_execution(settings),
+            **foreign("attacks", attack.kind),
         }
     )
 
@@ -190,7 +191,7 @@ def _part_config(settings: InversionSweep, part: Part) -> Shared:
         config["workers"] = part.workers
     if PARTS[part.name].told_protocol:
         config["protocol"] = settings.protocol
-    return Shared({**config, **_passes(settings, "target" in part.needs), **_execution(settings)})
+    return Shared({**config, **passes(settings, asks="target" in part.needs)})
 
 
 def _imported_part(part: Part, image_size: int, inputs: Mapping[str, Stage]) -> Stage:
@@ -201,25 +202,6 @@ def _imported_part(part: Part, image_size: int, inputs: Mapping[str, Stage]) -> 
         config={"part": part.name, "image_size": image_size, **content},
         hints={"path": part.imported},
         inputs=inputs,
-    )
-
-
-def gradients_stage(settings: InversionSweep, target: Stage) -> Stage:
-    """The target's gradients, followed from random latents of every attacked class; whatever the attack is."""
-    asked = present(settings.judges.gradients, "gradients")
-    check_prior_crop(settings, asked.crop, "judges.gradients.crop")
-    classes = "all" if settings.classes == "all" else list(settings.classes)
-    return Stage(
-        name="judge_gradients",
-        config={
-            "settings": normalised(asked),
-            "classes": classes,
-            "image_size": settings.recipe.image_size,
-            "protocol": settings.protocol,
-            **_passes(settings, asks=True),
-            **_execution(settings),
-        },
-        inputs={"target": target, "prior": prior_stage(settings)},
     )
 
 
@@ -253,11 +235,11 @@ def _loot_config(settings: InversionSweep, sizes: tuple[int, ...], decoded: bool
     return Shared({**config, **rows})
 
 
-def _passes(settings: InversionSweep, asks: bool) -> dict[str, str | None]:
-    """How networks are run, and how the target is read by a part that asks it."""
+def passes(settings: InversionSweep, *, asks: bool) -> dict[str, Any]:
+    """How networks are run, and how the target is read by whoever asks it."""
     attack = present(settings.attack, "attack")
     precision = {"precision": attack.precision} if attack.precision else {}
-    return {**precision, **({"readout": attack.readout} if asks and attack.readout else {})}
+    return {**precision, **({"readout": attack.readout} if asks and attack.readout else {}), **_execution(settings)}
 
 
 def _execution(settings: InversionSweep) -> dict[str, Any]:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.cards.network_card import NetworkCard
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.plugins import foreign
 from smoothsweep.core.priors.card import read_prior_card
 from smoothsweep.core.priors.kinds import PriorFolder
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.orchestrator.stages.memo import remembered
 from smoothsweep.orchestrator.stages.public_overlap import refuse_same_people
-from smoothsweep.orchestrator.stages.shared import Shared
+from smoothsweep.orchestrator.stages.shared import NOTHING, Shared
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.sweeps.data import PublishedData, PublishedPublic
+from smoothsweep.sweeps.data import AnyData, PublishedData, PublishedPublic
 from smoothsweep.sweeps.schema import InversionSweep
 
 
@@ -34,7 +36,7 @@ def data_stage(settings: InversionSweep, image_size: int, *, for_judges: bool = 
     data = settings.data
     if for_judges and data.samples_per_class is not None:
         data = data.model_copy(update={"samples_per_class": None})
-    made = _file_stage(data, "data.path")
+    made = _file_stage(data, "data.path", foreign("data", data.kind))
     if not isinstance(data, PublishedData):
         return Stage(name="data", **made)
     kind = "stanford_dogs_cropped" if data.kind == "stanford_dogs" and for_judges else data.kind
@@ -51,7 +53,7 @@ def _of_prior(settings: InversionSweep) -> tuple[object, ...]:
 def prior_stage(settings: InversionSweep) -> Stage:
     """The generative prior: fitted on public images, shipped, or read from a folder."""
     prior: Any = settings.prior  # with the keys of its kind
-    config, files = normalised(prior, without={"path"}), prior.built.files
+    config, files = normalised(prior, without={"path"}) | foreign("priors", prior.kind), prior.built.files
     if files is None:
         refuse_same_people(settings)
         return Stage(name="prior", config=Shared(config), inputs={"public": public_stage(settings)})
@@ -70,12 +72,15 @@ def public_stage(settings: InversionSweep) -> Stage:
     return Stage(name="public", **_file_stage(present(settings.public, "public"), "public.path"))
 
 
-def _file_stage(settings: Any, key: str) -> dict[str, Shared]:
+def _file_stage(settings: Any, key: str, source: Mapping[str, str] = NOTHING) -> dict[str, Shared]:
     """Configuration and hints of a stage that may read a file: its content counts, not where it lies."""
     path = settings.path
     config = normalised(settings, without={"path"})
-    content = content_of(path, key, any_files=isinstance(settings, PublishedData | PublishedPublic))
-    return {"config": Shared({**config, **content}), "hints": Shared({"path": path} if path is not None else {})}
+    content = content_of(path, key, any_files=isinstance(settings, PublishedData | PublishedPublic | AnyData))
+    return {
+        "config": Shared({**config, **content, **source}),
+        "hints": Shared({"path": path} if path is not None else {}),
+    }
 
 
 def check_crop(settings: InversionSweep, attack: Attack) -> None:

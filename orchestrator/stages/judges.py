@@ -1,230 +1,154 @@
-"""The judges' stages: what each needs, and at which image size."""
+"""The judges' stages, as each judge plans its own (`core.judges.table`)."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel
-
+from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.checks import present
-from smoothsweep.core.metrics.columns.metric import PUBLISHED_FID_JUDGES
-from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised, shipped_file
-from smoothsweep.orchestrator.stages.graph import gradients_stage, judging_model_stage
-from smoothsweep.orchestrator.stages.images import data_stage
+from smoothsweep.core.judges.base import Judge, Planned
+from smoothsweep.core.judges.table import stage_of
+from smoothsweep.core.plugins import foreign
+from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
+from smoothsweep.orchestrator.stages.graph import judging_model_stage, passes
+from smoothsweep.orchestrator.stages.images import check_prior_crop, data_stage, prior_stage
 from smoothsweep.orchestrator.stages.memo import remembered
-from smoothsweep.orchestrator.stages.shared import NOTHING, Shared
+from smoothsweep.orchestrator.stages.shared import NOTHING, Shared, canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.orchestrator.stages.unheard import EMBEDDING, STAGED_FID, heard_judges, staged_file
-from smoothsweep.sweeps.judging import STAGED_EMBEDDERS, STAGED_FIDS, Embedder, General, PublishedFid
+from smoothsweep.orchestrator.stages.unheard import asked_judges, heard_judges, staged_file
 from smoothsweep.sweeps.schema import InversionSweep
 
-FACENET_SIZE, FID_SIZE = 160, 299  # pixels
-_OF_TRAINING = Shared({"network": "target", "parts": ["train"]})
-_HINTS_OF_ASKED = ("questions", "per_second")
+
+def judge_stages(settings: InversionSweep, target: Stage, loot: Stage | None) -> dict[str, Stage]:
+    """Name -> the last stage of every judge that is asked for and can be heard, in the order of the table.
+
+    Of the same loot (None where nothing is inverted), and of the target itself.
+    """
+    made: dict[str, Stage | None] = {"target": target, "loot": loot, "attack": loot and loot.inputs["attack"]}
+    named: dict[str, Stage] = {}
+    for name, judge in heard_judges(settings).items():
+        planned, stage = _planned(settings, judge, name), stage_of(name)
+        inputs = {role: _of_trial(source, made) for role, source in planned.inputs.items()}
+        made[stage] = named[stage] = Stage(name=stage, config=planned.config, hints=planned.hints, inputs=inputs)
+    return named
 
 
 @dataclass(frozen=True, kw_only=True)
-class JudgeStages:
-    """The last stage of every judge; None where the sweep does not ask for it or its weights are not there."""
+class _Later:
+    """A stage that is made with a trial: some of its inputs are the trial's."""
 
-    judge_evaluator: Stage | None
-    judge_embedder: Stage | None
-    judge_general: Stage | None
-    judge_asked: Stage | None
-    judge_fidelity: Stage | None
-    knowledge: Stage | None
-    judge_features: Stage | None
-    judge_robustness: Stage | None
-    backdoor: Stage | None
-    judge_fid_lomma: Stage | None
-    judge_fid_plg: Stage | None
-    judge_gradients: Stage | None
+    name: str
+    config: Shared
+    hints: Shared
+    inputs: Mapping[str, Any]
 
 
-def judge_stages(settings: InversionSweep, target: Stage, loot: Stage | None) -> JudgeStages:
-    """Every judge of the sweep: of the same loot (None where nothing is inverted), and of the target itself."""
-    judges, heard = settings.judges, heard_judges(settings)
-    evaluator = _evaluator(settings, present(loot, "loot"), target) if judges.evaluator else None
-    published = {
-        f"judge_{name}": _published_fid(settings, name, present(loot, "loot"), evaluator)
-        if evaluator and name in heard
-        else None
-        for name in PUBLISHED_FID_JUDGES
-    }
-    return JudgeStages(
-        judge_evaluator=evaluator,
-        **{
-            f"judge_{name}": _embedder(settings, name, present(loot, "loot")) if name in heard else None
-            for name in EMBEDDING
-        },
-        judge_asked=_asked(settings, present(loot, "loot")) if "asked" in heard else None,
-        judge_fidelity=_fidelity(settings, present(loot, "loot")) if "fidelity" in heard else None,
-        knowledge=_knowledge(settings, present(loot, "loot")) if judges.knowledge else None,
-        judge_features=_features(settings, target) if judges.features else None,
-        judge_robustness=_robustness(settings, target) if judges.robustness else None,
-        backdoor=_backdoor(target) if settings.recipe.poison else None,
-        **published,
-        judge_gradients=gradients_stage(settings, target) if judges.gradients else None,
+def _of_trial(source: Any, made: Mapping[str, Stage | None]) -> Stage:
+    """The stage that an input of a plan stands for."""
+    if isinstance(source, _Later):
+        inputs = {role: _of_trial(one, made) for role, one in source.inputs.items()}
+        return Stage(name=source.name, config=source.config, hints=source.hints, inputs=inputs)
+    if isinstance(source, Stage):
+        return source
+    role, _, of = source.partition(".")
+    stage = made[role]
+    assert stage is not None, source
+    return stage.inputs[of] if of else stage
+
+
+def _of_plan(settings: InversionSweep, judge: Judge, name: str) -> tuple[object, ...]:
+    return (
+        settings.judges,
+        name,
+        settings.data,
+        settings.public,
+        settings.prior,
+        settings.attack,
+        settings.protocol,
+        settings.classes,
+        settings.resources,
+        settings.recipe.image_size,
     )
+
+
+@remembered(_of_plan)
+def _planned(settings: InversionSweep, judge: Judge, name: str) -> Planned:
+    """What is one for all trials that have this judge."""
+    planned = judge.plan(_Bench(settings, name), name)
+    config = {**planned.config, **foreign("judges", name)}
+    return Planned(config=_shared(config), hints=_shared(planned.hints), inputs=planned.inputs)
+
+
+class _Bench:
+    """`core.judges.base.Bench` for one judge of a sweep."""
+
+    def __init__(self, settings: InversionSweep, name: str) -> None:
+        self._settings, self._name = settings, name
+        self._said = settings.judges.said.get(name)
+        self.protocol: str = settings.protocol
+        self.image_size = settings.recipe.image_size
+        self.classes: Any = "all" if settings.classes == "all" else list(settings.classes)
+        self.attack: Attack | None = settings.attack.built if settings.attack else None
+
+    def stated(self, without: Collection[str] = ()) -> dict[str, Any]:
+        return {} if self._said is None else normalised(self._said, without=without)
+
+    def content(self, path: str | Path | None, key: str) -> dict[str, str]:
+        return content_of(path, f"judges.{self._name}.{key}")
+
+    def staged(self, name: str) -> Path | None:
+        return staged_file(name)
+
+    def data(self, size: int, *, as_trained: bool = False) -> Stage:
+        return data_stage(self._settings, size, for_judges=not as_trained)
+
+    def classifier(self, data: Stage) -> Stage:
+        return judging_model_stage(self._said, data, self.protocol)
+
+    def embeddings(
+        self, inputs: Mapping[str, Any], config: Mapping[str, Any], hints: Mapping[str, Any] = NOTHING
+    ) -> Stage | _Later:
+        if any(isinstance(source, str) for source in inputs.values()):
+            return _Later(name="embeddings", config=_shared(config), hints=_shared(hints), inputs=inputs)
+        return _embeddings(_shared(config), _shared(hints), *inputs.items())
+
+    def prior(self, crop: int | None, key: str) -> Stage:
+        check_prior_crop(self._settings, crop, f"judges.{self._name}.{key}")
+        return prior_stage(self._settings)
+
+    def passes(self, *, asks: bool) -> dict[str, Any]:
+        return passes(self._settings, asks=asks)
+
+
+@remembered(lambda config, hints, *inputs: (config, hints, *[part for item in inputs for part in item]))
+def _embeddings(config: Shared, hints: Shared, *inputs: tuple[str, Stage]) -> Stage:
+    """Features of real images that no trial decides are one for all trials."""
+    return Stage(name="embeddings", config=config, hints=hints, inputs=dict(inputs))
+
+
+def _shared(values: Mapping[str, Any]) -> Shared:
+    """The one object that says so."""
+    return _said_so(canonical_json(values))
+
+
+@lru_cache(maxsize=4096)
+def _said_so(text: str) -> Shared:
+    return Shared(json.loads(text))
 
 
 @remembered(lambda settings: (settings.judges,))
 def loot_sizes(settings: InversionSweep) -> list[int]:
     """The input sizes at which protocol `paper` keeps the loot, one for every judge; 0 is the size as decoded."""
-    judges = settings.judges
-    sizes = {model.image_size for model in (judges.evaluator, judges.knowledge) if model}
-    if judges.fidelity:
-        sizes.add(FID_SIZE)
-    for embedder in (judges.embedder, judges.general):
-        if embedder:
-            sizes.add(FACENET_SIZE if embedder.name == "facenet" else 0)
-    return sorted(sizes or {0})
+    sizes = {judge.loot_size for judge in settings.judges.built.values()}
+    return sorted({size for size in sizes if size is not None} or {0})
 
 
 def wants_decoded(settings: InversionSweep) -> bool:
     """Whether a judge of protocol `paper` starts from the images as they were decoded: of no judge's size."""
-    judges, report = settings.judges, _report(settings)
-    published = any(getattr(judges, name) for name in PUBLISHED_FID_JUDGES)
-    return bool(judges.evaluator) and (published or (report is not None and report["of"] != "lomma"))
-
-
-def _report(settings: InversionSweep) -> dict[str, Any] | None:
-    """How the evaluator's stage reports beside the usual columns, None where it does not."""
-    report = present(settings.attack, "attack").built.report
-    return {"of": report[0], "classes": report[1]} if report and settings.protocol == "paper" else None
-
-
-def _evaluator(settings: InversionSweep, loot: Stage, target: Stage) -> Stage:
-    config, materials = _evaluator_made(settings)
-    inputs = {**materials, "loot": loot}
-    if report := config.get("report"):
-        inputs |= {"attack": loot.inputs["attack"]} | ({"target": target} if report["of"] == "gmi" else {})
-    return Stage(name="judge_evaluator", config=config, inputs=inputs)
-
-
-@remembered(lambda settings: (settings.judges, settings.data, settings.attack, settings.protocol))
-def _evaluator_made(settings: InversionSweep) -> tuple[Shared, dict[str, Stage]]:
-    """Configuration, and the inputs that are one for all trials."""
-    evaluator, report = settings.judges.evaluator, _report(settings)
-    data = data_stage(settings, present(evaluator, "evaluator").image_size, for_judges=True)
-    model = judging_model_stage(evaluator, data, settings.protocol)
-    config = Shared({"protocol": settings.protocol, **({"report": report} if report else {})})
-    return config, {"evaluator": model, "real": _embedded_by(model, data)}
-
-
-@remembered(lambda model, data: (model, data))
-def _embedded_by(model: Stage, data: Stage) -> Stage:
-    return Stage(name="embeddings", config=Shared({"network": "target"}), inputs={"data": data, "network": model})
-
-
-def _embedder(settings: InversionSweep, judge: str, loot: Stage) -> Stage:
-    real = _embedded(settings, judge)
-    return Stage(name=f"judge_{judge}", config=real.config, hints=real.hints, inputs={"real": real, "loot": loot})
-
-
-@remembered(lambda settings, judge: (settings.judges, judge, settings.data))
-def _embedded(settings: InversionSweep, judge: str) -> Stage:
-    embedder: Embedder | General = getattr(settings.judges, judge)
-    weights = _weights_of(embedder)
-    config = {"network": embedder.name, **content_of(weights, f"judges.{judge}.weights")}
-    hints = (
-        {"path": embedder.weights} if embedder.weights is not None else {}
-    )  # else the worker knows where, and checks
-    data = data_stage(settings, FACENET_SIZE, for_judges=True)
-    return Stage(name="embeddings", config=Shared(config), hints=Shared(hints), inputs={"data": data})
-
-
-def _weights_of(embedder: Embedder | General) -> Path | None:
-    if embedder.weights is not None:
-        return Path(embedder.weights)
-    staged = STAGED_EMBEDDERS.get(embedder.name)
-    return staged_file(staged) if staged else shipped_file(embedder.name)
-
-
-def _asked(settings: InversionSweep, loot: Stage) -> Stage:
-    config = normalised(present(settings.judges.asked, "asked"), without=_HINTS_OF_ASKED)
-    hints = {name: getattr(settings.judges.asked, name) for name in _HINTS_OF_ASKED}
-    data = data_stage(settings, settings.recipe.image_size, for_judges=True)
-    return Stage(name="judge_asked", config=config, hints=hints, inputs={"data": data, "loot": loot})
-
-
-def _fidelity(settings: InversionSweep, loot: Stage) -> Stage:
-    real, config = _fidelity_made(settings)
-    return Stage(name="judge_fidelity", config=config, hints=real.hints, inputs={"real": real, "loot": loot})
-
-
-@remembered(lambda settings: (settings.judges, settings.data, settings.protocol))
-def _fidelity_made(settings: InversionSweep) -> tuple[Stage, Shared]:
-    fidelity = present(settings.judges.fidelity, "fidelity")
-    weights = Path(fidelity.weights) if fidelity.weights is not None else staged_file(STAGED_FID)
-    network = {"network": STAGED_FID, "protocol": settings.protocol, **content_of(weights, "judges.fidelity.weights")}
-    hints = Shared({"path": str(weights), **({"sha256": fidelity.sha256} if fidelity.sha256 else {})})
-    data, config = data_stage(settings, FID_SIZE, for_judges=True), Shared({**network, "parts": ["train"]})
-    real = Stage(name="embeddings", config=config, hints=hints, inputs={"data": data})
-    return real, Shared({**network, "neighbours": fidelity.neighbours})
-
-
-def _published_fid(settings: InversionSweep, name: str, loot: Stage, evaluator: Stage) -> Stage:
-    real, config = _published_fid_made(settings, name)
-    inputs = {"real": real, "loot": loot, "verdicts": evaluator}
-    return Stage(name=f"judge_{name}", config=config, hints=real.hints, inputs=inputs)
-
-
-@remembered(lambda settings, name: (settings.judges, name, settings.data, settings.recipe.image_size))
-def _published_fid_made(settings: InversionSweep, name: str) -> tuple[Stage, Shared]:
-    judge: PublishedFid = getattr(settings.judges, name)
-    weights = Path(judge.weights) if judge.weights is not None else staged_file(STAGED_FIDS[name])
-    side = settings.recipe.image_size
-    config = Shared({"network": name, "side": side, **content_of(weights, f"judges.{name}.weights")})
-    hints = Shared({"path": str(weights), **({"sha256": judge.sha256} if judge.sha256 else {})})
-    data, of_train = data_stage(settings, side, for_judges=True), Shared({**config, "parts": ["train"]})
-    return Stage(name="embeddings", config=of_train, hints=hints, inputs={"data": data}), config
-
-
-def _knowledge(settings: InversionSweep, loot: Stage) -> Stage:
-    config, hints, data = _knowledge_made(settings)
-    return Stage(name="knowledge", config=config, hints=hints, inputs={"data": data, "loot": loot})
-
-
-@remembered(lambda settings: (settings.judges, settings.data, settings.protocol))
-def _knowledge_made(settings: InversionSweep) -> tuple[Shared, Shared, Stage]:
-    """Configuration, hints and data."""
-    knowledge = present(settings.judges.knowledge, "knowledge")
-    config = normalised(knowledge, without={"checkpoint_every"})
-    if settings.protocol == "paper":  # the official surrogate draws one crop and one mirror for a whole batch
-        config["augmentation"]["shared"] = True
-    hints = Shared({"checkpoint_every": knowledge.checkpoint_every})
-    return (
-        Shared({**config, "protocol": settings.protocol}),
-        hints,
-        data_stage(settings, knowledge.image_size),
-    )
-
-
-@remembered(lambda judge: (judge,))
-def _stated(judge: BaseModel) -> Shared:
-    return Shared(normalised(judge))
-
-
-def _features(settings: InversionSweep, target: Stage) -> Stage:
-    data = target.inputs["data"]
-    features = Stage(name="embeddings", config=_OF_TRAINING, inputs={"data": data, "network": target})
-    config = _stated(settings.judges.features)
-    return Stage(name="judge_features", config=config, inputs={"features": features, "data": data})
-
-
-def _robustness(settings: InversionSweep, target: Stage) -> Stage:
-    config = _robustness_config(settings.judges.robustness)
-    return Stage(name="judge_robustness", config=config, inputs={"target": target, "data": target.inputs["data"]})
-
-
-@remembered(lambda judge: (judge,))
-def _robustness_config(judge: BaseModel) -> Shared:
-    return Shared({"settings": normalised(judge)})
-
-
-def _backdoor(target: Stage) -> Stage:
-    inputs = {"target": target, "poison": target.inputs["poison"], "data": target.inputs["data"]}
-    return Stage(name="backdoor", config=NOTHING, inputs=inputs)
+    attack = present(settings.attack, "attack").built
+    return any(judge.wants_decoded(attack, settings.protocol) for judge in asked_judges(settings).values())

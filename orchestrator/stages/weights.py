@@ -8,7 +8,8 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from smoothsweep.core.checks import present
-from smoothsweep.orchestrator.stages.unheard import STAGING, Unheard, staged_file, unheard_judges
+from smoothsweep.core.judges.base import STAGING
+from smoothsweep.orchestrator.stages.unheard import Unheard, staged_file, unheard_judges
 from smoothsweep.sweeps.expand import Cell
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import LoadedSweep, inversion
@@ -39,7 +40,7 @@ class Stop:
 
 def started_from(settings: InversionSweep) -> list[str]:
     """Architectures whose training starts from ImageNet weights; those that an attack trains too."""
-    models = (settings.recipe, settings.judges.evaluator, settings.judges.knowledge)
+    models = (settings.recipe, *settings.judges.classifiers.values())
     trained = [model for model in models if isinstance(model, Training) and not isinstance(model, ImportedClassifier)]
     by_attack = settings.attack.built.pretrained if settings.attack is not None else ()
     return [*(model.architecture for model in trained if model.pretrained), *by_attack]

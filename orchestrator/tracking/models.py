@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.files import write_file
-from smoothsweep.core.metrics.table import METRICS
+from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.tracking.pages.answer import Answer

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from smoothsweep.core.checks import present
-from smoothsweep.core.metrics.table import BY_KEY
+from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.text import note
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.results import trial_row

@@ -16,7 +16,7 @@ from mlflow import MlflowClient
 from mlflow.entities import ViewType
 from tiny import tiny_sweep, write_tiny
 
-from smoothsweep.core.metrics.table import TIME_COLUMNS
+from smoothsweep.core.judges.columns import TIME_COLUMNS
 
 STAGES = (
     "data",

@@ -15,7 +15,7 @@ from checkout import copy_packages
 from safetensors.torch import load_file, save_file
 from tiny import tiny_sweep, write_tiny
 
-from smoothsweep.core.metrics.table import TIME_COLUMNS
+from smoothsweep.core.judges.columns import TIME_COLUMNS
 from smoothsweep.core.models.embedders import own_weights
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]

@@ -13,9 +13,11 @@ import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.external.address import ADDRESS
+from smoothsweep.core.judges.table import measured
 from smoothsweep.sweeps.attacks import AnyAttack, schema_of
 from smoothsweep.sweeps.base import Model
 from smoothsweep.sweeps.defenses import LabelSmoothing
+from smoothsweep.sweeps.judging import schema_of as schema_of_judge
 from smoothsweep.sweeps.schema import SWEEPS
 from smoothsweep.sweeps.settings import dotted_value, set_dotted
 from tests.orchestrator.far_ends import far_ends
@@ -39,6 +41,7 @@ def all_classes() -> dict[str, type[Model]]:
     """Every class a sweep file can hold, by name. Defenses come by a reader of their own."""
     found = set().union(*map(classes_of, SWEEPS.values())) | classes_of(LabelSmoothing)
     found |= set().union(*(classes_of(schema_of(kind)) for kind in ATTACKS))  # which come by a reader, too
+    found -= {schema_of_judge(judge) for judge in measured().values()}  # which have a test of their own
     return {one.__name__: one for one in found - {AnyAttack}}  # the base of all attacks
 
 

@@ -181,8 +181,10 @@ def test_names_in_the_schema_are_those_of_the_core():
     from smoothsweep.core.attacks.optimisation.losses import ATTACK_LOSSES
     from smoothsweep.core.attacks.ppa.config import LOSSES
     from smoothsweep.core.defenses.schedules import SCHEDULES
+    from smoothsweep.core.judges.embedder import Embedder
+    from smoothsweep.core.judges.general import General
     from smoothsweep.core.models.classifiers import ARCHITECTURES
-    from smoothsweep.core.models.embedders import EMBEDDERS, GENERAL
+    from smoothsweep.core.models.embedder_kinds import FACES, GENERAL
     from smoothsweep.core.priors.kinds import SHIPPED
     from smoothsweep.sweeps import attacker, attacks, defenses, judging, training
 
@@ -191,8 +193,8 @@ def test_names_in_the_schema_are_those_of_the_core():
     for model, field, registry in (
         (defenses.Schedule, "kind", SCHEDULES),
         (attacks.schema_of("ppa"), "loss", ATTACK_LOSSES),
-        (judging.Embedder, "name", EMBEDDERS),
-        (judging.General, "name", GENERAL),
+        (judging.schema_of(Embedder), "name", FACES),
+        (judging.schema_of(General), "name", GENERAL),
         (attacker.MODELS["shipped"], "name", SHIPPED),
     ):
         assert set(get_args(model.model_fields[field].annotation)) == set(registry)
@@ -218,10 +220,12 @@ def test_the_surrogates_defaults_are_the_official_ones():
     import torch
 
     from smoothsweep.core.data.augmentation import Augmentation
+    from smoothsweep.core.judges.knowledge import Knowledge as Declared
     from smoothsweep.core.models.recipe import TrainingRecipe, learning_rate
-    from smoothsweep.sweeps.training import Knowledge
+    from smoothsweep.sweeps.judging import schema_of
     from smoothsweep.tasks.training import recipe_from
 
+    Knowledge = schema_of(Declared)
     default = Knowledge()
     ours = recipe_from(default.model_dump(mode="json", exclude_none=True))
     assert ours == TrainingRecipe(

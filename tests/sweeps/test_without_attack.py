@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.table import BY_KEY
+from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep

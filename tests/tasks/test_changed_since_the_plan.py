@@ -110,7 +110,7 @@ def test_judge_weights_that_are_replaced_in_the_middle_of_their_loading(tmp_path
 def test_shipped_weights_are_held_to_the_plan_as_well(tmp_path, store, monkeypatch):
     raw = {**tiny_sweep(), "grid": {}, "baseline": {}, "judges": {"embedder": {"name": "synthetic"}}}
     stages = inversion_stages(check(raw, "shipped"), 1)
-    reading = stages.judge_embedder.inputs["real"]
+    reading = stages.judges.get("judge_embedder").inputs["real"]
     made_inputs(store, reading)
     file = tmp_path / "weights.safetensors"
     shutil.copy(own_weights("synthetic"), file)

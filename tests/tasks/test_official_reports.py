@@ -30,9 +30,9 @@ def trial_of(attack, protocol):
 def judged(pipeline, attack):
     """The trial's stages, its evaluator's metrics and rows."""
     stages = trial_of(attack, "paper")
-    execute_with_inputs(pipeline.store, stages.judge_evaluator)
-    folder = pipeline.store.path(stages.judge_evaluator)
-    metrics = pipeline.store.manifest(stages.judge_evaluator)["metrics"]
+    execute_with_inputs(pipeline.store, stages.judges.get("judge_evaluator"))
+    folder = pipeline.store.path(stages.judges.get("judge_evaluator"))
+    metrics = pipeline.store.manifest(stages.judges.get("judge_evaluator"))["metrics"]
     return stages, metrics, pd.read_parquet(folder / "per_image.parquet")
 
 
@@ -53,7 +53,7 @@ def shares(rows, restarts):
 
 def test_gmis_two_numbers_and_lommas_spread(paper):
     stages, metrics, rows = judged(paper, {**ATTACKS["gmi"], "reference_batch": 2})
-    assert stages.judge_evaluator.config["report"] == {"of": "gmi", "classes": 2}
+    assert stages.judges.get("judge_evaluator").config["report"] == {"of": "gmi", "classes": 2}
     _, images = made(paper, stages, "general_gan")
     loot = decoded_loot(paper.store.path(stages.loot))
     assert loot["images"].dtype == torch.float32
@@ -73,14 +73,14 @@ def test_gmis_two_numbers_and_lommas_spread(paper):
 
 def test_of_lomma_on_gmi_the_report_is_lommas(paper):
     stages, metrics, _ = judged(paper, {**ATTACKS["lomma_gmi"], "reference_batch": 2})
-    assert stages.judge_evaluator.config["report"] == {"of": "lomma", "classes": 2}
+    assert stages.judges.get("judge_evaluator").config["report"] == {"of": "lomma", "classes": 2}
     assert "gmi_acc" not in metrics and metrics["attack_acc1_std_batches"] is not None
     assert "decoded" not in stages.loot.config
 
 
 def test_plgs_distance_is_that_of_saved_pictures_and_its_spread_that_of_restarts(paper):
     stages, metrics, rows = judged(paper, test_plg.ATTACK)
-    assert stages.judge_evaluator.config["report"] == {"of": "plg", "classes": 60}
+    assert stages.judges.get("judge_evaluator").config["report"] == {"of": "plg", "classes": 60}
     found, images = made(paper, stages, "plg_gan")
     config = paper.config("judge_evaluator.evaluator")
     evaluator = load_classifier(paper.folder("judge_evaluator.evaluator"), config, "cpu")
@@ -118,8 +118,8 @@ def test_restarts_and_draws_are_those_that_the_attack_numbered(tmp_path, name, s
 @pytest.mark.parametrize("attack", [*ATTACKS, "plg_mi"])
 def test_protocol_clean_has_no_such_report_and_keeps_its_stages(attack):
     stages = trial_of(test_plg.ATTACK if attack == "plg_mi" else ATTACKS[attack], "clean")
-    assert stages.judge_evaluator.config == {"protocol": "clean"}
-    assert set(stages.judge_evaluator.inputs) == {"evaluator", "real", "loot"}
+    assert stages.judges.get("judge_evaluator").config == {"protocol": "clean"}
+    assert set(stages.judges.get("judge_evaluator").inputs) == {"evaluator", "real", "loot"}
     assert set(stages.loot.config) == {"protocol", "crop"}
 
 

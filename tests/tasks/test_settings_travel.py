@@ -11,10 +11,12 @@ from dataclasses import fields
 import pytest
 
 from smoothsweep.core.defenses.registry import DEFENSES as REGISTERED
+from smoothsweep.core.judges.knowledge import Knowledge
 from smoothsweep.sweeps.attacker import MODELS
 from smoothsweep.sweeps.attacks import schema_of
 from smoothsweep.sweeps.data import LabelledData, PublishedPublic, SyntheticData, SyntheticPublic, UnlabelledPublic
-from smoothsweep.sweeps.training import Augmentation, Knowledge, Poison, Recipe
+from smoothsweep.sweeps.judging import schema_of as judge_schema
+from smoothsweep.sweeps.training import Augmentation, Poison, Recipe
 from tests.tasks.settings_tables import (
     ALPHA,
     ATTACK,
@@ -106,7 +108,7 @@ def test_a_reference_ends_a_training_as_a_number_does(private, tmp_path):
         # poison: of its own stage, below
         (Recipe, TARGET, {"augmentation", "workers", "checkpoint_every", "poison"}),
         (Poison, POISON, {"placed", "seed"}),  # placed: tests/core/analysis/backdoors; seed: among `seeds`
-        (Knowledge, TRAINING, {"augmentation", "checkpoint_every"}),
+        (judge_schema(Knowledge), TRAINING, {"augmentation", "checkpoint_every"}),
         (Augmentation, AUGMENTATION, set()),
         (schema_of("ppa").model_fields["pool"].annotation, POOL, set()),
         # loot_size: of the loot's stage; other targets and feature_weight: tests/tasks/test_other_targets.py

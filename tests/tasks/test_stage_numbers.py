@@ -22,7 +22,8 @@ import smoothsweep.tasks.vision_judge
 from smoothsweep.core.analysis import toy
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS
 from smoothsweep.core.external.address import ADDRESS
-from smoothsweep.core.models.embedders import GENERAL
+from smoothsweep.core.judges.table import measured, stage_of
+from smoothsweep.core.models.embedder_kinds import GENERAL
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.opening import open_store
@@ -33,7 +34,7 @@ from tests.tasks.kept_stages import ALONE, ATTACKED, IN_A_TRIAL, OTHER_STAGES
 
 KEPT = Path(__file__).with_name("stage_numbers.json")
 KEEPS = bool(os.environ.get("SMOOTHSWEEP_KEEP_NUMBERS"))
-WITHOUT_NUMBERS = {"sleep"}  # of benchmarks/sleeping.py, where that has been loaded
+WITHOUT_NUMBERS = {"sleep", *map(stage_of, measured())}  # of benchmarks/sleeping.py; of judges with a test of their own
 CASES = [f"{case}, {protocol}" for protocol in ("clean", "paper") for case in (*IN_A_TRIAL, *ALONE)]
 
 

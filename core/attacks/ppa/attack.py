@@ -113,7 +113,8 @@ STAGES: Mapping[str, Mapping[str, StageKind]] = {"sample": SAMPLERS, "optimise":
 class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
     """Latents of a pool that the target is surest of, optimised, and selected under augmentation.
 
-    pool: the latents to begin with; sample, optimise, select: which way each stage is done. The settings of the stages
+    stages: the ways of each stage, the usual one first; an attack that derives from this one may add to them. pool:
+    the latents to begin with; sample, optimise, select: which way each stage is done. The settings of the stages
     are described with their classes; one that no chosen stage reads is refused.
     """
 
@@ -125,6 +126,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
         "gradient_cosine": "mean",
         "num_frozen": "sum",
     }
+    stages: ClassVar[Mapping[str, Mapping[str, StageKind]]] = STAGES
     other_targets: ClassVar[Mapping[str, str | None]] = {"sampling_target": "candidates", "selection_target": None}
 
     steps: int = 50
@@ -137,7 +139,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
         for declaring in (Attack, CandidateConfig, OptimiseConfig, SelectConfig):
             declaring.__post_init__(self)
         check_stages(self.pool, self, self)
-        for stage, table in STAGES.items():
+        for stage, table in self.stages.items():
             chosen = getattr(self, stage).kind
             require_choice(f"attack.{stage}.kind", chosen, tuple(table))
             self._refuse_unread(stage, table, chosen)
@@ -170,8 +172,8 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
     @property
     def _unusual(self) -> dict[str, str]:
         """Stage -> its kind, of those that are not the usual ones."""
-        chosen = {stage: getattr(self, stage).kind for stage in STAGES}
-        return {stage: kind for stage, kind in chosen.items() if kind != next(iter(STAGES[stage]))}
+        chosen = {stage: getattr(self, stage).kind for stage in self.stages}
+        return {stage: kind for stage, kind in chosen.items() if kind != next(iter(self.stages[stage]))}
 
     @property
     def published(self) -> bool:
@@ -212,7 +214,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
         from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 
         selector = given.targets.get("selection_target")
-        stages = {stage: table[getattr(self, stage).kind].function() for stage, table in STAGES.items()}
+        stages = {stage: table[getattr(self, stage).kind].function() for stage, table in self.stages.items()}
         found = invert_class(
             present(given.prior, "prior"),
             view.logits,

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.attacks.optimisation.crops import DrawCrops
-from smoothsweep.core.attacks.optimisation.descent import Descent, descend
+from smoothsweep.core.attacks.optimisation.descent import Descent, walk
 from smoothsweep.core.attacks.optimisation.feature_pull import FeaturePull
 from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss, check_protocol
 from smoothsweep.core.attacks.optimisation.objective import LatentObjective, Target, Transform, target_logits
@@ -38,6 +38,14 @@ from smoothsweep.core.attacks.shared.frozen import frozen
 from smoothsweep.core.devices import DeviceBatch, ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import Prior
+
+Mover = Callable[..., torch.optim.Optimizer]
+"""(leaf w [K, ...], config=, key=, first=) -> what moves it. key: of all that is drawn; first: its first row."""
+
+
+def by_adam(w: Tensor, *, config: OptimiseConfig, key: tuple[int | str, ...], first: int) -> torch.optim.Optimizer:
+    """A fresh Adam, eps 1e-8, which draws nothing."""
+    return torch.optim.Adam([w], lr=config.lr_at(0), betas=config.betas, weight_decay=config.weight_decay)
 
 
 def optimise(
@@ -57,10 +65,11 @@ def optimise(
     on_step: Callable[[int, int, Tensor], None] | None = None,
     device: torch.device | str,
     execution: Execution | ExecutionConfig = EXECUTION,
+    mover: Mover = by_adam,
 ) -> OptimiseResult:
     """Stage 2: minimise the attack loss of `target_class` over the latents w0 [K, 1 or num_ws, w_dim].
 
-    Each step: synthesise, clip if configured, `transform`, random crop, target, Adam. Latents are not
+    Each step: synthesise, clip if configured, `transform`, random crop, target, a step of `mover`. Latents are not
     projected; the last iterate is returned. prior, target and discriminator must be on `device`, and are used
     in eval mode. The target may be a plain function; it is given channels-last memory, so it must flatten
     with `flatten` or `reshape`.
@@ -103,6 +112,7 @@ def optimise(
             protocol=protocol,
             draw_crops=draw_crops,
             on_step=on_step,
+            mover=mover,
         )
     return joined(parts)
 
@@ -118,8 +128,9 @@ def descend_batches(
     draw_crops: DrawCrops | None = None,
     within: Callable[[Tensor], Callable[[Tensor], Tensor]] | None = None,
     on_step: Callable[[int, int, Tensor], None] | None = None,
+    mover: Mover = by_adam,
 ) -> list[Descent]:
-    """Adam from every row of `start` [K, ...], batch by batch, `together` of them side by side.
+    """`mover` from every row of `start` [K, ...], batch by batch, `together` of them side by side.
 
     objective: makes the `LatentObjective` of a group, given its views, neighbours, first row and scale; key: of all
     that is drawn; within: of a group's start, where each of its steps must end. Others as in `optimise`.
@@ -130,13 +141,12 @@ def descend_batches(
         near = group_neighbours(config.average, group, size, count, key, protocol)
         first, scale, w0 = group[0].start, row_scale(group, protocol), start[group[0].start : group[-1].stop]
         parts.append(
-            descend(
+            walk(
                 w0,
                 objective(views=views, neighbours=near, first=first, scale=scale.to(start.device)),
+                partial(mover, config=config, key=key, first=first),
                 steps=config.steps,
                 lr_at=config.lr_at,
-                betas=config.betas,
-                weight_decay=config.weight_decay,
                 project=None if within is None else within(w0),
                 on_step=None if on_step is None else partial(report_batches, on_step, group, size),
             )

@@ -15,6 +15,8 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.data.sources import TEST, list_labelled
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, Named, Source, is_outside, is_timm, kind_of
+from smoothsweep.core.models.embedder_kinds import GENERAL
+from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.core.models.image_sizes import LEAST, check_image_size
 from smoothsweep.core.models.weight_files import file_sha256, find_weight_file, weight_folders
 from smoothsweep.core.spelling import suggestion
@@ -25,9 +27,7 @@ from smoothsweep.orchestrator.commands.importing.named import described_source, 
 from smoothsweep.sweeps.imported import CARD, ImportedClassifier, TargetCard
 
 RENDERED = "synthetic"
-EMBEDDERS = (RENDERED, "facenet", "mobilefacenet_a", "mobilefacenet_b", "ir50", "ir152")
-GENERAL = ("swag_vit_b_16",)
-"""Judges of pictures of anything."""
+"""The embedder of rendered faces."""
 
 NEEDS_PUBLIC = (
     "--public: expected images of the same kind that show none of these people (a folder or a Parquet file), got none: "
@@ -73,8 +73,8 @@ class AuditRequest(Reading):
         if self.judge is None:
             return {}
         name, _, weights = self.judge.partition("=")
-        if name not in (*EMBEDDERS, *GENERAL):
-            raise InputError(f"--judge: expected one of {', '.join((*EMBEDDERS, *GENERAL))}, got {brief(name)!r}")
+        if name not in EMBEDDERS:
+            raise InputError(f"--judge: expected one of {', '.join(EMBEDDERS)}, got {brief(name)!r}")
         if name == RENDERED:
             if weights:
                 raise InputError(f"--judge: expected no file with {name}, whose weights are shipped")

@@ -8,7 +8,6 @@ from pathlib import Path
 from smoothsweep.core import screen
 from smoothsweep.orchestrator.stages.weights import started_from
 from smoothsweep.sweeps.expand import expand
-from smoothsweep.sweeps.judging import STAGED_EMBEDDERS, STAGED_FIDS
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.loaded import LoadedSweep, inversion
 from smoothsweep.sweeps.recipes import every_choice
@@ -45,11 +44,4 @@ def needed_files(sweeps: Iterable[LoadedSweep]) -> list[str]:
 
 
 def _judged_with(settings: InversionSweep) -> list[str]:
-    judges, names = settings.judges, []
-    for embedder in (judges.embedder, judges.general):
-        if embedder and embedder.weights is None and embedder.name in STAGED_EMBEDDERS:
-            names.append(STAGED_EMBEDDERS[embedder.name])
-    for judge, file in STAGED_FIDS.items():
-        if (asked := getattr(judges, judge)) and asked.weights is None:
-            names.append(file)
-    return names
+    return [judge.staged for judge in settings.judges.built.values() if judge.staged is not None]

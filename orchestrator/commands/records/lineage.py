@@ -11,7 +11,7 @@ from typing import Any
 from smoothsweep.core import screen
 from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.table import BY_KEY
+from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import brief, printable, shown
 from smoothsweep.orchestrator.commands.records.ancestry import Made, Maker, in_order

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from smoothsweep.core.defenses.strengths import value_text
-from smoothsweep.core.metrics.table import BY_KEY
+from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.text import NBSP, minus
 from smoothsweep.orchestrator.reading.numbers.format import count, duration, is_null, listing
 from smoothsweep.orchestrator.reading.numbers.search_model import Objective, Proposed, SearchView, Status, same_recipe

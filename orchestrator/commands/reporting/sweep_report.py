@@ -11,7 +11,7 @@ from typing import Any
 
 import pandas as pd
 
-from smoothsweep.core.metrics.table import BY_KEY
+from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.orchestrator.commands.reporting.search_report import search_view
 from smoothsweep.orchestrator.page.pictures import comparison_sheet
 from smoothsweep.orchestrator.page.writing import figure_files, write_report

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from smoothsweep.core.metrics.columns.metric import Metric
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.page.drawing.canvas import (
     ACCENT,
     INK,

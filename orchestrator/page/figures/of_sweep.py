@@ -8,7 +8,7 @@ from functools import cached_property
 import numpy as np
 
 from smoothsweep.core.checks import present
-from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.orchestrator.page.drawing.canvas import Canvas
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.drawing.sheets import sheet_image

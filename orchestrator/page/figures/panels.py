@@ -9,7 +9,7 @@ from typing import Any
 import pandas as pd
 
 from smoothsweep.core.checks import present
-from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.orchestrator.page.drawing.canvas import limits
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.accuracy_leak import Curve, Ends, Panel, Point

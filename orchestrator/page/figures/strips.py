@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pandas as pd
 
-from smoothsweep.core.metrics.table import CLASS_METRICS, metric_of
+from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.orchestrator.page.drawing.canvas import INK, LINE, PAPER, SOFT, Canvas, percent, words_for
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.labels import text_width

@@ -15,8 +15,8 @@ from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import ArtifactDamaged
 from smoothsweep.core.files import plain_content
-from smoothsweep.core.metrics.columns.metric import Metric
 from smoothsweep.core.metrics.components import Components, components_of
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import LEAST_POOLED, LEAST_SEEDS
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
 from smoothsweep.orchestrator.store.common.base import Store

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from smoothsweep.core.data.sources import class_count
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.columns.metric import Metric
+from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.power import Design
-from smoothsweep.core.metrics.table import BY_KEY, CLASS_METRICS
 from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell
 from smoothsweep.sweeps.imported import ImportedClassifier

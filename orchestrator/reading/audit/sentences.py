@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from smoothsweep.core.audit.portfolio import MOST_SEEDS
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.exposure import TOP
 from smoothsweep.core.metrics.leak_comparisons import REDUCES, LeakComparison
-from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.orchestrator.reading.audit.result import HALF, Audit, Person, Reached, Trained
 from smoothsweep.orchestrator.reading.findings.findings import SEES

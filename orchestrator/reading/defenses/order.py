@@ -8,7 +8,7 @@ from itertools import combinations
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.defenses.labels import SMOOTHING
-from smoothsweep.core.metrics.table import CLASS_METRICS, metric_of
+from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.text import minus
 from smoothsweep.orchestrator.reading.defenses.families import DefenseGroup, Point
 from smoothsweep.orchestrator.reading.numbers.summary import Summary

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from smoothsweep.core.checks import present
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.leak_comparisons import HIDES, LEAKS_MORE, REDUCES
-from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, Point, Versus
 from smoothsweep.orchestrator.reading.numbers.accuracy import accuracy_gap, accuracy_kept, margin_words

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from smoothsweep.core.metrics.columns.metric import Metric
+from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
-from smoothsweep.core.metrics.table import CLASS_METRICS, metric_of
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LOWER
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.estimates import Comparison

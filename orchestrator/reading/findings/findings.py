@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
+from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.leak_comparisons import HIDES, LEAKS_MORE
-from smoothsweep.core.metrics.table import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.defenses.families import CHEAP

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.frontier import hypervolume
-from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.findings.display import MANY
 from smoothsweep.orchestrator.reading.findings.uncertainty import named

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from smoothsweep.core.metrics.columns.metric import Metric
-from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.core.judges.columns import metric_of
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.findings.tables import INTEGRITY

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.core.metrics.rank_agreement import LEAST_FOR_INTERVAL, RankAgreement, rank_agreement
-from smoothsweep.core.metrics.table import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.core.text import NBSP, minus
 from smoothsweep.orchestrator.reading.findings.pairs import SIDE, chosen_recipes
 from smoothsweep.orchestrator.reading.findings.tables import KEY_METRICS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_lines
 from smoothsweep.orchestrator.reading.findings.uncertainty import p_words, sample_words

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pandas as pd
 
-from smoothsweep.core.metrics.columns.metric import Metric
-from smoothsweep.core.metrics.table import CLASS_METRICS, metric_of
+from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.reading.findings.display import of_cell
 from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_lines
 from smoothsweep.orchestrator.reading.numbers.decision import decide

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from smoothsweep.core.checks import present
-from smoothsweep.core.metrics.columns.metric import Metric
 from smoothsweep.core.metrics.exposure import TOP, exposures
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.reading.findings.uncertainty import share as percentage
 from smoothsweep.orchestrator.reading.numbers.estimates import Seeds, rates
 from smoothsweep.orchestrator.reading.numbers.format import estimate

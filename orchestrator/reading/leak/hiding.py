@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 
 import pandas as pd
 
-from smoothsweep.core.metrics.columns.metric import Metric
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.leak_comparisons import HIDES, LeakComparison
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.reduction import Bounded
-from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.orchestrator.reading.findings.tables import with_interval
 from smoothsweep.orchestrator.reading.findings.uncertainty import named, start

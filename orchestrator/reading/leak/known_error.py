@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import pandas as pd
 
+from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.known_error import Corrected, Rate, corrected_leak
-from smoothsweep.core.metrics.table import CLASS_METRICS, metric_of
 from smoothsweep.orchestrator.reading.findings.uncertainty import start
 from smoothsweep.orchestrator.reading.numbers.format import estimate, number
 from smoothsweep.orchestrator.reading.numbers.model import ReportData

@@ -14,7 +14,7 @@ import pandas as pd
 
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
-from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.numbers.format import is_null
 from smoothsweep.orchestrator.reading.numbers.summary import Summary

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.equivalence import is_kept
-from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
 from smoothsweep.orchestrator.reading.numbers.format import difference, points
 

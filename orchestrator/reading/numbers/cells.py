@@ -11,8 +11,8 @@ import numpy as np
 import pandas as pd
 
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.leak_comparisons import LeakComparisons, compare_leaks
-from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.orchestrator.reading.numbers.complete_cases import CompleteCases, complete_cases
 from smoothsweep.orchestrator.reading.numbers.estimates import Seeds, Settings, rates
 from smoothsweep.orchestrator.reading.numbers.format import is_null

@@ -11,10 +11,10 @@ import numpy as np
 import pandas as pd
 
 from smoothsweep.core.checks import present
-from smoothsweep.core.metrics.columns.metric import Metric
+from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS
 from smoothsweep.core.metrics.comparisons import Pair, compare_recipes
 from smoothsweep.core.metrics.intervals import Interval, rate_interval, seed_mean_interval
-from smoothsweep.core.metrics.table import BY_KEY, CLASS_METRICS
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import Verdict, turned
 from smoothsweep.orchestrator.reading.numbers.format import is_null
 

@@ -9,10 +9,10 @@ import numpy as np
 import pandas as pd
 
 from smoothsweep.core.checks import present
+from smoothsweep.core.judges.columns import METRICS, metric_of
 from smoothsweep.core.metrics.comparisons import Pair, compare_recipes
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison, LeakComparisons, compare_leaks
 from smoothsweep.core.metrics.recommendation import Recommendation, recommend
-from smoothsweep.core.metrics.table import METRICS, metric_of
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.orchestrator.reading.numbers.cells import AttackedCells, Samples
 from smoothsweep.orchestrator.reading.numbers.complete_cases import shared_seeds

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from smoothsweep.core.metrics.columns.metric import Metric
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import MINUS, NBSP, minus
 from smoothsweep.orchestrator.reading.numbers.model import Axis
 

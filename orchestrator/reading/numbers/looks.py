@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from smoothsweep.core.checks import present
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.looks import settled
 from smoothsweep.core.metrics.reduction import Bounded, reductions
-from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.orchestrator.reading.numbers.cells import AttackedCells
 from smoothsweep.orchestrator.reading.numbers.complete_cases import CompleteCases
 from smoothsweep.sweeps.looks import SeedLooks

@@ -9,8 +9,8 @@ from typing import Any, Literal
 import numpy as np
 import pandas as pd
 
+from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS
 from smoothsweep.core.metrics.equivalence import ACCURACY_MARGIN
-from smoothsweep.core.metrics.table import BY_KEY, CLASS_METRICS
 from smoothsweep.orchestrator.reading.numbers.search_model import SearchView
 from smoothsweep.sweeps.looks import SeedLooks
 from smoothsweep.sweeps.paper_settings import Standing

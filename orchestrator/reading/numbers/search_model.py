@@ -11,9 +11,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from smoothsweep.core.metrics.columns.metric import Metric
+from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.metrics.frontier import hypervolume, pareto_mask
-from smoothsweep.core.metrics.table import BY_KEY
+from smoothsweep.core.metrics.metric import Metric
 
 Status = Literal["done", "failed", "open"]
 

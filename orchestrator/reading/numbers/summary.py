@@ -11,10 +11,10 @@ import pandas as pd
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.checks import present
 from smoothsweep.core.defenses.labels import RecipeWords, recipe_words
-from smoothsweep.core.metrics.columns.metric import Metric
+from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.core.metrics.equivalence import ACCURACY_MARGIN
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
-from smoothsweep.core.metrics.table import CLASS_METRICS, METRICS, metric_of
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.numbers.cells import Key, hashable, trials_by_cell
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, Seeds, Settings, collect, estimate

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from smoothsweep.core.metrics.columns.metric import Metric
 from smoothsweep.core.metrics.leak_comparisons import HIDES, LEAKS_MORE, REDUCES, LeakComparison, Word
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.power import MOST_SEEDS
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.orchestrator.reading.numbers.estimates import Comparison

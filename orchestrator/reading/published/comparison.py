@@ -10,8 +10,8 @@ from typing import Any, Literal, get_args
 import pandas as pd
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.columns.metric import Metric
-from smoothsweep.core.metrics.table import BY_KEY, metric_of
+from smoothsweep.core.judges.columns import BY_KEY, metric_of
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import minus
 from smoothsweep.orchestrator.reading.numbers.format import is_null
 from smoothsweep.orchestrator.reading.numbers.model import ReportData

@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from smoothsweep.core.metrics.columns.metric import Metric
+from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, METRICS
 from smoothsweep.core.metrics.frontier import accuracy_leak_frontier
-from smoothsweep.core.metrics.table import BY_KEY, CLASS_METRICS, METRICS
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.numbers.wording import LEGEND

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from smoothsweep.core.metrics.table import BY_KEY
+from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.orchestrator.tracking.pages.views import route, saved_views
 from smoothsweep.orchestrator.tracking.runs.runs import KEYS, KIND
 from smoothsweep.orchestrator.tracking.server.connection import connect

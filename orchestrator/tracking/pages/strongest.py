@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from smoothsweep.core.metrics.table import BY_KEY
+from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_sentences
 from smoothsweep.orchestrator.reading.numbers.complete_cases import complete_cases

@@ -13,7 +13,7 @@ from collections.abc import Collection
 from typing import Any
 from urllib.parse import urlencode
 
-from smoothsweep.core.metrics.table import BY_KEY, CLASS_METRICS
+from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS
 from smoothsweep.orchestrator.tracking.runs.runs import KIND
 from smoothsweep.orchestrator.tracking.runs.verdicts import HIDING, NUMBERS, STRONGEST, VERDICT
 

@@ -12,7 +12,7 @@ import math
 from typing import Any
 
 from smoothsweep.core.checks import present
-from smoothsweep.core.metrics.table import BY_KEY, TIME_COLUMNS, TOY_COLUMNS
+from smoothsweep.core.judges.columns import BY_KEY, TIME_COLUMNS, TOY_COLUMNS
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.axes import sweep_axes
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text

@@ -10,7 +10,7 @@ from typing import Any
 
 import pandas as pd
 
-from smoothsweep.core.metrics.table import BY_KEY
+from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.numbers.estimates import Settings, collect, estimate
 from smoothsweep.orchestrator.reading.results import least_of_data, per_class_rows, trial_row

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from smoothsweep.core.audit.statistics import Tally
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.accuracy import class_means
 from smoothsweep.core.metrics.known_error import Rate
-from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.orchestrator.reading.numbers.estimates import Sample, Settings, compare, estimate
 
 CLASSES, EACH = (0, 2, 3, 7), 4

@@ -1,6 +1,6 @@
 """The registry of embedders, the files it refuses, and the embedder of synthetic people."""
 
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,8 @@ from safetensors.torch import save_file
 
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.embedders import EMBEDDERS, load_embedder
+from smoothsweep.core.models.embedder_kinds import FACES, KINDS
+from smoothsweep.core.models.embedders import load_embedder
 from smoothsweep.core.models.synthetic_embedder import FEATURES, SyntheticEmbedder
 
 SHIPPED = Path(__file__).parents[3] / "core" / "models" / "weights" / "synthetic_embedder.safetensors"
@@ -55,11 +56,11 @@ def test_blur_small_pictures_and_mirrors_are_forgiven():
 
 
 def test_unknown_name_lists_the_valid_ones():
-    with pytest.raises(InputError, match="mobilefacenet_b, facenet, ir50, ir152, swag_vit_b_16, got 'arcface'"):
+    with pytest.raises(InputError, match="mobilefacenet_b, ir50, ir152, swag_vit_b_16, got 'arcface'"):
         load_embedder("arcface")
 
 
-@pytest.mark.parametrize("name", EMBEDDERS)
+@pytest.mark.parametrize("name", FACES)
 def test_missing_file_is_named(name, tmp_path):
     with pytest.raises(InputError, match=r"no file .*absent\.safetensors; expected a safetensors file"):
         load_embedder(name, tmp_path / "absent.safetensors")
@@ -98,9 +99,9 @@ def test_numbers_that_are_not_finite_are_refused(tmp_path):
 
 def test_round_trip_of_every_architecture(tmp_path, monkeypatch):
     for name in ("ir50", "ir152"):  # at an eighth of their width: as they are they take a quarter of a gigabyte each
-        monkeypatch.setitem(EMBEDDERS, name, partial(EMBEDDERS[name], width=8))
-    for name, build in EMBEDDERS.items():
-        net = build().eval()
+        monkeypatch.setitem(KINDS, name, replace(KINDS[name], sizes={"width": 8}))
+    for name in FACES:
+        net = KINDS[name].make().eval()
         save_file(net.state_dict(), tmp_path / f"{name}.safetensors")
         images = torch.rand(1, 3, 64, 64) * 2 - 1
         assert torch.equal(load_embedder(name, tmp_path / f"{name}.safetensors")(images), net(images).detach())

@@ -1,6 +1,6 @@
 """The general judge's features: torchvision's own network and transforms, its published names, strictly."""
 
-from functools import partial
+from dataclasses import replace
 
 import pytest
 import torch
@@ -9,7 +9,8 @@ from torchvision.models import VisionTransformer, ViT_B_16_Weights, vit_b_16
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models import embedders
-from smoothsweep.core.models.embedders import GENERAL, load_embedder
+from smoothsweep.core.models.embedder_kinds import KINDS
+from smoothsweep.core.models.embedders import load_embedder
 from smoothsweep.core.models.general import SIDE, SwagViT, swag_state
 
 SMALL = {"layers": 2, "heads": 2, "width": 8, "hidden": 12}
@@ -47,7 +48,7 @@ def test_the_names_are_those_of_the_published_network():
 
 
 def test_the_published_file_is_read_and_what_is_none_is_refused(published, tmp_path, monkeypatch):
-    monkeypatch.setitem(GENERAL, "swag_vit_b_16", partial(SwagViT, **SMALL))
+    monkeypatch.setitem(KINDS, "swag_vit_b_16", replace(KINDS["swag_vit_b_16"], sizes=SMALL))
     path = tmp_path / "vit_b_16_lc_swag-4e70ced5.pth"
     torch.save(published.state_dict(), path)
     judge = load_embedder("swag_vit_b_16", path)

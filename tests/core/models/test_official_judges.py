@@ -1,13 +1,14 @@
 """Published face embedders by the names of their tensors: IR-50 and IR-152 of face.evoLVe, and who else is known."""
 
-from functools import partial
+from dataclasses import replace
 
 import pytest
 import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from smoothsweep.core.models.embedders import EMBEDDERS, load_embedder
+from smoothsweep.core.models.embedder_kinds import KINDS
+from smoothsweep.core.models.embedders import load_embedder
 from smoothsweep.core.models.face_ir import face_ir50, face_ir152
 from smoothsweep.core.models.mobilefacenet import to_template
 from smoothsweep.core.models.official_judges import PUBLISHED, import_judge
@@ -47,7 +48,7 @@ def batch_norm(name, width):
 @pytest.mark.parametrize("name", UNITS)
 def test_the_networks_have_the_published_names_and_sizes(name):
     with torch.device("meta"):
-        network = EMBEDDERS[name]()
+        network = KINDS[name].make()
     assert {key: tuple(value.shape) for key, value in network.state_dict().items()} == published_names(UNITS[name])
     assert sum(value.numel() for value in network.parameters()) == PARAMETERS[name]
 
@@ -56,7 +57,7 @@ def test_the_networks_have_the_published_names_and_sizes(name):
 def narrow(monkeypatch):
     """The two at an eighth of their width, which is all that is other about them."""
     for name in UNITS:
-        monkeypatch.setitem(EMBEDDERS, name, partial(EMBEDDERS[name], width=8))
+        monkeypatch.setitem(KINDS, name, replace(KINDS[name], sizes={"width": 8}))
 
 
 def trained(network: nn.Module) -> nn.Module:
@@ -75,7 +76,7 @@ def trained(network: nn.Module) -> nn.Module:
     ],
 )
 def test_a_checkpoint_becomes_a_judge_with_the_same_features(narrow, tmp_path, capsys, name, saved, zipped):
-    network = trained(EMBEDDERS[name]())
+    network = trained(KINDS[name].make())
     file, out = tmp_path / "published.pth", tmp_path / "judge.safetensors"
     torch.save(saved(network.state_dict()), file, _use_new_zipfile_serialization=zipped)
     assert main(["import", "judge", str(file), "--out", str(out)]) == 0
@@ -89,7 +90,7 @@ def test_a_checkpoint_becomes_a_judge_with_the_same_features(narrow, tmp_path, c
 
 
 def test_files_from_before_batch_norm_counted_its_steps_are_taken(narrow, tmp_path):
-    state = EMBEDDERS["ir50"]().state_dict()
+    state = KINDS["ir50"].make().state_dict()
     torch.save({key: value for key, value in state.items() if "num_batches" not in key}, tmp_path / "old.pth")
     found = import_judge(tmp_path / "old.pth")
     assert found.name == "ir50" and found.state.keys() == state.keys()

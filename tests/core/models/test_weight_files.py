@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models import weight_files
 from smoothsweep.core.models.classifiers import ARCHITECTURES
-from smoothsweep.core.models.embedders import EMBEDDERS, GENERAL
+from smoothsweep.core.models.embedder_kinds import FACES, GENERAL
 from smoothsweep.core.models.weight_files import (
     WEIGHT_FILES,
     WeightFile,
@@ -96,7 +96,7 @@ def test_every_pretrained_architecture_and_staged_judge_has_an_entry():
     published = {name: entry.weights_url for name, entry in ARCHITECTURES.items() if entry.weights_url}
     assert {name: WEIGHT_FILES[name].url for name in published} == published
     assert set(WEIGHT_FILES) == {*published, "facenet", "swag_vit_b_16", "fid_inception"}
-    assert "facenet" in EMBEDDERS and "swag_vit_b_16" in GENERAL
+    assert "facenet" in FACES and "swag_vit_b_16" in GENERAL
 
 
 @pytest.mark.parametrize("known", WEIGHT_FILES.values(), ids=lambda known: known.name)

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from tiny import tiny_sweep, write_tiny
 
-from smoothsweep.core.metrics.table import TIME_COLUMNS
+from smoothsweep.core.judges.columns import TIME_COLUMNS
 from smoothsweep.orchestrator.cli import main
 
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1"}

@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.core.metrics.table import BY_KEY
+from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.orchestrator.page.render import render, resource
 from smoothsweep.orchestrator.reading.numbers.format import interval, number, points, signed, signed_interval

@@ -5,9 +5,9 @@ import pandas as pd
 import pytest
 from scipy import stats
 
+from smoothsweep.core.judges.columns import BY_KEY, metric_of
 from smoothsweep.core.metrics.comparisons import compare_recipes
 from smoothsweep.core.metrics.intervals import rate_interval
-from smoothsweep.core.metrics.table import BY_KEY, metric_of
 from smoothsweep.orchestrator.reading.numbers.estimates import (
     NOTHING,
     Sample,

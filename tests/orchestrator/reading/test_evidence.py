@@ -6,8 +6,8 @@ from compared_cells import CLASSES, QUICK, audit, cells
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.comparisons import compare_recipes
-from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.orchestrator.reading.numbers.estimates import compare
 from smoothsweep.orchestrator.reading.numbers.evidence import Cells
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.text import MINUS, NBSP
 from smoothsweep.orchestrator.reading.numbers.format import (
     ascii_text,

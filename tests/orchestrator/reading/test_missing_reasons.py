@@ -3,7 +3,7 @@
 import pytest
 from tiny import tiny_sweep, write_tiny
 
-from smoothsweep.core.metrics.table import BY_KEY, METRICS
+from smoothsweep.core.judges.columns import BY_KEY, METRICS
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.results import missing_reasons
 from smoothsweep.sweeps.load import load_sweep

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.reading.numbers.model import Axis, PaperReference, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise

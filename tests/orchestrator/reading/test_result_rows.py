@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from smoothsweep.core.metrics.table import BY_KEY, TIME_COLUMNS
+from smoothsweep.core.judges.columns import BY_KEY, TIME_COLUMNS
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.results import (
     _imported_fields,

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
-from smoothsweep.core.metrics.table import METRICS
+from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.orchestrator.reading.numbers.estimates import Sample
 from smoothsweep.orchestrator.reading.numbers.evidence import Cells
 

@@ -26,11 +26,6 @@ def judge_darkness(config, inputs, out, context):
     return {"darkness": 0.25}
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class WithNewJudge(planning.InversionStages):
-    judge_darkness: Stage | None = None
-
-
 @pytest.fixture
 def new_judge(monkeypatch):
     """A judge as CONTRIBUTING says: a task, a row of the registry, a place among the trial's stages."""
@@ -39,7 +34,7 @@ def new_judge(monkeypatch):
     def with_it(settings, seed):
         made = inversion_stages(settings, seed)
         judge = Stage(name="judge_darkness", config={}, inputs={"loot": made.loot})
-        return WithNewJudge(**vars(made), judge_darkness=judge)
+        return dataclasses.replace(made, judges={**made.judges, "judge_darkness": judge})
 
     monkeypatch.setattr(planning, "inversion_stages", with_it)
 

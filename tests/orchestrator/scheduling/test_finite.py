@@ -185,7 +185,7 @@ def test_nan_at_evaluation_says_which_stage_and_why(statistic, store, monkeypatc
 
 def test_a_judge_of_a_wild_input_says_what_it_read(store, monkeypatch):
     stages = inversion_stages(check({**tiny_sweep(), "grid": {}, "baseline": {}}, "tiny"), 1)
-    stage = stages.judge_embedder.inputs["real"]
+    stage = stages.judges.get("judge_embedder").inputs["real"]
     monkeypatch.setattr(
         "smoothsweep.tasks.judges._features", lambda network, images, _: torch.full((len(images), 3), math.nan)
     )

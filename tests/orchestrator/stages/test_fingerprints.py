@@ -7,10 +7,11 @@ import pytest
 from smoothsweep.core.data.sources import content_digest
 from smoothsweep.core.data.trees import tree_digest
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.judges.embedder import Embedder
 from smoothsweep.orchestrator.stages import fingerprints
 from smoothsweep.orchestrator.stages.fingerprints import SHIPPED_FILES, content_of, normalised, shipped_file
 from smoothsweep.sweeps.attacker import MODELS
-from smoothsweep.sweeps.judging import Embedder
+from smoothsweep.sweeps.judging import schema_of
 from smoothsweep.tasks import planned_files
 
 OTHER = hashlib.sha256(b"other").hexdigest()
@@ -96,7 +97,7 @@ def test_settings_count_without_nulls_and_without_what_is_left_out():
     settings = MODELS["eigenfaces"](kind="eigenfaces", components=3)
     assert normalised(settings) == {"kind": "eigenfaces", "components": 3, "seed": 0}
     assert normalised(settings, without={"seed"}) == {"kind": "eigenfaces", "components": 3}
-    assert "weights" not in normalised(Embedder(name="synthetic"))  # null
+    assert "weights" not in normalised(schema_of(Embedder)(name="synthetic"))  # null
 
 
 @pytest.mark.parametrize("name", SHIPPED_FILES)

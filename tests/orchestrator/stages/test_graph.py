@@ -14,6 +14,7 @@ from safetensors.torch import save_file
 from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.address import ADDRESS
+from smoothsweep.core.judges.table import measured
 from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.stages import fingerprints, judges
@@ -94,6 +95,7 @@ def sweeps(folder):
             "attack": {**tiny["attack"], "readout": "mean"},
         },
         "asked": {"judges": {"asked": {"model": "seer"}}},
+        "judged": {"judges": {name: dict(judge.example) for name, judge in measured().items()}},
         "trained": {"prior": {"kind": "stylegan2"}},
         "measured": {
             "attack": None,

@@ -46,7 +46,7 @@ def test_a_judge_whose_weights_are_not_staged_is_not_heard_and_says_why(staged):
     asked = settings(BOTH)
     assert unavailable_judges(asked) == {"judge_embedder": FACENET, "judge_fidelity": INCEPTION}
     stages = inversion_stages(asked, 1)
-    assert stages.judge_embedder is stages.judge_fidelity is stages.judge_evaluator is stages.knowledge is None
+    assert not stages.judges
     stage_file(staged, "facenet")
     assert unavailable_judges(asked) == {"judge_fidelity": INCEPTION}
     stage_file(staged, "fid_inception")
@@ -57,10 +57,10 @@ def test_the_general_judge_is_heard_beside_the_independent_one_once_its_weights_
     asked = settings({"embedder": {"name": "synthetic"}, "general": {}})
     reason = "the weights of swag_vit_b_16 are not here: smoothsweep weights stage"
     assert unavailable_judges(asked) == {"judge_general": reason}
-    assert inversion_stages(asked, 1).judge_general is None
+    assert "judge_general" not in inversion_stages(asked, 1).judges
     path = stage_file(staged, "swag_vit_b_16")
     stages = inversion_stages(asked, 1)
-    general, face = stages.judge_general, stages.judge_embedder
+    general, face = stages.judges["judge_general"], stages.judges["judge_embedder"]
     assert general.config == {"network": "swag_vit_b_16", "content": hashlib.sha256(path.read_bytes()).hexdigest()}
     assert general.name == "judge_general" and general.inputs["loot"] is face.inputs["loot"]
     assert general.inputs["real"].inputs == face.inputs["real"].inputs and general.inputs["real"] != face.inputs["real"]
@@ -70,9 +70,9 @@ def test_a_vision_language_model_is_asked_where_the_user_says_so_and_nowhere_els
     asked = settings({"asked": {"model": "seer", "questions": 30}})
     monkeypatch.delenv(ADDRESS, raising=False)
     reason = f"no vision-language model is named: set {ADDRESS}, and pictures are sent there"
-    assert unavailable_judges(asked) == {"judge_asked": reason} and inversion_stages(asked, 1).judge_asked is None
+    assert unavailable_judges(asked) == {"judge_asked": reason} and not inversion_stages(asked, 1).judges
     monkeypatch.setenv(ADDRESS, "https://host/v1")
-    stage = inversion_stages(asked, 1).judge_asked
+    stage = inversion_stages(asked, 1).judges["judge_asked"]
     assert unavailable_judges(asked) == {} and "host" not in str(stage.config) + str(stage.hints)
     assert stage.config == {"model": "seer", "images": 5, "pairs": 10, "seed": 0}
     assert stage.hints == {"questions": 30, "per_second": 1.0}
@@ -84,7 +84,7 @@ def test_a_judge_that_needs_no_staged_weights_is_always_heard(staged, tmp_path):
     assert unavailable_judges(settings({})) == unavailable_judges(settings({"embedder": {"name": "synthetic"}})) == {}
     named = {"embedder": {"name": "facenet", "weights": str(own)}, "fidelity": {"weights": str(own), "neighbours": 1}}
     assert unavailable_judges(settings(named)) == {}
-    stage = inversion_stages(settings(named), 1).judge_embedder
+    stage = inversion_stages(settings(named), 1).judges["judge_embedder"]
     assert stage.hints == {"path": str(own)} == stage.inputs["real"].hints
 
 
@@ -101,9 +101,9 @@ def test_of_a_published_set_every_judge_sees_pictures_of_its_own_size(staged, tm
     stages = inversion_stages(settings(judged, data={"kind": "celeba", "path": str(tmp_path / "celeba")}), 1)
     sizes = {
         "target": stages.target.inputs["data"],
-        "embedder": stages.judge_embedder.inputs["real"].inputs["data"],
-        "evaluator": stages.judge_evaluator.inputs["real"].inputs["data"],
-        "knowledge": stages.knowledge.inputs["data"],
+        "embedder": stages.judges["judge_embedder"].inputs["real"].inputs["data"],
+        "evaluator": stages.judges["judge_evaluator"].inputs["real"].inputs["data"],
+        "knowledge": stages.judges["knowledge"].inputs["data"],
     }
     found = {name: stage.config["size"] for name, stage in sizes.items()}
     assert found == {"target": 32, "embedder": 160, "evaluator": 48, "knowledge": 40}
@@ -113,7 +113,7 @@ def test_staged_weights_count_by_their_content(staged):
     files = {name: stage_file(staged, name) for name in ("facenet", "fid_inception")}
     stages = inversion_stages(settings(BOTH), 1)
     contents = {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in files.items()}
-    face, fid = stages.judge_embedder, stages.judge_fidelity
+    face, fid = stages.judges["judge_embedder"], stages.judges["judge_fidelity"]
     assert face.config == {"network": "facenet", "content": contents["facenet"]} and face.hints == {}
     assert fid.config["content"] == contents["fid_inception"] and fid.config["neighbours"] == 1
     assert fid.hints == {"path": str(files["fid_inception"])}
@@ -134,8 +134,11 @@ def test_own_weights_are_read_where_they_are_said_to_be(staged, tmp_path):
         "fidelity": {"weights": str(own), "neighbours": 1, "sha256": digest},
     }
     stages = inversion_stages(settings(named), 1)
-    assert stages.judge_embedder.hints == {"path": str(own)} and stages.judge_embedder.config["content"] == digest
-    assert stages.judge_fidelity.hints == {"path": str(own), "sha256": digest}
+    assert (
+        stages.judges["judge_embedder"].hints == {"path": str(own)}
+        and stages.judges["judge_embedder"].config["content"] == digest
+    )
+    assert stages.judges["judge_fidelity"].hints == {"path": str(own), "sha256": digest}
 
 
 @pytest.mark.parametrize(
@@ -168,20 +171,23 @@ def test_the_published_fids_are_judges_of_their_own_over_what_the_evaluator_reco
     asked = settings(PUBLISHED, protocol="paper")
     assert unavailable_judges(asked) == {"judge_fid_lomma": INCEPTION, "judge_fid_plg": IMAGENET}
     stages = inversion_stages(asked, 1)
-    assert stages.judge_fid_lomma is stages.judge_fid_plg is None
+    assert list(stages.judges) == ["judge_evaluator"]
     files = {"fid_lomma": stage_file(staged, "fid_inception"), "fid_plg": stage_file(staged, "inception_v3")}
     stages = inversion_stages(asked, 1)
     assert stages.loot.config["decoded"] == 32 and stages.loot.config["sizes"] == [48]  # the target's, the evaluator's
     for name, path in files.items():
-        stage = getattr(stages, f"judge_{name}")
+        stage = stages.judges[f"judge_{name}"]
         content = hashlib.sha256(path.read_bytes()).hexdigest()
         assert stage.config == {"network": name, "side": 32, "content": content}  # under both protocols
         assert stage.hints == {"path": str(path)}
-        assert stage.inputs["verdicts"] is stages.judge_evaluator and stage.inputs["loot"] is stages.loot
+        assert stage.inputs["verdicts"] is stages.judges["judge_evaluator"] and stage.inputs["loot"] is stages.loot
         assert stage.inputs["real"].config == {**stage.config, "parts": ["train"]}
         assert stage.inputs["real"].inputs == {"data": stages.data}
     clean = inversion_stages(settings(PUBLISHED), 1)
-    assert "decoded" not in clean.loot.config and clean.judge_fid_plg.config == stages.judge_fid_plg.config
+    assert (
+        "decoded" not in clean.loot.config
+        and clean.judges["judge_fid_plg"].config == stages.judges["judge_fid_plg"].config
+    )
 
 
 def test_a_published_fid_of_a_users_own_file_is_held_to_its_digest(tmp_path):
@@ -189,7 +195,7 @@ def test_a_published_fid_of_a_users_own_file_is_held_to_its_digest(tmp_path):
     own.write_bytes(b"weights")
     digest = hashlib.sha256(b"weights").hexdigest()
     asked = settings({"evaluator": EVALUATOR, "fid_plg": {"weights": str(own), "sha256": digest}})
-    stage = inversion_stages(asked, 1).judge_fid_plg
+    stage = inversion_stages(asked, 1).judges["judge_fid_plg"]
     assert stage.hints == {"path": str(own), "sha256": digest} == stage.inputs["real"].hints
 
 
@@ -199,7 +205,8 @@ def test_other_judges_keep_their_stages_beside_the_published_fids(staged):
         stage_file(staged, name)
     with_them, without = (inversion_stages(settings(judges), 1) for judges in (PUBLISHED, {"evaluator": EVALUATOR}))
     for name in ("attack", "loot", "judge_evaluator"):
-        assert getattr(with_them, name).fingerprint == getattr(without, name).fingerprint
+        of = [{stage.name: stage for stage in stages}[name] for stages in (with_them, without)]
+        assert of[0].fingerprint == of[1].fingerprint
 
 
 @pytest.mark.parametrize("name", ["fid_lomma", "fid_plg"])
@@ -211,6 +218,6 @@ def test_a_published_fid_without_an_evaluator_is_refused(name):
 def test_the_surrogate_of_protocol_paper_draws_one_crop_for_a_batch(staged):
     surrogate = {"architecture": "resnet_small", "pretrained": False, "image_size": 32, "checkpoint_every": 7}
     for protocol, shared in (("paper", True), ("clean", None)):
-        stage = inversion_stages(settings({"knowledge": surrogate}, protocol=protocol), 1).knowledge
+        stage = inversion_stages(settings({"knowledge": surrogate}, protocol=protocol), 1).judges["knowledge"]
         assert stage.config["augmentation"].get("shared") is shared and stage.config["protocol"] == protocol
         assert stage.hints == {"checkpoint_every": 7} and "checkpoint_every" not in stage.config

@@ -7,7 +7,7 @@ import pytest
 from tiny import searchable, tiny_sweep, write_tiny
 
 from smoothsweep.core.external.address import ADDRESS
-from smoothsweep.core.metrics.table import METRICS
+from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.core.models.weight_files import FOLDER_VARIABLE, WEIGHT_FILES, weight_file
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.reporting.plan_text import weights_text
@@ -81,7 +81,7 @@ def test_every_judge_whose_stage_is_left_out_is_listed(staged):
         chosen = [name for place, name in enumerate(names) if mask >> place & 1]
         settings = InversionSweep.model_validate(tiny_sweep(judges=asking_for(*chosen), grid={}, baseline={}))
         stages = inversion_stages(settings, 1)
-        left_out = [name for name in chosen if getattr(stages, f"judge_{name}") is None]
+        left_out = [name for name in chosen if f"judge_{name}" not in stages.judges]
         assert sorted(judge.judge for judge in unmeasured([settings])) == left_out == chosen
 
 

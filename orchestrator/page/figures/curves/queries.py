@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from smoothsweep.core.metrics.columns.metric import Metric
-from smoothsweep.core.metrics.table import metric_of
+from smoothsweep.core.judges.columns import metric_of
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.page.drawing.canvas import INK, SOFT, Canvas, limits, percent, plain, words_for
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.curves.lines import name_ends, panel

@@ -6,8 +6,8 @@ import pytest
 import yaml
 from tiny import searchable, write_tiny
 
+from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.metrics.power import Design
-from smoothsweep.core.metrics.table import BY_KEY
 from smoothsweep.orchestrator.planning.plan import history_of, make_plan
 from smoothsweep.orchestrator.planning.power.costs import costs_of
 from smoothsweep.orchestrator.planning.power.sizes import Size

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from tiny import write_tiny
 
+from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.metrics.components import components_of
-from smoothsweep.core.metrics.table import BY_KEY
 from smoothsweep.orchestrator.planning.power.measured import block, measured
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.store.local import LocalStore

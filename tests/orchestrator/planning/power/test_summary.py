@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from tiny import write_tiny
 
+from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.metrics.components import QUICKSTART, Components
 from smoothsweep.core.metrics.power import Design, planned
-from smoothsweep.core.metrics.table import BY_KEY
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.power.measured import Measured
 from smoothsweep.orchestrator.planning.power.sizes import Size

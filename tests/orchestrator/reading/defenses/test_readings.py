@@ -4,8 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
-from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.orchestrator.reading.defenses.families import Versus
 from smoothsweep.orchestrator.reading.defenses.readings import reading
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison

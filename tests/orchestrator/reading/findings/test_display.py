@@ -4,9 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.needed import Needed
-from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.orchestrator.reading.findings.display import (
     MANY,
     hover,

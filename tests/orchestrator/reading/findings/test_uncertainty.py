@@ -5,10 +5,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.needed import Needed
 from smoothsweep.core.metrics.recommendation import selection_optimism
-from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.orchestrator.reading.findings.uncertainty import (
     NAMED,
     flattery,

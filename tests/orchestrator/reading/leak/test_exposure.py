@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.exposure import exposures
-from smoothsweep.core.metrics.table import metric_of
 from smoothsweep.orchestrator.reading.leak.exposure import among_words, exposed, rate_words
 from smoothsweep.orchestrator.reading.numbers.estimates import Sample
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text

@@ -6,7 +6,7 @@ from pathlib import Path
 import mlflow
 import pytest
 
-from smoothsweep.core.metrics.table import BY_KEY, CLASS_METRICS
+from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS
 from smoothsweep.orchestrator.tracking.pages.views import CURVES, NAMES, TAG, route, saved_views
 from smoothsweep.orchestrator.tracking.runs.verdicts import STRONGEST
 

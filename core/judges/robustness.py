@@ -1,12 +1,14 @@
-"""The columns of what an attacker can make a target answer: adversarial images (Table 11), backdoors (Table 12)."""
+"""Adversarial images of the target's test images (the paper's Table 11)."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from smoothsweep.core.metrics.columns.metric import Metric
+from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
+from smoothsweep.core.judges.base import Bench, Judge, Planned, Work
+from smoothsweep.core.metrics.metric import Metric
 
-CLEAN_TRAINING = "the training set has no backdoor (recipe.poison)"
 NONE_CORRECT = "no test image was answered correctly before"
 ATTACKS = {
     "fgsm": ("FGSM", "one step of eps along the gradient's sign"),
@@ -28,7 +30,7 @@ def _success(key: str, targeted: bool) -> tuple[Metric, Metric]:
     """One attack's success over all images, and over those answered correctly before."""
     label, what = {**ATTACKS, **STRONGER}[key]
     way, goal = ("targeted", "as a class drawn for each") if targeted else ("untargeted", "wrongly")
-    common: dict[str, Any] = {"unit": "percent", "better": "low", "group": "integrity", "measured_by": "robustness"}
+    common: dict[str, Any] = {"unit": "percent", "better": "low", "group": "integrity"}
     return (
         Metric(
             key=f"{key}_{way}",
@@ -49,7 +51,7 @@ def _success(key: str, targeted: bool) -> tuple[Metric, Metric]:
     )
 
 
-INTEGRITY: tuple[Metric, ...] = (
+COLUMNS: tuple[Metric, ...] = (
     *(metric for targeted in (False, True) for key in ATTACKS for metric in _success(key, targeted)),
     *(metric for key in STRONGER for metric in _success(key, False)),
     Metric(
@@ -58,7 +60,6 @@ INTEGRITY: tuple[Metric, ...] = (
         unit="percent",
         better="high",
         group="integrity",
-        measured_by="robustness",
         description="Share of test images answered correctly as they are and under every untargeted attack tried; a "
         "stronger attack can only lower it.",
     ),
@@ -68,41 +69,28 @@ INTEGRITY: tuple[Metric, ...] = (
         unit="percent",
         better=None,
         group="check",
-        measured_by="robustness",
         description="Share of test images at which cross entropy's gradient is exactly zero in every pixel: FGSM and "
         "BIM cannot move them, whatever the model would answer.",
     ),
-    Metric(
-        key="backdoor_success",
-        label="backdoor success",
-        unit="percent",
-        better="low",
-        group="integrity",
-        measured_by="backdoor",
-        null=CLEAN_TRAINING,
-        description="Share of test images of other classes that are answered with the backdoor's target class once "
-        "they carry its trigger.",
-    ),
-    Metric(
-        key="backdoor_false",
-        label="target class without trigger",
-        unit="percent",
-        better=None,
-        group="check",
-        measured_by="backdoor",
-        null=CLEAN_TRAINING,
-        description="The same share without the trigger: what the backdoor's success must exceed to mean anything.",
-    ),
-    Metric(
-        key="backdoor_collapsed",
-        label="training collapsed",
-        unit="percent",
-        better=None,
-        group="check",
-        measured_by="backdoor",
-        counted="trainings",
-        null=CLEAN_TRAINING,
-        description="1 where the target gives nearly every clean test image one class: its training failed, and the "
-        "backdoor's success says nothing; over seeds, the share of such trainings.",
-    ),
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Robustness(RobustnessSettings, Judge):
+    """Adversarial images of the target's test images (the paper's Table 11); it needs no loot."""
+
+    work = Work(
+        run="smoothsweep.tasks.robustness:judge_robustness",
+        labelled=("target", "data"),
+        check="smoothsweep.tasks.settings:check_robustness",
+        check_reads=("data",),
+    )
+    columns = COLUMNS
+    needs_attack = False
+    sees = "gradients"
+    layers = True
+
+    def plan(self, bench: Bench, name: str) -> Planned:
+        """The target and its images."""
+        inputs = {"target": "target", "data": "target.data"}
+        return Planned(config={"settings": bench.stated()}, inputs=inputs)

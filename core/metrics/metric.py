@@ -3,26 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
-
-Judge = Literal[
-    "evaluator",
-    "embedder",
-    "general",
-    "asked",
-    "fidelity",
-    "knowledge",
-    "features",
-    "robustness",
-    "fid_lomma",
-    "fid_plg",
-    "gradients",
-]
-JUDGES: tuple[Judge, ...] = get_args(Judge)
-"""The keys of a sweep's `judges`."""
-
-PUBLISHED_FID_JUDGES: tuple[Judge, ...] = ("fid_lomma", "fid_plg")
-"""Those of the FIDs that low-resolution attacks publish; rows of `core.models.lowres_fid.PUBLISHED_FIDS`."""
+from typing import Literal
 
 AT_LEAST_0 = (0.0, float("inf"))
 BALANCED = "The same as the mean over classes, each counting alike however many test images it has."
@@ -37,7 +18,10 @@ class Metric:
     ones are shown as they are. better: what the *defender* wants, None where neither direction is better.
     group: "utility" is what the owner of the model gets, "leak" what the attacker gets, "integrity" what the attacker
     can make it answer, "check" tells whether the others can be trusted. bounds: what a "plain" metric can be,
-    None if anything. measured_by: what of a trial, None where nothing here does; ceiling: what the same judge reaches
+    None if anything. measured_by: what of a trial, None where nothing here does; judge: its key under `judges`, where a
+    judge does;
+    stage: the name of the stage that does, of a target that is trained here (these three `core.judges.columns` fills in
+    for a judge's columns). ceiling: what the same judge reaches
     on real images; searched: whether a search may aim at it or constrain it; null: why it may be missing where all
     that measures it has finished, None where it never is. counted: of a rate, what each of its yes-or-no outcomes is
     of, where that is known. spread: it is a standard deviation, and no rate.
@@ -49,7 +33,9 @@ class Metric:
     unit: Literal["percent", "plain"]
     better: Literal["low", "high"] | None
     group: Literal["utility", "leak", "integrity", "check"]
-    measured_by: Literal["target", "attack", "backdoor"] | Judge | None = None
+    measured_by: str | None = None
+    judge: str | None = None
+    stage: str | None = None
     bounds: tuple[float, float] | None = None
     ceiling: str | None = None
     searched: bool = False
@@ -82,14 +68,3 @@ class Metric:
     def is_leak(self) -> bool:
         """Whether recipes are compared by it as by a leak: by how much less there is than under the baseline."""
         return self.group == "leak" and self.better is not None
-
-    @property
-    def judge(self) -> Judge | None:
-        """The judge that measures it, None for what every sweep has."""
-        return self.measured_by if self.measured_by in JUDGES else None
-
-    @property
-    def stage(self) -> str | None:
-        """The name of the stage that measures it; a target that is brought in has another."""
-        has_prefix = self.judge is not None and self.judge != "knowledge"
-        return f"judge_{self.judge}" if has_prefix else self.measured_by

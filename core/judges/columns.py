@@ -1,40 +1,38 @@
 """The numbers that a sweep yields: what each is called and means, who measures it, what may be done with it.
 
 The one place that says so: the columns of `results`, the objectives of a search, the report's words, the judges' page.
-Loads nothing.
+Those of a judge stand in its file, and come the sooner if it learnt nothing of the target's images. Loads no torch.
 """
 
 from __future__ import annotations
 
-from smoothsweep.core.metrics.columns.checks import ATTACKS, FEATURES, JUDGES, TRAININGS
-from smoothsweep.core.metrics.columns.general import GENERAL_JUDGES
-from smoothsweep.core.metrics.columns.hits import EXTRACTED, HITS, UTILITY
-from smoothsweep.core.metrics.columns.images import IMAGES
-from smoothsweep.core.metrics.columns.integrity import INTEGRITY
-from smoothsweep.core.metrics.columns.lowres import LOWRES_METRICS
-from smoothsweep.core.metrics.columns.metric import Metric
-from smoothsweep.core.metrics.columns.stability import STABILITY
+from dataclasses import replace
+
+from smoothsweep.core.judges.every_trial import ATTACK, TARGET
+from smoothsweep.core.judges.table import JUDGES, stage_of
+from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.plugins import by_plugin
 
 METRICS: tuple[Metric, ...] = (
-    *UTILITY,
-    *HITS,
-    *GENERAL_JUDGES,
-    *EXTRACTED,
-    *IMAGES,
-    *ATTACKS,
-    *JUDGES,
-    *TRAININGS,
-    *FEATURES,
-    *INTEGRITY,
-    *LOWRES_METRICS,
-    *STABILITY,
+    *(replace(metric, measured_by="target", stage="target") for metric in TARGET),
+    *(
+        replace(
+            metric,
+            label=by_plugin(metric.label, "judges", name),
+            measured_by=name,
+            judge=None if judge.asked else name,
+            stage=stage_of(name),
+        )
+        for name, judge in sorted(JUDGES.items(), key=lambda row: not row[1].independent)
+        for metric in judge.columns
+    ),
+    *(replace(metric, measured_by="attack", stage="attack") for metric in ATTACK),
 )
 
 
 BY_KEY: dict[str, Metric] = {metric.key: metric for metric in METRICS}
 
-_FIRST = ("embedder", "general")  # judges whose features learnt nothing of the target's images
-CLASS_METRICS = tuple(m.key for m in sorted(METRICS, key=lambda m: m.measured_by not in _FIRST) if m.ceiling)
+CLASS_METRICS = tuple(metric.key for metric in METRICS if metric.ceiling)
 """Metrics with one value per class, whose intervals are over seeds and classes. The most telling judge first."""
 
 TOY_COLUMNS = ("steps", "distance", "train_loss", "distance_no_stop")

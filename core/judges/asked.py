@@ -1,0 +1,95 @@
+"""The judge that asks a vision-language model of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+from annotated_types import MaxLen, MinLen
+
+from smoothsweep.core.bounds import Count, Positive, Seed
+from smoothsweep.core.external.address import ADDRESS, named_address
+from smoothsweep.core.judges.base import Bench, Judge, Lack, Planned, Work
+from smoothsweep.core.metrics.metric import Metric
+
+UNANSWERED = "it answered nothing of the kind with yes or no, or there was nothing of the kind to ask about"
+
+_leak = partial(Metric, unit="percent", better="low", group="leak", searched=True)
+_check = partial(Metric, unit="percent", better=None, group="check")
+
+COLUMNS: tuple[Metric, ...] = (
+    _leak(
+        key="asked_acc1",
+        label="vision-language judge",
+        ceiling="asked_real_acc",
+        counted="reconstructions",
+        null=UNANSWERED,
+        description=(
+            "Share of reconstructions of which a vision-language model says that they show the person of four training "
+            "photographs, among those of which it says yes or no."
+        ),
+    ),
+    _check(
+        key="asked_unclear",
+        label="vision-language judge, no answer",
+        description=("Share of its questions that the vision-language model answered with neither yes nor no."),
+    ),
+    _check(
+        key="asked_real_acc",
+        label="vision-language judge on real images",
+        null=UNANSWERED,
+        description=(
+            "How often the vision-language model says yes to a real test image of the person, by the same words: the "
+            "ceiling of its verdict on reconstructions."
+        ),
+    ),
+    _check(
+        key="asked_false",
+        label="vision-language judge on others",
+        null=UNANSWERED,
+        description="How often it says yes to a real test image of another attacked person.",
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked(Judge):
+    """A vision-language model of the user's, asked whether a reconstruction shows the person of four photographs.
+
+    Where it is reached stands in no sweep file: whoever runs the sweep says so by SMOOTHSWEEP_ASKED_URL, and without it
+    nothing is sent and the columns stay empty, with the reason. Sent are reconstructions and real images of the
+    attacked classes. images: reconstructions of each class at most, the best first; pairs: natural pairs of each class
+    and kind at most; questions: in all, for each trial.
+    """
+
+    work = Work(
+        run="smoothsweep.tasks.vision_judge:judge_by_asking",
+        on_device=False,
+        labelled=("data", "loot"),
+        asks_outside=True,
+    )
+    columns = COLUMNS
+    hints = ("questions", "per_second")
+
+    model: Annotated[str, MinLen(1), MaxLen(300)]
+    images: Count = 5
+    pairs: Count = 10
+    seed: Seed = 0
+    questions: Count = 5000
+    per_second: Positive = 1.0
+
+    def lack(self, staged: Callable[[str], Path | None]) -> Lack | None:
+        """An address to ask at."""
+        if named_address() is not None:
+            return None
+        reason, remedy = "no vision-language model is named", f"set {ADDRESS}, and pictures are sent there"
+        return Lack(weights=None, reason=reason, remedy=remedy)
+
+    def plan(self, bench: Bench, name: str) -> Planned:
+        """Photographs at the target's size."""
+        hints = {key: getattr(self, key) for key in self.hints}
+        inputs = {"data": bench.data(bench.image_size), "loot": "loot"}
+        return Planned(config=bench.stated(self.hints), hints=hints, inputs=inputs)

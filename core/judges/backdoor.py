@@ -1,0 +1,59 @@
+"""What a backdoor planted by `recipe.poison` did to the target (the paper's Table 12)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from smoothsweep.core.judges.base import Bench, Judge, Planned, Work
+from smoothsweep.core.metrics.metric import Metric
+
+CLEAN_TRAINING = "the training set has no backdoor (recipe.poison)"
+
+COLUMNS: tuple[Metric, ...] = (
+    Metric(
+        key="backdoor_success",
+        label="backdoor success",
+        unit="percent",
+        better="low",
+        group="integrity",
+        null=CLEAN_TRAINING,
+        description="Share of test images of other classes that are answered with the backdoor's target class once "
+        "they carry its trigger.",
+    ),
+    Metric(
+        key="backdoor_false",
+        label="target class without trigger",
+        unit="percent",
+        better=None,
+        group="check",
+        null=CLEAN_TRAINING,
+        description="The same share without the trigger: what the backdoor's success must exceed to mean anything.",
+    ),
+    Metric(
+        key="backdoor_collapsed",
+        label="training collapsed",
+        unit="percent",
+        better=None,
+        group="check",
+        counted="trainings",
+        null=CLEAN_TRAINING,
+        description="1 where the target gives nearly every clean test image one class: its training failed, and the "
+        "backdoor's success says nothing; over seeds, the share of such trainings.",
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Backdoor(Judge):
+    """How often the trigger decides on test images; every target that was poisoned is measured."""
+
+    stage = "backdoor"
+    asked = "recipe.poison"
+    work = Work(run="smoothsweep.tasks.poison:judge_backdoor", labelled=("target", "poison", "data"))
+    columns = COLUMNS
+    needs_attack = False
+
+    def plan(self, bench: Bench, name: str) -> Planned:
+        """The target, with what it was poisoned by."""
+        inputs = {"target": "target", "poison": "target.poison", "data": "target.data"}
+        return Planned(config={}, inputs=inputs)

@@ -1,0 +1,205 @@
+"""What a judge is: its settings, what its stage is made of, its columns. Reading it loads no torch.
+
+docs/new-judge.md shows how to add one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from smoothsweep.core.attacks.shared.access import Access
+from smoothsweep.core.metrics.metric import Metric
+
+if TYPE_CHECKING:
+    from smoothsweep.core.attacks.shared.base import Attack
+    from smoothsweep.core.judges.shown import Found, Shown
+
+STAGING = "smoothsweep weights stage"
+"""The command that brings published weights here."""
+
+MEASURED = "smoothsweep.tasks.judging:measure"
+"""The task of a judge that has a `measure`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work:
+    """How a stage is done.
+
+    run: 'module:function' of the whole stage. shard: 'module:function' of a part `(config, inputs, classes, context)`
+    for stages fanned out per class; `run` then only collects what the parts left in `context.work`. labelled: its
+    inputs that have classes; they must agree on them (`tasks.class_names`), and its artifact has the same. check:
+    'module:function' of what the task refuses in its configuration, which needs none of its work; check_reads: the
+    inputs whose configuration it looks at, which are all that it is shown. asks_outside: it asks
+    somebody outside, so that a trial does it after everything else. not_finite: what of its artifact may hold NaN or
+    infinity, or nothing in a column of numbers: `file`, `file:tensor or column`, `metrics:name`.
+    """
+
+    version: int = 1
+    run: str = MEASURED
+    shard: str | None = None
+    trains: bool = False  # may run on several workers under Ray Train
+    on_device: bool = True  # computes on a GPU where there is one
+    labelled: tuple[str, ...] = ()
+    check: str | None = None
+    check_reads: tuple[str, ...] = ()
+    asks_outside: bool = False
+    not_finite: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lack:
+    """Why a judge cannot be heard here.
+
+    weights: the weight file it lacks, None where it lacks something else. reason: what is missing. remedy: what to do.
+    """
+
+    weights: str | None
+    reason: str
+    remedy: str = STAGING
+
+
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """What a judge's stage is made of.
+
+    config: what decides its numbers; hints: what a worker needs beside it, and no number depends on. inputs: name ->
+    a stage, as `Bench` makes them, or what of the trial it is: `loot`, `attack`, `target`, `target.INPUT`, or the name
+    of another judge's stage.
+    """
+
+    config: Mapping[str, Any]
+    hints: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Bench(Protocol):
+    """What a judge plans its stage with. Stages are opaque to it."""
+
+    protocol: str
+    image_size: int
+    """Side in pixels that the target sees."""
+    classes: Any
+    attack: Attack | None
+
+    def stated(self, without: Collection[str] = ()) -> dict[str, Any]:
+        """The judge's settings as plain values; what is null is left out."""
+
+    def content(self, path: str | Path | None, key: str) -> dict[str, str]:
+        """{'content': its SHA-256}, {} for none. Raises InputError naming `judges.<name>.<key>` where nothing is."""
+
+    def staged(self, name: str) -> Path | None:
+        """A published weight file that was staged here."""
+
+    def data(self, size: int, *, as_trained: bool = False) -> Any:
+        """The private images for inputs of `size` pixels; as_trained: those that targets are trained on."""
+
+    def classifier(self, data: Any) -> Any:
+        """The classifier that the settings describe, trained on `data` or brought in."""
+
+    def embeddings(self, inputs: Mapping[str, Any], config: Mapping[str, Any], hints: Mapping[str, Any] = ...) -> Any:
+        """Features of the real images; inputs: as of `Planned`. A stage, or what becomes one with a trial."""
+
+    def prior(self, crop: int | None, key: str) -> Any:
+        """The sweep's prior. Raises InputError where the crop, a setting of that name, is larger than its images."""
+
+    def passes(self, *, asks: bool) -> dict[str, Any]:
+        """How networks run, as the sweep's attack and resources say; asks: and how the target is read."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judge:
+    """A judge's settings, the keys of a sweep file's `judges.<name>`; a judge overrides what it changes.
+
+    stage: the name of its stage, where it is not `judge_<name>`. asked: the key of the sweep file that asks for it,
+    where it is not `judges.<name>`; it then has no settings. work: how the stage is done. columns: its numbers, without
+    who measures them. hints: settings that no number depends on.
+    needs_attack: whether a sweep that inverts nothing cannot have it. independent: whether its features learnt nothing
+    of the target's images, so that its word comes first. beside: judges that a sweep must have with it,
+    with the reason in words. sees: the most that it is shown of a target's answers; layers: whether it looks at the
+    network's layers. weights: the published file that it needs staged, unless its setting `weights` names another;
+    weights_words: what that file is called where it is missing.
+    size: side in pixels of the images that it compares, 0 for those of the target. reads: what `measure` is shown of
+    `loot`, `data`, `target`, `prior`. example: settings with which a test of seconds has it measure a handful of
+    images; wrong: settings that it refuses, each a change to the example.
+    """
+
+    stage: ClassVar[str] = ""
+    asked: ClassVar[str] = ""
+    work: ClassVar[Work] = Work()
+    columns: ClassVar[tuple[Metric, ...]] = ()
+    hints: ClassVar[tuple[str, ...]] = ()
+    needs_attack: ClassVar[bool] = True
+    independent: ClassVar[bool] = False
+    beside: ClassVar[Mapping[str, str]] = {}
+    sees: ClassVar[Access] = "none"
+    layers: ClassVar[bool] = False
+    weights_words: ClassVar[str] = ""
+    size: ClassVar[int] = 0
+    reads: ClassVar[tuple[str, ...]] = ("loot", "data")
+    example: ClassVar[Mapping[str, Any]] = {}
+    wrong: ClassVar[tuple[Mapping[str, Any], ...]] = ()
+
+    @property
+    def staged(self) -> str | None:
+        """The published weight file that it needs staged, None for none."""
+        return None
+
+    @property
+    def loot_size(self) -> int | None:
+        """The side in pixels at which protocol `paper` keeps the reconstructions for it; 0: as decoded, None: any."""
+        return None
+
+    def wants_decoded(self, attack: Attack, protocol: str) -> bool:
+        """Whether under protocol `paper` it starts from the images as they were decoded, of no judge's size."""
+        return False
+
+    def lack(self, staged: Callable[[str], Path | None]) -> Lack | None:
+        """Why it cannot measure anything here; None where it can. staged: a published file's place, None without."""
+        if self.staged is None or staged(self.staged) is not None:
+            return None
+        what = self.weights_words or self.staged
+        return Lack(weights=self.staged, reason=f"the weights of {what} are not here")
+
+    def check(self, sweep: Any) -> None:
+        """Raise InputError, one line naming the key, where it cannot judge what this sweep (its settings) makes."""
+
+    def plan(self, bench: Bench, name: str) -> Planned:
+        """What its stage is made of. name: its own. By default what `measure` needs."""
+        inputs: dict[str, Any] = {role: role for role in self.reads if role in ("loot", "target")}
+        if "data" in self.reads:
+            inputs["data"] = bench.data(self.size or bench.image_size)
+        if "prior" in self.reads:
+            inputs["prior"] = bench.prior(None, "")
+        config = {"judge": name, "settings": bench.stated(self.hints), "image_size": bench.image_size}
+        hints: dict[str, Any] = {key: getattr(self, key) for key in self.hints if getattr(self, key) is not None}
+        if self.staged is not None:
+            path = bench.staged(self.staged)
+            config, hints = {**config, **bench.content(path, "weights")}, {**hints, "path": str(path)}
+        return Planned(config={**config, "protocol": bench.protocol}, hints=hints, inputs=inputs)
+
+    def measure(self, shown: Shown) -> Found:
+        """Its numbers. Of a judge whose `work` names no other task."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClassifierJudge(Judge):
+    """A judge that is a classifier, or trains one: its settings are those of a training, with a seed.
+
+    said: the settings as the sweep file has them. usual: the defaults that differ from a training's. where: setting ->
+    (another, the choice with which it has a default of its own, that default). importable: whether a classifier that
+    somebody else trained may stand there.
+    """
+
+    said: Any
+    usual: ClassVar[Mapping[str, Any]] = {}
+    where: ClassVar[Mapping[str, tuple[str, str, Any]]] = {}
+    importable: ClassVar[bool] = False
+
+    @property
+    def loot_size(self) -> int:
+        """That of its input."""
+        return self.said.image_size

@@ -1,0 +1,41 @@
+"""What judges share that have a linear head on features learnt elsewhere, a row of `core.models.embedder_kinds`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from smoothsweep.core.bounds import FilePath
+from smoothsweep.core.judges.base import Bench, Judge, Planned
+from smoothsweep.core.models.embedder_kinds import KINDS
+
+SIDE = 160
+"""Pixels of the real images, where a published set is reduced from its files."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByFeatures(Judge):
+    """name: of the network; weights: a file of its weights."""
+
+    size = SIDE
+    independent = True
+
+    name: str
+    weights: FilePath | None = None
+
+    @property
+    def staged(self) -> str | None:
+        """The network's published file, unless the settings name another."""
+        return self.name if self.weights is None and KINDS[self.name].is_staged else None
+
+    @property
+    def loot_size(self) -> int:
+        """As the network is to get it."""
+        return KINDS[self.name].size
+
+    def plan(self, bench: Bench, name: str) -> Planned:
+        """The real images' features; where staged weights lie the worker knows, and checks."""
+        own = bench.staged(self.name) if KINDS[self.name].is_staged else KINDS[self.name].shipped_file
+        config = {"network": self.name, **bench.content(self.weights or own, "weights")}
+        hints = {"path": self.weights} if self.weights is not None else {}
+        real = bench.embeddings({"data": bench.data(self.size)}, config, hints)
+        return Planned(config=config, hints=hints, inputs={"real": real, "loot": "loot"})

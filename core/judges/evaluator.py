@@ -1,0 +1,224 @@
+"""The paper's judge: another classifier of the same private images (section 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.judges.base import Bench, ClassifierJudge, Planned, Work
+from smoothsweep.core.metrics.metric import AT_LEAST_0, BALANCED, Metric
+
+if TYPE_CHECKING:
+    from smoothsweep.core.attacks.shared.base import Attack
+
+REPORT_NULL = (
+    "only protocol paper has it, of attacks whose official code reports it, and with several images of each class"
+)
+GMI_NULL = "only attack gmi has it, under protocol paper"
+KNN_NULL = "protocol paper counts labels below 300, of which none was attacked"
+UNKEPT = "the classifier's artifact holds no accuracies by class"
+
+COLUMNS: tuple[Metric, ...] = (
+    Metric(
+        key="attack_acc1",
+        label="evaluator",
+        unit="percent",
+        better="low",
+        group="leak",
+        ceiling="evaluator_real_acc",
+        searched=True,
+        counted="reconstructions",
+        description="The paper's Acc@1: share of reconstructions that a second classifier, trained on the same "
+        "private images as the target, takes for the attacked class. It may accept what only classifiers "
+        "accept.",
+    ),
+    Metric(
+        key="attack_acc5",
+        label="evaluator, top 5",
+        unit="percent",
+        better="low",
+        group="leak",
+        searched=True,
+        counted="reconstructions",
+        description="The paper's Acc@5: the attacked class is among the evaluator's five best guesses.",
+    ),
+    Metric(
+        key="attack_acc5_last",
+        label="evaluator, top 5, last image",
+        unit="percent",
+        better=None,
+        group="check",
+        description="The evaluator's Acc@5 over the last image of each class alone, LOMMA's published report. Under "
+        "protocol paper that is its last draw, elsewhere the one the attack ranks last.",
+    ),
+    Metric(
+        key="attack_acc1_std",
+        label="evaluator, spread over classes",
+        unit="percent",
+        better=None,
+        group="leak",
+        spread=True,
+        description="Standard deviation of the evaluator's hit rate over the classes.",
+    ),
+    Metric(
+        key="attack_acc1_std_slots",
+        label="evaluator, spread over slots",
+        unit="percent",
+        better=None,
+        group="leak",
+        spread=True,
+        description="Standard deviation over the per-class result slots, the official code's convention.",
+    ),
+    Metric(
+        key="dist_eval",
+        label="evaluator distance",
+        unit="plain",
+        bounds=AT_LEAST_0,
+        better="high",
+        group="leak",
+        searched=True,
+        description="The same nearest-image distance (squared) in the evaluator's penultimate features.",
+    ),
+    Metric(
+        key="dist_eval_plain",
+        label="evaluator distance, not squared",
+        unit="plain",
+        bounds=AT_LEAST_0,
+        better="high",
+        group="leak",
+        searched=True,
+        description="The nearest-image distance in the evaluator's penultimate features, as a plain L2 distance.",
+    ),
+    Metric(
+        key="dist_knn",
+        label="k-NN distance",
+        unit="plain",
+        bounds=AT_LEAST_0,
+        better="high",
+        group="leak",
+        description="The low-resolution attacks' squared nearest-image distance in the evaluator's features. Protocol "
+        "paper sums labels below 300 and divides by all reconstructions, as LOMMA publishes it; of PLG-MI it is the "
+        "mean over all of them as pictures stretched to the whole range. Clean is dist_eval.",
+        null=KNN_NULL,
+    ),
+    Metric(
+        key="dist_knn_plain",
+        label="k-NN distance, not squared",
+        unit="plain",
+        bounds=AT_LEAST_0,
+        better="high",
+        group="leak",
+        null=KNN_NULL,
+        description="The same distance as a plain L2 distance.",
+    ),
+    Metric(
+        key="attack_conf",
+        label="evaluator's confidence",
+        unit="percent",
+        better=None,
+        group="leak",
+        searched=True,
+        description="Mean confidence of the evaluator in the attacked class, over all reconstructions.",
+    ),
+    Metric(
+        key="evaluator_real_acc",
+        label="evaluator on real images",
+        unit="percent",
+        better=None,
+        group="check",
+        counted="test images",
+        description="How often the evaluator names real test images correctly.",
+    ),
+    Metric(
+        key="evaluator_real_acc_balanced",
+        label="evaluator on real images, balanced",
+        unit="percent",
+        better=None,
+        group="check",
+        counted="test images",
+        description=BALANCED,
+        null=UNKEPT,
+    ),
+    Metric(
+        key="attack_acc1_std_batches",
+        label="evaluator, published spread over restarts",
+        unit="percent",
+        better=None,
+        group="leak",
+        spread=True,
+        null=REPORT_NULL,
+        description="Standard deviation of Acc@1 over the restarts, in batches of 60 classes as the attack's official "
+        "code takes them: the mean of the batches' deviations (LOMMA's evaluation), or the root of the mean of their "
+        "variances (PLG-MI's).",
+    ),
+    Metric(
+        key="gmi_acc",
+        label="GMI's own Acc",
+        unit="percent",
+        better="low",
+        group="leak",
+        null=GMI_NULL,
+        description="Share of classes whose restart of the largest target logit the evaluator takes for the class: "
+        "what GMI's own code prints as Acc.",
+    ),
+    Metric(
+        key="gmi_acc_any",
+        label="GMI's own Acc5",
+        unit="percent",
+        better="low",
+        group="leak",
+        null=GMI_NULL,
+        description="Share of classes that the evaluator recognises in at least one restart: what GMI's own code "
+        "prints as Acc5. No top-5 accuracy.",
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluator(ClassifierJudge):
+    """The paper's judge: another architecture trained on the same private data."""
+
+    work = Work(
+        version=4,
+        run="smoothsweep.tasks.judges:judge_by_evaluator",
+        labelled=("evaluator", "real", "loot", "attack", "target"),
+    )
+    columns = COLUMNS
+    usual: ClassVar[Mapping[str, Any]] = {
+        "architecture": "inception_v3",
+        "image_size": 299,
+        "seed": 1000,
+        "checkpoint_every": 10,
+    }
+    importable = True
+
+    def check(self, sweep: Any) -> None:
+        """Another architecture than the target's."""
+        if self.said.architecture == sweep.recipe.architecture:
+            got = self.said.architecture
+            raise InputError(f"judges.evaluator.architecture: expected another than the target's, got {got}")
+
+    def wants_decoded(self, attack: Attack, protocol: str) -> bool:
+        """Where it reports as an attack's own evaluation does, that of LOMMA apart."""
+        report = _report(attack, protocol)
+        return report is not None and report["of"] != "lomma"
+
+    def plan(self, bench: Bench, name: str) -> Planned:
+        """Its classifier, and that one's features of the real images."""
+        data = bench.data(self.said.image_size)
+        model = bench.classifier(data)
+        real = bench.embeddings({"data": data, "network": model}, {"network": "target"})
+        inputs = {"evaluator": model, "real": real, "loot": "loot"}
+        report = _report(bench.attack, bench.protocol)
+        if report is None:
+            return Planned(config={"protocol": bench.protocol}, inputs=inputs)
+        inputs |= {"attack": "attack"} | ({"target": "target"} if report["of"] == "gmi" else {})
+        return Planned(config={"protocol": bench.protocol, "report": report}, inputs=inputs)
+
+
+def _report(attack: Attack | None, protocol: str) -> dict[str, Any] | None:
+    """How it reports beside the usual columns, None where it does not."""
+    report = attack.report if attack is not None else None
+    return {"of": report[0], "classes": report[1]} if report and protocol == "paper" else None

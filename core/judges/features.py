@@ -1,0 +1,82 @@
+"""How the target places its training images (the paper's Figures 4 and 5)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from smoothsweep.core.analysis.embedding_settings import EmbeddingSettings
+from smoothsweep.core.judges.base import Bench, Judge, Planned, Work
+from smoothsweep.core.metrics.metric import Metric
+
+ALIKE = "all features of the training images are alike"
+ALONE = f"{ALIKE}, or each class has one image"
+
+COLUMNS: tuple[Metric, ...] = (
+    Metric(
+        key="features_intra",
+        label="distance within a class",
+        unit="plain",
+        bounds=(0.0, 1.0),
+        better=None,
+        group="check",
+        description="Median over the training images of the mean distance to all others of the same class, in the "
+        "target's penultimate features and in units of the largest distance between any two.",
+        null=ALONE,
+    ),
+    Metric(
+        key="features_inter",
+        label="distance between classes",
+        unit="plain",
+        bounds=(0.0, 1.0),
+        better=None,
+        group="check",
+        description="The same to all training images of other classes.",
+        null=ALIKE,
+    ),
+    Metric(
+        key="features_intra_nearest",
+        label="nearest of the same class",
+        unit="plain",
+        bounds=(0.0, 1.0),
+        better=None,
+        group="check",
+        description="Median distance of a training image to the nearest other of its class, in the same units.",
+        null=ALONE,
+    ),
+    Metric(
+        key="features_inter_nearest",
+        label="nearest of another class",
+        unit="plain",
+        bounds=(0.0, 1.0),
+        better=None,
+        group="check",
+        description="Median distance of a training image to the nearest of another class, in the same units.",
+        null=ALIKE,
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Features(EmbeddingSettings, Judge):
+    """How the target's penultimate activations of its training images lie (the paper's Figures 4, 5); it needs no loot.
+
+    `perplexity` is t-SNE's and must be less than the number of images mapped, those of `classes` classes.
+    """
+
+    work = Work(
+        run="smoothsweep.tasks.feature_space:judge_features",
+        on_device=False,
+        labelled=("features", "data"),
+        check="smoothsweep.tasks.feature_checks:check_features",
+        check_reads=("data",),
+        not_finite=("distances.parquet",),  # none for a sample that is alone in its class
+    )
+    columns = COLUMNS
+    needs_attack = False
+    layers = True
+
+    def plan(self, bench: Bench, name: str) -> Planned:
+        """The target's own features."""
+        read = {"data": "target.data", "network": "target"}
+        features = bench.embeddings(read, {"network": "target", "parts": ["train"]})
+        return Planned(config=bench.stated(), inputs={"features": features, "data": "target.data"})

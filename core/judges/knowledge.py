@@ -1,0 +1,87 @@
+"""Knowledge extraction: what a surrogate trained on the reconstructions alone knows (paper section 4.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from smoothsweep.core.data.augmentation_settings import Augmentation
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.judges.base import Bench, ClassifierJudge, Planned, Work
+from smoothsweep.core.metrics.metric import Metric
+
+COLUMNS: tuple[Metric, ...] = (
+    Metric(
+        key="xi_train",
+        label="knowledge extracted, train",
+        unit="percent",
+        better="low",
+        group="leak",
+        searched=True,
+        description="A surrogate is trained on the reconstructions alone; its accuracy on the target's training "
+        "images says how much class knowledge left the model.",
+    ),
+    Metric(
+        key="xi_test",
+        label="knowledge extracted, test",
+        unit="percent",
+        better="low",
+        group="leak",
+        searched=True,
+        counted="test images",
+        description="The same surrogate's accuracy on the target's test images.",
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Knowledge(ClassifierJudge):
+    """The surrogate trained on the loot; the defaults are the official ones: SGD on a cosine, crops and mirrors alone.
+
+    With sgd momentum defaults to 0.9, with the cosine schedule lr_min to 1e-4.
+    """
+
+    stage = "knowledge"
+    work = Work(
+        version=2,
+        run="smoothsweep.tasks.knowledge:extract_knowledge",
+        trains=True,
+        labelled=("data", "loot"),
+        check="smoothsweep.tasks.settings:check_training",
+        not_finite=("history.parquet",),  # one row per epoch: what was not measured in it is missing
+    )
+    columns = COLUMNS
+    hints = ("checkpoint_every",)
+    usual: ClassVar[Mapping[str, Any]] = {
+        "architecture": "resnet50",
+        "epochs": 75,
+        "batch_size": 32,
+        "optimizer": "sgd",
+        "lr": 0.1,
+        "weight_decay": 1e-4,
+        "lr_schedule": "cosine",
+        "augmentation": Augmentation(crop_scale=(0.8, 1.0), brightness=0, contrast=0, saturation=0, hue=0),
+        "seed": 2000,
+        "checkpoint_every": 25,
+    }
+    where: ClassVar[Mapping[str, tuple[str, str, Any]]] = {
+        "momentum": ("optimizer", "sgd", 0.9),
+        "lr_min": ("lr_schedule", "cosine", 1e-4),
+    }
+
+    def check(self, sweep: Any) -> None:
+        """At least two reconstructions."""
+        if sweep.attacked is not None and sweep.attacked * sweep.attack.selected < 2:
+            raise InputError("judges.knowledge: expected at least 2 reconstructions to train on, got 1")
+
+    def plan(self, bench: Bench, name: str) -> Planned:
+        """A training on the loot, tested on the target's images."""
+        config = bench.stated(self.hints)
+        if bench.protocol == "paper":  # the official surrogate draws one crop and one mirror for a whole batch
+            config["augmentation"]["shared"] = True
+        return Planned(
+            config={**config, "protocol": bench.protocol},
+            hints={"checkpoint_every": self.said.checkpoint_every},
+            inputs={"data": bench.data(self.said.image_size, as_trained=True), "loot": "loot"},
+        )

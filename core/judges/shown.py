@@ -1,0 +1,49 @@
+"""What a judge's `measure` is shown, and what it leaves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from smoothsweep.core.attacks.shared.view import View
+    from smoothsweep.core.data.images import ImageSet
+    from smoothsweep.core.priors.base import Prior
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What the judge said that it reads, each read when it is asked for.
+
+    loot: (side in pixels or None for any) -> reconstructions, float32 in about [-1, 1], [M, 3, S, S], and the class
+    int64 [M] that each is of, best first within a class. real: ("train" or "test") -> the private images. target: the
+    view of it that the judge's access gives. weights: what a reader of its staged file makes of it. progress: (share
+    done, words).
+    """
+
+    protocol: str
+    device: str
+    loot: Callable[[int | None], tuple[Tensor, Tensor]]
+    real: Callable[[str], ImageSet]
+    target: Callable[[], View]
+    prior: Callable[[], Prior]
+    weights: Callable[[Callable[[Path], object]], object]
+    progress: Callable[[float, str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Found:
+    """What a judge measured.
+
+    metrics: column -> number, None where there was nothing to measure; every one of its columns. tables: name of a file
+    -> columns of equal length. hits: bool [M], whether each reconstruction is taken for its class, of a judge that
+    says so: the column with a ceiling then has an interval over classes.
+    """
+
+    metrics: Mapping[str, float | None]
+    tables: Mapping[str, Mapping[str, Tensor]] = field(default_factory=dict)
+    hits: Tensor | None = None

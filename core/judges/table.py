@@ -1,0 +1,58 @@
+"""The judges by name, in the order in which a trial has their stages. Reading the table loads no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from smoothsweep.core.judges.asked import Asked
+from smoothsweep.core.judges.backdoor import Backdoor
+from smoothsweep.core.judges.base import MEASURED, Judge
+from smoothsweep.core.judges.embedder import Embedder
+from smoothsweep.core.judges.evaluator import Evaluator
+from smoothsweep.core.judges.every_trial import ATTACK, TARGET
+from smoothsweep.core.judges.features import Features
+from smoothsweep.core.judges.fidelity import Fidelity
+from smoothsweep.core.judges.general import General
+from smoothsweep.core.judges.gradients import Gradients
+from smoothsweep.core.judges.knowledge import Knowledge
+from smoothsweep.core.judges.lowres_fid import FidLomma, FidPlg
+from smoothsweep.core.judges.robustness import Robustness
+from smoothsweep.core.plugins import with_plugins
+
+
+def _says_again(judge: type[Judge], known: Mapping[str, type[Judge]]) -> str | None:
+    taken = {metric.key for row in known.values() for metric in row.columns} | {m.key for m in (*TARGET, *ATTACK)}
+    again = sorted({metric.key for metric in judge.columns} & taken)
+    return f"expected columns that no other judge has, got {', '.join(again)}" if again else None
+
+
+JUDGES: dict[str, type[Judge]] = with_plugins(
+    "judges",
+    {
+        "evaluator": Evaluator,
+        "embedder": Embedder,
+        "general": General,
+        "asked": Asked,
+        "fidelity": Fidelity,
+        "knowledge": Knowledge,
+        "features": Features,
+        "robustness": Robustness,
+        "backdoor": Backdoor,
+        "fid_lomma": FidLomma,
+        "fid_plg": FidPlg,
+        "gradients": Gradients,
+    },
+    Judge,
+    _says_again,
+)
+"""Every judge but those whose stage another key asks for is a key of a sweep file's `judges`."""
+
+
+def measured() -> dict[str, type[Judge]]:
+    """Those whose stage is their own `measure`."""
+    return {name: judge for name, judge in JUDGES.items() if judge.work.run == MEASURED}
+
+
+def stage_of(name: str) -> str:
+    """The name of a judge's stage."""
+    return JUDGES[name].stage or f"judge_{name}"

@@ -1,1 +1,0 @@
-"""The columns of `results` by what they are about; `core.metrics.table` puts them in order."""

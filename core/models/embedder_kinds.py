@@ -1,0 +1,104 @@
+"""Networks whose features judge reconstructions, by name: what is known of each without loading it, or torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+_HERE = "smoothsweep.core.models."
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbedderKind:
+    """One network.
+
+    network: 'module:function' of core/models that makes it: forward(images float [N, 3, S, S] in [-1, 1], any S) ->
+    float32 [N, D] of unit length. state: 'module:function' from its published state dict to ours, of those whose file
+    can be staged, under its own name (`core.models.weight_files`). shipped: its weights beside this file. origin: where
+    else weights come from. published: what whoever publishes its weights calls it, of those that `smoothsweep import
+    judge` knows. size: side in pixels at which it is to get images as they are decoded, 0 for any. of_paper: what the
+    paper calls it, of the one that its tables were made with. general: whether it learnt on pictures of anything, not
+    on faces. sizes: of its layers, where they are not the published ones.
+    """
+
+    network: str
+    state: str | None = None
+    shipped: str | None = None
+    origin: str = ""
+    published: str | None = None
+    size: int = 0
+    of_paper: str | None = None
+    general: bool = False
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def shipped_file(self) -> Path | None:
+        """Its weights that come with smoothsweep, None without."""
+        return None if self.shipped is None else Path(__file__).parent / "weights" / self.shipped
+
+    @property
+    def is_staged(self) -> bool:
+        """Whether `smoothsweep weights stage` brings its weights."""
+        return self.state is not None
+
+    def make(self) -> Any:
+        """The network, of no particular weights. Loads torch."""
+        return _load(self.network)(**self.sizes)
+
+    def our_state(self, state: Any) -> Any:
+        """A published state dict under our names; one that is ours as it is."""
+        return state if self.state is None else _load(self.state)(state)
+
+
+def _load(path: str) -> Callable[..., Any]:
+    module, _, name = path.partition(":")
+    return getattr(import_module(_HERE + module), name)
+
+
+KINDS: dict[str, EmbedderKind] = {
+    "synthetic": EmbedderKind(
+        network="synthetic_embedder:SyntheticEmbedder",
+        shipped="synthetic_embedder.safetensors",
+        origin="as `python -m tools.weights.train_embedder` writes them",
+    ),
+    "facenet": EmbedderKind(
+        network="facenet:FaceNet",
+        state="facenet:facenet_state",
+        published="FaceNet (facenet-pytorch)",
+        size=160,
+        of_paper="FaceNet",
+    ),
+    "mobilefacenet_a": EmbedderKind(
+        network="mobilefacenet:MobileFaceNetA",
+        origin="the state dict of github.com/Xiaoccer/MobileFaceNet_Pytorch, model/best/068.ckpt",
+        published="MobileFaceNet (Xiaoccer/MobileFaceNet_Pytorch)",
+    ),
+    "mobilefacenet_b": EmbedderKind(
+        network="mobilefacenet:MobileFaceNetB",
+        origin="the state dict of github.com/foamliu/MobileFaceNet, weights/mobilefacenet.pt",
+        published="MobileFaceNet (foamliu/MobileFaceNet)",
+    ),
+    "ir50": EmbedderKind(
+        network="face_ir:face_ir50",
+        origin="what `smoothsweep import judge` makes of face.evoLVe's IR-50",
+        published="IR-50 (face.evoLVe)",
+    ),
+    "ir152": EmbedderKind(
+        network="face_ir:face_ir152",
+        origin="what `smoothsweep import judge` makes of face.evoLVe's IR-152",
+        published="IR-152 (face.evoLVe)",
+    ),
+    "swag_vit_b_16": EmbedderKind(network="general:SwagViT", state="general:swag_state", general=True),
+}
+
+FACES = tuple(name for name, kind in KINDS.items() if not kind.general)
+GENERAL = tuple(name for name, kind in KINDS.items() if kind.general)
+
+if TYPE_CHECKING:
+    FaceNetwork = GeneralNetwork = str
+else:
+    FaceNetwork, GeneralNetwork = Literal[FACES], Literal[GENERAL]
+"""The types of a judge's `name`: one of those known."""

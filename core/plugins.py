@@ -1,0 +1,139 @@
+"""Members of families that other packages bring along: what their entry points name. Loads torch only where they do.
+
+A package says `[project.entry-points."smoothsweep.attacks"]` and `name = "module:Class"`. Its member is then a row of
+the family's table like any other, and its distribution and version are part of every fingerprint that it decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.metadata import EntryPoint, entry_points
+from importlib.util import find_spec
+from typing import TypeVar
+
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.text import brief
+
+FAMILIES = ("attacks", "defenses", "judges", "priors", "data")
+"""Each is looked for in the entry points `smoothsweep.<family>`."""
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plugin:
+    """One entry point. place: module:name, as the package says it; file: of the module, None where there is none."""
+
+    family: str
+    name: str
+    distribution: str
+    version: str
+    place: str
+    file: str | None
+
+    @property
+    def source(self) -> str:
+        """`distribution 1.2`."""
+        return f"{self.distribution} {self.version}"
+
+
+_BROKEN: dict[tuple[str, str], str] = {}
+"""(family, name) -> why it cannot be used."""
+
+
+@lru_cache
+def _found(family: str) -> tuple[EntryPoint, ...]:
+    return tuple(sorted(entry_points(group=f"smoothsweep.{family}"), key=lambda point: (point.name, str(point.dist))))
+
+
+def plugins(family: str) -> list[Plugin]:
+    """Those of a family, by name. None of them is loaded."""
+    return [_described(family, point) for point in _found(family)]
+
+
+def _described(family: str, point: EntryPoint) -> Plugin:
+    try:
+        spec = find_spec(point.module)
+    except (ImportError, ValueError):
+        spec = None
+    dist = point.dist
+    return Plugin(
+        family=family,
+        name=point.name,
+        distribution=dist.name if dist is not None else "nobody",
+        version=dist.version if dist is not None else "0",
+        place=point.value,
+        file=spec.origin if spec is not None else None,
+    )
+
+
+def with_plugins(
+    family: str, own: Mapping[str, T], base: type, refuse: Callable[[T, Mapping[str, T]], str | None] = lambda *_: None
+) -> dict[str, T]:
+    """The rows of a family's table, and behind them those of plugins.
+
+    base: what a row is: of a family of classes a class to derive from, else the class of its rows; refuse: why one
+    cannot stand beside the rows before it, in words. One that cannot be
+    loaded, is something else or has a name twice is left out; whoever names it hears why (`refuse_broken`).
+    """
+    table = dict(own)
+    for point in _found(family):
+        plugin = _described(family, point)
+        if point.name in table or (family, point.name) in _BROKEN:
+            with_whom = "smoothsweep itself" if point.name in own else "another package"
+            _BROKEN[family, point.name] = f"plugin {plugin.source} and {with_whom} both bring {family} {point.name}"
+            if point.name not in own:
+                table.pop(point.name, None)
+            continue
+        try:
+            member = point.load()
+        except Exception as error:
+            _BROKEN[family, point.name] = f"plugin {plugin.source}: cannot load {plugin.place}: {_said(error)}"
+            continue
+        if not (isinstance(member, base) or (isinstance(member, type) and issubclass(member, base))):
+            _BROKEN[family, point.name] = (
+                f"plugin {plugin.source}: expected a {base.__name__} at {plugin.place}, got {brief(repr(member))}"
+            )
+            continue
+        if (why := refuse(member, table)) is not None:
+            _BROKEN[family, point.name] = f"plugin {plugin.source}: {why}"
+            continue
+        table[point.name] = member
+    return table
+
+
+def _said(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"
+
+
+def refuse_broken(family: str, name: object) -> None:
+    """Raise InputError, one line, for a member that a plugin would bring and that cannot be used."""
+    if isinstance(name, str) and (family, name) in _BROKEN:
+        raise InputError(f"{family} {name}: {_BROKEN[family, name]}; `smoothsweep plugins` lists them all")
+
+
+def broken(family: str) -> Iterator[str]:
+    """Why members of a family cannot be used, once its table was read."""
+    return (why for (of, _), why in _BROKEN.items() if of == family)
+
+
+def foreign(family: str, name: str) -> dict[str, str]:
+    """{'plugin': 'distribution version'} of a member that a plugin brings, for a fingerprint; {} of our own."""
+    source = source_of(family, name)
+    return {} if source is None else {"plugin": source}
+
+
+def by_plugin(words: str, family: str, name: str) -> str:
+    """The words for a member as a page has them: of a foreign one with whom it is from."""
+    source = source_of(family, name)
+    return words if source is None else f"{words} (plugin {source})"
+
+
+@lru_cache
+def source_of(family: str, name: str) -> str | None:
+    """`distribution version` of the package that brings it, None of our own."""
+    if (family, name) in _BROKEN:
+        return None
+    return next((plugin.source for plugin in plugins(family) if plugin.name == name), None)

@@ -1,0 +1,41 @@
+"""The steps themselves. Each row draws from a generator of its own, so that it walks alike in any batch."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smoothsweep.core.attacks.optimisation.seeds import generator
+from smoothsweep.core.attacks.ppa.inversion import optimise
+from smoothsweep.core.attacks.ppa.results import OptimiseResult
+
+
+def optimise_by_langevin(*given: Any, **named: Any) -> OptimiseResult:
+    """Stage 2 of Plug & Play, arguments as of `optimise`."""
+    return optimise(*given, mover=by_langevin, **named)
+
+
+def by_langevin(w: Tensor, *, config: Any, key: tuple[int | str, ...], first: int) -> torch.optim.Optimizer:
+    """What moves the leaf w [K, ...], whose first row is the `first` of its class."""
+    return LangevinSteps(w, lr=config.lr_at(0), noise=config.noise, key=key, first=first)
+
+
+class LangevinSteps(torch.optim.Optimizer):
+    """w <- w - lr gradient + sqrt(2 lr noise) e; draws on the CPU, row by row."""
+
+    def __init__(self, w: Tensor, *, lr: float, noise: float, key: tuple[int | str, ...], first: int) -> None:
+        super().__init__([w], {"lr": lr})
+        self._noise = noise
+        self._draws = [generator(*key, "langevin", first + row) for row in range(len(w))]
+
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:
+        """One step of every row."""
+        for group in self.param_groups:
+            for w in group["params"]:
+                drawn = [torch.randn(w.shape[1:], generator=draw) for draw in self._draws]
+                spread = math.sqrt(2 * group["lr"] * self._noise)
+                w.sub_(group["lr"] * w.grad).add_(spread * torch.stack(drawn).to(w))

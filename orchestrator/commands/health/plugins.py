@@ -1,0 +1,41 @@
+"""`smoothsweep plugins`: what other packages bring, and what of it cannot be used."""
+
+from __future__ import annotations
+
+import argparse
+from importlib import import_module
+
+from smoothsweep.core import screen
+from smoothsweep.core.plugins import FAMILIES, broken, plugins
+from smoothsweep.core.text import printable
+
+TABLES = {
+    "attacks": "smoothsweep.core.attacks.registry",
+    "defenses": "smoothsweep.core.defenses.registry",
+    "judges": "smoothsweep.core.judges.table",
+    "priors": "smoothsweep.core.priors.kinds",
+    "data": "smoothsweep.core.data.kinds",
+}
+
+
+def add_plugins_command(commands: argparse._SubParsersAction) -> None:
+    """Adds `plugins` to a parser's commands."""
+    help_text = "what other packages bring: attacks, defenses, judges, priors, data"
+    commands.add_parser("plugins", help=help_text).set_defaults(command=_list)
+
+
+def _list(options: argparse.Namespace) -> int:
+    """One line for each, those of every family in turn; 2 where one cannot be used, which is said on stderr."""
+    found = [plugin for family in FAMILIES for plugin in plugins(family)]
+    if not found:
+        screen.out("no package brings anything; docs/plugins.md says how one would")
+    width = max((len(plugin.name) for plugin in found), default=0)
+    for plugin in found:
+        line = f"{plugin.name:<{width}}  {plugin.family:<8}  {plugin.source}  {plugin.file or plugin.place}"
+        screen.out(printable(line))
+    for family in {plugin.family: None for plugin in found}:
+        import_module(TABLES[family])
+    faults = [why for family in FAMILIES for why in broken(family)]
+    for why in faults:
+        screen.err(f"smoothsweep: {printable(why)}")
+    return 2 if faults else 0

@@ -1,0 +1,178 @@
+"""Members of families from other packages: the example of `examples/plugin`, built, installed, run; and broken ones."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+from tiny import tiny_sweep
+
+RUN = """
+import sys
+from pathlib import Path
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.planning.trial import run_trial
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.load import load_sweep
+
+sweep, store = Path(sys.argv[1]), open_store(sys.argv[2])
+store.open_for_writing()
+for trial in trials_of(load_sweep(sweep)):
+    run_trial(trial, lambda stage: execute_with_inputs(store, stage))
+sys.exit(main(["report", str(sweep), "--store", sys.argv[2]]))
+"""
+STAGES = """
+import sys
+from pathlib import Path
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.sweeps.load import load_sweep
+
+for trial in trials_of(load_sweep(Path(sys.argv[1]))):
+    for stage in trial.stages:
+        print(stage.name, stage.fingerprint)
+"""
+SMALL = tiny_sweep()["attack"]
+ATTACK = {"kind": "langevin", **SMALL, "noise": 0.001}
+DEFENSES = [{"alpha": 0.0}, {"kind": "label_noise", "rate": 0.3}]
+SWEEP = tiny_sweep(
+    data={"kind": "stripes", "classes": 3, "samples_per_class": 6},
+    attack=ATTACK,
+    judges={"embedder": {"name": "synthetic"}, "sharpness": {"step": 2}},
+    grid={"recipe.defense": DEFENSES},
+    baseline={"recipe.defense": DEFENSES[0]},
+)
+
+
+def ours(arguments, installed):
+    """A command of another process that finds what is installed there."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(map(str, [*installed, Path(__file__).parents[1]]))}
+    return subprocess.run([sys.executable, *arguments], env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope="module")
+def installed(repository, tmp_path_factory):
+    """The example, built and installed into a folder of its own, which needs no network."""
+    place = tmp_path_factory.mktemp("plugin")
+    shutil.copytree(repository / "examples" / "plugin", place / "source")
+    how = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "install", *how, "--target", str(place / "site"), str(place / "source")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return place / "site"
+
+
+@pytest.fixture
+def sweep(tmp_path):
+    path = tmp_path / "tiny.yaml"
+    path.write_text(yaml.safe_dump(SWEEP, sort_keys=False))
+    return path
+
+
+def test_the_command_lists_what_other_packages_bring(installed):
+    listed = ours(["-m", "smoothsweep", "plugins"], [installed])
+    assert listed.returncode == 0 and not listed.stderr
+    rows = [line.split() for line in listed.stdout.splitlines()]
+    assert [row[:4] for row in rows] == [
+        ["langevin", "attacks", "smoothsweep-example", "0.1.0"],
+        ["label_noise", "defenses", "smoothsweep-example", "0.1.0"],
+        ["sharpness", "judges", "smoothsweep-example", "0.1.0"],
+        ["stripes", "data", "smoothsweep-example", "0.1.0"],
+    ]
+    assert all(Path(row[4]).is_file() for row in rows)
+
+
+def test_a_sweep_of_foreign_members_runs_and_its_report_says_whose_they_are(installed, sweep, tmp_path):
+    store = tmp_path / "store"
+    done = ours(["-c", RUN, str(sweep), str(store)], [installed])
+    assert done.returncode == 0, done.stderr
+    results = (store / "sweeps" / "tiny" / "report.html").read_text()
+    assert "smoothsweep-example 0.1.0" in results
+    for kind in ("attack", "judge_sharpness"):
+        made = [json.loads(path.read_text()) for path in (store / kind).glob("*/manifest.json")]
+        assert len(made) == 2 and all(one["config"]["plugin"] == "smoothsweep-example 0.1.0" for one in made), kind
+    data = [json.loads(path.read_text()) for path in (store / "data").glob("*/manifest.json")]
+    counts = {one["metrics"]["num_train"]: one["config"]["plugin"] for one in data}  # judges compare with all
+    assert counts == {18: "smoothsweep-example 0.1.0", 24: "smoothsweep-example 0.1.0"}
+    targets = [json.loads(path.read_text())["config"]["defense"] for path in (store / "target").glob("*/manifest.json")]
+    assert {one["kind"]: one.get("plugin") for one in targets} == {
+        "label_smoothing": None,
+        "label_noise": "smoothsweep-example 0.1.0",
+    }
+
+
+def fake(folder, name, version, rows):
+    """An installed distribution whose entry points are `rows`: family -> lines."""
+    info = folder / f"{name}-{version}.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n")
+    text = "\n".join(f"[smoothsweep.{family}]\n{line}" for family, line in rows.items())
+    (info / "entry_points.txt").write_text(text)
+    return folder
+
+
+def test_another_version_is_another_fingerprint(installed, sweep, tmp_path):
+    newer = tmp_path / "newer"
+    shutil.copytree(installed, newer)
+    [info] = newer.glob("*.dist-info")
+    (info / "METADATA").write_text((info / "METADATA").read_text().replace("Version: 0.1.0", "Version: 0.2.0"))
+    planned = {}
+    for place in (installed, newer):
+        done = ours(["-c", STAGES, str(sweep)], [place])
+        assert done.returncode == 0, done.stderr
+        planned[place] = set(done.stdout.splitlines())
+    common = {line.split()[0] for line in planned[installed] & planned[newer]}
+    assert not common  # the data, and all that is made of them
+
+
+FAULTS = {
+    "attacks": {
+        "broken = no_such_module:Thing": "cannot load no_such_module:Thing: ModuleNotFoundError",
+        "ppa = smoothsweep.core.attacks.random_latents:RandomLatents": "smoothsweep itself both bring attacks ppa",
+        "twice = smoothsweep.core.attacks.random_latents:RandomLatents": "another package both bring attacks twice",
+    },
+    "judges": {
+        "odd = json:JSONDecoder": "expected a Judge at json:JSONDecoder",
+        "twin = smoothsweep.core.judges.fidelity:Fidelity": "columns that no other judge has, got coverage, density",
+    },
+}
+PLAN = """
+import sys
+from smoothsweep.orchestrator.cli import main
+for path in sys.argv[2:]:
+    print(main(["plan", path, "--store", sys.argv[1]]))
+"""
+
+
+def test_what_cannot_be_used_is_one_line_where_it_is_listed_and_where_it_is_named(tmp_path):
+    places = [
+        fake(tmp_path / "a", "odd-one", "3.1", {family: "\n".join(lines) for family, lines in FAULTS.items()}),
+        fake(tmp_path / "b", "other", "1.0", {"attacks": list(FAULTS["attacks"])[-1]}),
+    ]
+    listed, named = ours(["-m", "smoothsweep", "plugins"], places), {}
+    faults = [said for lines in FAULTS.values() for said in lines.values()]
+    assert listed.returncode == 2 and listed.stderr.count("\n") == len(faults)
+    assert all(said in listed.stderr for said in faults) and "plugin odd-one 3.1" in listed.stderr
+    for family, lines in FAULTS.items():
+        for line, said in lines.items():
+            name = line.partition(" ")[0]
+            changed = {"attack": {**SMALL, "kind": name}} if family == "attacks" else {"judges": {name: {}}}
+            path = tmp_path / f"{name}.yaml"
+            path.write_text(yaml.safe_dump(tiny_sweep(**changed), sort_keys=False))
+            named[str(path)] = said
+    refused = ours(["-c", PLAN, str(tmp_path / "store"), *named], places)
+    assert refused.stdout.split() == ["2"] * len(named)
+    for said, line in zip(named.values(), refused.stderr.splitlines(), strict=True):
+        assert said in line
+
+
+def test_what_nobody_names_breaks_nothing(tmp_path):
+    place = fake(tmp_path / "site", "odd-one", "3.1", {"judges": "broken = no_such_module:Thing"})
+    path = tmp_path / "tiny.yaml"
+    path.write_text(yaml.safe_dump(tiny_sweep(), sort_keys=False))
+    assert ours(["-m", "smoothsweep", "plan", str(path), "--store", str(tmp_path / "s")], [place]).returncode == 0
