@@ -37,6 +37,7 @@ class _Interrupts:
         self.leaving = threading.Lock()
         self.folders: list[Path] = []
         self.raised = False
+        self.said_by = sys.unraisablehook
         self._pipe: tuple[int, int] | None = None
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
@@ -44,6 +45,11 @@ class _Interrupts:
         if not self.raised:
             self.raised = True
             raise ClusterLost(self.lost) if self.lost else KeyboardInterrupt
+
+    def unraised(self, lost: sys.UnraisableHookArgs) -> None:
+        """Say nothing of our own exception where Python cannot raise it (a hook at a fork): `check` raises it again."""
+        if not (self.raised and isinstance(lost.exc_value, KeyboardInterrupt)):
+            self.said_by(lost)
 
     def watch(self) -> None:
         if self._pipe is None:
@@ -78,6 +84,8 @@ def listen() -> None:
     if threading.current_thread() is not threading.main_thread():
         return
     _interrupts.watch()
+    if sys.unraisablehook != _interrupts.unraised:
+        _interrupts.said_by, sys.unraisablehook = sys.unraisablehook, _interrupts.unraised
     for number in SIGNALS:
         if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _interrupts)

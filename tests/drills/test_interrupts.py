@@ -168,6 +168,7 @@ def test_a_closed_terminal(whole, tmp_path, ignored):
         stderr=subprocess.STDOUT,
         env={**os.environ, **marked(tmp_path / "store")},
         start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL),  # the drills themselves may run under nohup
     )
     wait_until(lambda: any((tmp_path / "store").glob("attack/*.work/classes/*")) or process.poll() is not None)
     for one in [psutil.Process(process.pid), *psutil.Process(process.pid).children(recursive=True)]:

@@ -74,6 +74,37 @@ def test_whatever_the_interrupt_turns_into_the_end_is_the_same(tmp_path, ending)
     assert code == INTERRUPTED and "Traceback" not in said and said.endswith(f"interrupted; {GO_ON}\n")
 
 
+def test_a_signal_within_a_hook_at_a_fork_is_no_traceback(tmp_path):
+    """Python cannot raise there, prints what it swallows, and goes on."""
+    body = f"""
+    def hook():
+        os.kill(os.getpid(), signal.SIGINT)
+        for _ in range(1000): pass
+    os.register_at_fork(before=hook)
+    {READY}
+    if os.fork() == 0:
+        os._exit(0)
+    print("goes on", file=sys.stderr)
+    interrupts.check()
+    """
+    code, said = told(process(body, tmp_path))
+    assert (code, said.splitlines()) == (INTERRUPTED, ["goes on", f"smoothsweep: interrupted; {GO_ON}"])
+
+
+def test_what_else_python_cannot_raise_is_told(tmp_path):
+    body = f"""
+    class Bad:
+        def __del__(self):
+            raise ValueError("of its own")
+    {READY}
+    interrupts.listen()  # as after Ray has started
+    Bad()
+    return 0
+    """
+    code, said = told(process(body, tmp_path))
+    assert code == 0 and "ValueError: of its own" in said
+
+
 def test_a_signal_that_another_took_over_is_counted_all_the_same(tmp_path):
     body = "signal.signal(signal.SIGTERM, lambda *_: sys.exit(15))\n" + READY + "\ntime.sleep(60)"
     code, said = told(process(body, tmp_path), signal.SIGTERM)
