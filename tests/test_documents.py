@@ -60,14 +60,9 @@ def test_a_page_that_is_linked_from_nowhere_is_found(repository):
 
 @pytest.mark.parametrize(
     "word",
-    [
-        *ACCESS_LEVELS,
-        *(set(Judges.model_fields) - set(measured())),
-        *Verdict.__args__,
-        *Word.__args__,
-        "paper",
-        "clean",
-    ],
+    sorted(
+        {*ACCESS_LEVELS, *Judges.model_fields, *Verdict.__args__, *Word.__args__, "paper", "clean"} - set(measured())
+    ),
 )
 def test_the_glossary_has_the_words_of_the_code(word, repository):
     assert re.search(rf"\b{word}\b", (repository / "docs" / "glossary.md").read_text())
