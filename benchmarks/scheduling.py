@@ -193,9 +193,12 @@ def _trial(seed: int, recipe: int, rng: random.Random, hour: float, *, classes: 
 
     target = stage("target", hour * rng.uniform(1.0, 1.6))
     attack = stage("attack", hour / 60 * rng.uniform(4.0, 6.0), target=target)
-    loot = stage("loot", hour / 20, attack=attack)
-    judges = [stage(name, hour / 4, loot=loot) for name in ("judge_evaluator", "judge_embedder", "judge_fidelity")]
-    return [target, attack, loot, *judges, stage("knowledge", hour, loot=loot)]
+    reconstructions = stage("loot", hour / 20, attack=attack)
+    judges = [
+        stage(name, hour / 4, reconstructions=reconstructions)
+        for name in ("judge_evaluator", "judge_embedder", "judge_fidelity")
+    ]
+    return [target, attack, reconstructions, *judges, stage("knowledge", hour, reconstructions=reconstructions)]
 
 
 def small(trials: int, rng: random.Random) -> list[list[Stage]]:

@@ -201,13 +201,19 @@ def _judge(folder: Path, stage: Stage, metrics: dict[str, Any]) -> None:
     pd.DataFrame({**rows, **drawn}).to_parquet(folder / "per_image.parquet")
 
 
-def _loot(folder: Path, stage: Stage, metrics: dict[str, Any]) -> None:
+def _reconstructions(folder: Path, stage: Stage, metrics: dict[str, Any]) -> None:
     labels = np.repeat(np.arange(CLASSES), SHOWN)
     images = _rng(stage).integers(0, 255, (len(labels), 3, SIDE, SIDE), dtype=np.uint8)
     save_file({"images": images, "labels": labels}, str(folder / "images.safetensors"))
 
 
-FILES = {"data": _data, "target": _target, "judge_evaluator": _judge, "judge_embedder": _judge, "loot": _loot}
+FILES = {
+    "data": _data,
+    "target": _target,
+    "judge_evaluator": _judge,
+    "judge_embedder": _judge,
+    "loot": _reconstructions,
+}
 
 
 def main() -> None:

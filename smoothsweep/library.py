@@ -37,7 +37,7 @@ from smoothsweep.core.audit.portfolio import (
     spread,
 )
 from smoothsweep.core.audit.references import PLAIN
-from smoothsweep.core.audit.results import Audit, Loot, Verdict, read_audit, verdict_of
+from smoothsweep.core.audit.results import AttackResult, Audit, Verdict, read_audit, verdict_of
 from smoothsweep.core.audit.training import train_model
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.labelled import SplitImages
@@ -51,11 +51,11 @@ from smoothsweep.core.text import printable
 __all__ = [
     "EIGENFACES",
     "PLUG_AND_PLAY",
+    "AttackResult",
     "Audit",
     "ImageSet",
     "InputError",
     "Judge",
-    "Loot",
     "Model",
     "SplitImages",
     "Verdict",
@@ -86,7 +86,7 @@ def attack(
     size: int | None = None,
     device: Device = "cpu",
     progress: bool = True,
-) -> Loot:
+) -> AttackResult:
     """Invert classes of a model, all by default.
 
     public: images uint8 [N, 3, R, R] that show none of the people in the model, or a folder or Parquet file, read at
@@ -101,7 +101,9 @@ def attack(
     with _bar(progress) as on_progress:
         attacker = _attacker(model, public, prior, size, device)
         chosen = range(attacker.model.num_classes) if classes is None else classes
-        return Loot(inverted=attacker.invert(settings, list(chosen), seed=seed, on_progress=on_progress), seed=seed)
+        return AttackResult(
+            inverted=attacker.invert(settings, list(chosen), seed=seed, on_progress=on_progress), seed=seed
+        )
 
 
 def fit_judge(
@@ -139,9 +141,9 @@ def fit_judge(
         return fit_embedder(people, by, weights=None if weights is None else Path(weights), device=device)
 
 
-def judge(loot: Loot, by: Judge) -> Verdict:
-    """Whom a judge takes the loot's images for. Raises InputError for loot of a class that the judge does not know."""
-    return verdict_of(loot, by)
+def judge(reconstructions: AttackResult, by: Judge) -> Verdict:
+    """Whom a judge takes reconstructions for. Raises InputError for those of a class that the judge does not know."""
+    return verdict_of(reconstructions, by)
 
 
 def audit(
@@ -190,14 +192,14 @@ def audit(
     )
     chosen = spread(attacker.model.num_classes, people)
     with _bar(progress) as on_progress:
-        loot = [
+        reconstructions = [
             [
-                Loot(inverted=attacker.invert(one, chosen, seed=seed, on_progress=on_progress), seed=seed)
+                AttackResult(inverted=attacker.invert(one, chosen, seed=seed, on_progress=on_progress), seed=seed)
                 for seed in seeds
             ]
             for one in tried
         ]
-    return read_audit(loot, ruler, test_acc)
+    return read_audit(reconstructions, ruler, test_acc)
 
 
 def train(

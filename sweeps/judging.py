@@ -102,8 +102,8 @@ def _key(declared: type[Judge]) -> tuple[Any, None]:
 
 
 class AnyJudges(Model):
-    """Who scores the loot, and beside it the target itself (`robustness`). A judge that is absent leaves its columns
-    empty, with the reason."""
+    """Who scores reconstructions, and beside them the target itself (`robustness`). Columns of a judge that is absent
+    are empty, with the reason."""
 
     @model_validator(mode="before")
     @classmethod
@@ -134,7 +134,7 @@ class AnyJudges(Model):
         return {name: said for name, said in self.said.items() if issubclass(JUDGES[name], ClassifierJudge)}
 
     @property
-    def of_loot(self) -> tuple[str, ...]:
+    def of_reconstructions(self) -> tuple[str, ...]:
         """Those that are asked for and need reconstructions."""
         return tuple(name for name, judge in self.built.items() if judge.needs_attack)
 

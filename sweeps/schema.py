@@ -161,7 +161,9 @@ class InversionSweep(AnySweep):
         """Refuse whatever only a reconstruction could be of use to."""
         attacker = ("prior", "public", "search", "reaudit", "min_test_acc")
         useless = [key for key in attacker if getattr(self, key) is not None]
-        useless += [f"judges.{name}" for name in self.judges.of_loot] + (["classes"] if self.classes != "all" else [])
+        useless += [f"judges.{name}" for name in self.judges.of_reconstructions] + (
+            ["classes"] if self.classes != "all" else []
+        )
         if useless:
             raise ValueError(f"attack: expected one beside {useless[0]}, got null, which inverts nothing")
 

@@ -1,4 +1,4 @@
-"""The judge of the loot as a set of pictures: FID, KID, precision, recall, density, coverage."""
+"""The judge of the reconstructions as a set of pictures: FID, KID, precision, recall, density, coverage."""
 
 from __future__ import annotations
 
@@ -13,31 +13,33 @@ from smoothsweep.core.metrics.prdc import prdc_per_class
 from smoothsweep.core.models.fid_inception import fid_input, load_fid_inception
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import load_tensors, save_tensors
-from smoothsweep.tasks.loot import loot_images
 from smoothsweep.tasks.planned_files import planned
+from smoothsweep.tasks.reconstructions import reconstructed_images
 
 SIZE, BATCH = 299, 32
 KID_SEED = 0
 
 
 def judge_by_fidelity(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
-    """Writes features.safetensors of the loot; returns the distances to the training images of the attacked classes.
+    """Writes features.safetensors of reconstructions; returns distances to training images of attacked classes.
 
     One FID over all classes together; precision and its kin per class, then averaged (paper's code, sections 5.2, 5.3
     of its fact sheet). Protocol `paper` keeps the official definitions, `clean` the usual ones.
     """
-    loot = loot_images(inputs["loot"], SIZE)
+    reconstructions = reconstructed_images(inputs["loot"], SIZE)
     real = load_tensors(inputs["real"] / "features.safetensors")
-    fake = fid_features(load_network(config, context.device), loot["images"], config["protocol"], context.device)
-    save_tensors(out / "features.safetensors", {"features": fake, "labels": loot["labels"]})
-    attacked = torch.isin(real["train_labels"], loot["labels"].unique())
+    fake = fid_features(
+        load_network(config, context.device), reconstructions["images"], config["protocol"], context.device
+    )
+    save_tensors(out / "features.safetensors", {"features": fake, "labels": reconstructions["labels"]})
+    attacked = torch.isin(real["train_labels"], reconstructions["labels"].unique())
     real_features, real_labels = real["train_features"][attacked], real["train_labels"][attacked]
     kernel = kid(real_features, fake, seed=KID_SEED)
     neighbours = prdc_per_class(
         real_features,
         real_labels,
         fake,
-        loot["labels"],
+        reconstructions["labels"],
         k=config["neighbours"],
         definition="official" if config["protocol"] == "paper" else "standard",
     )

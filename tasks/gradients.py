@@ -1,4 +1,4 @@
-"""The judge of gradient stability: it follows the gradients of the target, class by class, and needs no loot."""
+"""The judge of gradient stability: it follows the gradients of the target, class by class, and needs no attack."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judges of the loot: the paper's evaluation model, and an embedder that never saw the private classes."""
+"""The judges of reconstructions: the paper's evaluation model, and an embedder that never saw the private classes."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from smoothsweep.core.models.lowres_fid import PUBLISHED_FIDS
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.fidelity import fid_features, load_network
 from smoothsweep.tasks.files import load_images, load_tensors, save_rows, save_tensors
-from smoothsweep.tasks.loot import loot_images
 from smoothsweep.tasks.lowres_fid import published_features
 from smoothsweep.tasks.manifests import config_of
 from smoothsweep.tasks.official_reports import Verdicts, reported, saved_pictures
 from smoothsweep.tasks.planned_files import PlannedFile, names_a_file, planned
+from smoothsweep.tasks.reconstructions import reconstructed_images
 from smoothsweep.tasks.training import load_classifier
 
 BATCH = 256
@@ -60,24 +60,30 @@ def judge_by_evaluator(config: Config, inputs: Inputs, out: Path, context: TaskC
     recipe = config_of(inputs["evaluator"])
     evaluator, size = load_classifier(inputs["evaluator"], recipe, context.device), recipe["image_size"]
     embed = partial(embed_images, evaluator, image_size=size, device=context.device)
-    loot, real = loot_images(inputs["loot"], size), _real(inputs)
-    features = embed(loot["images"])
+    reconstructions, real = reconstructed_images(inputs["loot"], size), _real(inputs)
+    features = embed(reconstructions["images"])
     logits = evaluator.head(features.to(context.device)).cpu()
-    report = accuracy_report(logits, loot["labels"])
-    verdicts = Verdicts(logits=logits, labels=loot["labels"], embed=embed)
-    distance, nearest = _nearest(features, loot["labels"], real)
-    _save_verdicts(out, "attack", logits, loot["labels"], distance, nearest)
+    report = accuracy_report(logits, reconstructions["labels"])
+    verdicts = Verdicts(logits=logits, labels=reconstructions["labels"], embed=embed)
+    distance, nearest = _nearest(features, reconstructions["labels"], real)
+    _save_verdicts(out, "attack", logits, reconstructions["labels"], distance, nearest)
     real_logits = evaluator.head(real["test_features"].to(context.device)).cpu()
     return {
         "attack_acc1": report.top1,
         "attack_acc5": report.top5,
-        "attack_acc5_last": top5_of_last_slot(logits, loot["labels"]),
+        "attack_acc5_last": top5_of_last_slot(logits, reconstructions["labels"]),
         "attack_acc1_std": report.std_over_classes,
         "attack_acc1_std_slots": report.std_over_slots,
         "attack_conf": report.target_confidence,
         "dist_eval": distance.square().mean().item(),
         "dist_eval_plain": distance.mean().item(),
-        **_knn(features, saved_pictures(config, inputs, verdicts, size), loot["labels"], real, config["protocol"]),
+        **_knn(
+            features,
+            saved_pictures(config, inputs, verdicts, size),
+            reconstructions["labels"],
+            real,
+            config["protocol"],
+        ),
         **reported(config, inputs, verdicts, context.device),
         "evaluator_real_acc": top1_accuracy(real_logits, real["test_labels"]),
     }
@@ -96,13 +102,13 @@ def judge_by_general_features(config: Config, inputs: Inputs, out: Path, context
 
 def _by_features(judge: str, config: Config, inputs: Inputs, out: Path, context: TaskContext) -> tuple[Metrics, Tensor]:
     """Accuracies of a linear head on features learnt elsewhere; distances [M] to the nearest image of the class."""
-    loot, real = loot_images(inputs["loot"], KINDS[config["network"]].size or None), _real(inputs)
+    reconstructions, real = reconstructed_images(inputs["loot"], KINDS[config["network"]].size or None), _real(inputs)
     head = fit_head(real["train_features"], real["train_labels"], seed=HEAD_SEED)
-    features = _embedding(config, inputs, context)(loot["images"])
+    features = _embedding(config, inputs, context)(reconstructions["images"])
     logits = head_logits(head, features)
-    report = accuracy_report(logits, loot["labels"])
-    distance, nearest = _nearest(features, loot["labels"], real)
-    _save_verdicts(out, judge, logits, loot["labels"], distance, nearest)
+    report = accuracy_report(logits, reconstructions["labels"])
+    distance, nearest = _nearest(features, reconstructions["labels"], real)
+    _save_verdicts(out, judge, logits, reconstructions["labels"], distance, nearest)
     of_real, real_labels = head_logits(head, real["test_features"]), real["test_labels"]
     accuracies = {
         f"{judge}_acc1": report.top1,

@@ -22,8 +22,8 @@ from smoothsweep.core.priors.registry import load_prior
 from smoothsweep.tasks.attacking import OpenTarget
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import load_images, save_rows
-from smoothsweep.tasks.loot import loot_images
 from smoothsweep.tasks.planned_files import planned
+from smoothsweep.tasks.reconstructions import reconstructed_images
 
 
 def measure(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
@@ -41,7 +41,7 @@ def measure(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> 
     for name, table in found.tables.items():
         save_rows(out / f"{name}.parquet", pd.DataFrame({key: column.numpy() for key, column in table.items()}))
     if found.hits is not None:
-        _save_hits(judge, found.hits, loot_images(inputs["loot"], judge.loot_size)["labels"], out)
+        _save_hits(judge, found.hits, reconstructed_images(inputs["loot"], judge.loot_size)["labels"], out)
     return dict(found.metrics)
 
 
@@ -52,8 +52,8 @@ def _settings(config: Config) -> dict[str, Any]:
 
 
 def _shown(judge: Judge, config: Config, inputs: Inputs, context: TaskContext) -> Shown:
-    def loot(size: int | None) -> tuple[Tensor, Tensor]:
-        made = loot_images(inputs["loot"], size)
+    def reconstructions(size: int | None) -> tuple[Tensor, Tensor]:
+        made = reconstructed_images(inputs["loot"], size)
         images = made["images"]
         return to_unit(images) if images.dtype == torch.uint8 else images.float(), made["labels"]
 
@@ -68,7 +68,7 @@ def _shown(judge: Judge, config: Config, inputs: Inputs, context: TaskContext) -
     return Shown(
         protocol=config["protocol"],
         device=context.device,
-        loot=loot,
+        reconstructions=reconstructions,
         real=real,
         target=target,
         prior=lambda: load_prior(inputs["prior"]).to(context.device),

@@ -1,4 +1,4 @@
-"""Knowledge extraction: what a surrogate trained on the loot alone knows of the private images (paper section 4.1)."""
+"""Knowledge extraction: what a surrogate trained on reconstructions knows of private images (paper section 4.1)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from smoothsweep.core.metrics.knowledge import score_surrogate
 from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import load_images
-from smoothsweep.tasks.loot import loot_images
+from smoothsweep.tasks.reconstructions import reconstructed_images
 from smoothsweep.tasks.training import save_classifier, train_alone
 
 PLAIN = {"kind": "label_smoothing", "alpha": 0.0, "schedule": {"kind": "constant"}}
@@ -18,8 +18,8 @@ PLAIN = {"kind": "label_smoothing", "alpha": 0.0, "schedule": {"kind": "constant
 def extract_knowledge(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Writes the surrogate's weights and history; returns xi_train and xi_test over the attacked classes."""
     train, test = load_images(inputs["data"], "train"), load_images(inputs["data"], "test")
-    loot = loot_images(inputs["loot"], config["image_size"])
-    stolen = ImageSet(images=loot["images"], labels=loot["labels"], names=train.names)
+    reconstructions = reconstructed_images(inputs["loot"], config["image_size"])
+    stolen = ImageSet(images=reconstructions["images"], labels=reconstructions["labels"], names=train.names)
     surrogate, records = train_alone({**config, "defense": PLAIN}, stolen, None, context)
     save_classifier(out, surrogate, records)
     logits = {

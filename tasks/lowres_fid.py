@@ -14,8 +14,8 @@ from smoothsweep.core.metrics.fid import fid, whole_batches
 from smoothsweep.core.models.lowres_fid import PUBLISHED_FIDS
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import load_tensors, save_tensors
-from smoothsweep.tasks.loot import decoded_loot
 from smoothsweep.tasks.planned_files import planned
+from smoothsweep.tasks.reconstructions import decoded_reconstructions
 
 BATCH = 32
 
@@ -24,13 +24,13 @@ def judge_by_published_fid(config: Config, inputs: Inputs, out: Path, context: T
     """FID of the reconstructions that the evaluator takes for their class; None with fewer than two of them.
 
     config: network, a row of `PUBLISHED_FIDS`; side, in pixels, at which images are compared; path, sha256 of the
-    weights. inputs: loot; verdicts, of the evaluator; real, features of the private images. Writes
+    weights. inputs: reconstructions; verdicts, of the evaluator; real, features of the private images. Writes
     features.safetensors, those of the recognised reconstructions.
     """
     name = config["network"]
-    entry, loot = PUBLISHED_FIDS[name], decoded_loot(inputs["loot"])
+    entry, reconstructions = PUBLISHED_FIDS[name], decoded_reconstructions(inputs["loot"])
     hits = torch.from_numpy(pd.read_parquet(inputs["verdicts"] / "per_image.parquet")["hit"].to_numpy(copy=True))
-    images, labels = loot["images"][hits], loot["labels"][hits]
+    images, labels = reconstructions["images"][hits], reconstructions["labels"][hits]
     found: Metrics = {name: None, f"{name}_images": len(labels)}
     features = torch.zeros(0, 0)
     if len(labels):
@@ -38,7 +38,7 @@ def judge_by_published_fid(config: Config, inputs: Inputs, out: Path, context: T
     save_tensors(out / "features.safetensors", {"features": features, "labels": labels})
     if len(labels) >= 2:
         real = load_tensors(inputs["real"] / "features.safetensors")
-        kept = torch.isin(real["train_labels"], loot["labels"].unique())
+        kept = torch.isin(real["train_labels"], reconstructions["labels"].unique())
         reals = real["train_features"][kept] if entry.attacked_only else real["train_features"]
         size = entry.whole_batches
         found[name] = fid(whole_batches(reals, size), whole_batches(features, size))

@@ -19,8 +19,8 @@ from smoothsweep.core.metrics.accuracy import result_slots, topk_hits
 from smoothsweep.core.metrics.lowres_reports import gmi_report, spread_over_restarts
 from smoothsweep.tasks.context import Config, Inputs, Metrics
 from smoothsweep.tasks.files import load_tensors
-from smoothsweep.tasks.loot import decoded_loot
 from smoothsweep.tasks.manifests import config_of
+from smoothsweep.tasks.reconstructions import decoded_reconstructions
 from smoothsweep.tasks.training import load_classifier
 
 ROWS = 256
@@ -28,7 +28,7 @@ ROWS = 256
 
 @dataclass(frozen=True, kw_only=True)
 class Verdicts:
-    """The evaluator's: logits [N, C] of the loot, its labels [N], and how features [N, D] are taken of images."""
+    """The evaluator's: logits [N, C] of reconstructions, its labels [N], and how features [N, D] are taken."""
 
     logits: Tensor
     labels: Tensor
@@ -55,13 +55,13 @@ def reported(config: Config, inputs: Inputs, verdicts: Verdicts, device: str) ->
 
 
 def saved_pictures(config: Config, inputs: Inputs, verdicts: Verdicts, image_size: int) -> Tensor | None:
-    """Features [N, D] of the loot as PLG-MI's evaluation saves, stretches and reads it again for its k-NN distance.
+    """Features [N, D] of reconstructions as PLG-MI's evaluation stretches and reads them for its k-NN distance.
 
     None where the stage's report is another's: then the features are those of the verdicts.
     """
     if config.get("report", {}).get("of") != "plg":
         return None
-    images = decoded_loot(inputs["loot"])["images"]
+    images = decoded_reconstructions(inputs["loot"])["images"]
     pictures = [stretched((part.float() + 1) / 2).float().mul(2 / 255).sub(1) for part in images.split(ROWS)]
     return torch.cat([verdicts.embed(aligned_corners(part, image_size)) for part in pictures])
 
@@ -74,8 +74,10 @@ def _restarts(inputs: Inputs, labels: Tensor) -> Tensor:
 
 @torch.no_grad()
 def _logits_of_target(inputs: Inputs, device: str) -> Tensor:
-    """float32 [N]: the target's logit of the attacked class, of the loot as the attack decoded it."""
+    """float32 [N]: the target's logit of the attacked class, of the reconstructions as the attack decoded it."""
     target = load_classifier(inputs["target"], config_of(inputs["target"]), device)
-    loot = decoded_loot(inputs["loot"])
-    logits = [target_logits(target, part.to(device), None).float().cpu() for part in loot["images"].split(ROWS)]
-    return torch.cat(logits).gather(1, loot["labels"].unsqueeze(1)).squeeze(1)
+    reconstructions = decoded_reconstructions(inputs["loot"])
+    logits = [
+        target_logits(target, part.to(device), None).float().cpu() for part in reconstructions["images"].split(ROWS)
+    ]
+    return torch.cat(logits).gather(1, reconstructions["labels"].unsqueeze(1)).squeeze(1)

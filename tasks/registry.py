@@ -92,7 +92,7 @@ TASKS: dict[str, Task] = {
         # no step of a candidate that is frozen, no walk without a start, facts that a class does not have
         not_finite=("curves.safetensors", "reconstructions.safetensors:radius", "rows.parquet"),
     ),
-    "loot": Task(version=3, run="smoothsweep.tasks.loot:synthesise_loot", labelled=("attack", *LABELLED_PARTS)),
+    "loot": Task(version=3, run="smoothsweep.tasks.reconstructions:synthesise", labelled=("attack", *LABELLED_PARTS)),
     "embeddings": Task(
         version=3,
         run="smoothsweep.tasks.judges:embed_real_images",

@@ -1,4 +1,4 @@
-"""The judge of adversarial robustness: it attacks the target's own answers to its test images, and needs no loot."""
+"""The judge of adversarial robustness: it attacks the target's own answers to its test images, and needs no attack."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from smoothsweep.core.external.vision_model import VisionModel
 from smoothsweep.core.metrics.accuracy import class_means, result_slots
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import load_images, save_rows
-from smoothsweep.tasks.loot import loot_images
+from smoothsweep.tasks.reconstructions import reconstructed_images
 
 REFERENCES = 4
 
@@ -39,7 +39,7 @@ class Question:
 
 
 def judge_by_asking(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
-    """Shares of yes among what was answered; per_image.parquet holds every answer, per_class.parquet those of the loot.
+    """Shares of yes among the answers; per_image.parquet holds all answers, per_class.parquet those of reconstructions.
 
     config: model; images, of each class at most; pairs, natural ones of each class and kind at most; seed, of the
     references and the order of asking; questions and per_second, the budget. Raises InputError without an address.
@@ -65,9 +65,9 @@ def judge_by_asking(config: Config, inputs: Inputs, out: Path, context: TaskCont
 def _shares(found: pd.DataFrame, out: Path) -> Metrics:
     answered = found[found["hit"].notna()]
     share = {kind: rows["hit"].astype(float).mean() for kind, rows in answered.groupby("kind")}
-    loot = answered[answered["kind"] == "loot"]
-    said = torch.tensor(loot["hit"].tolist(), dtype=torch.bool)
-    classes, hits = class_means(said, torch.tensor(loot["class"].tolist(), dtype=torch.int64))
+    reconstructions = answered[answered["kind"] == "loot"]
+    said = torch.tensor(reconstructions["hit"].tolist(), dtype=torch.bool)
+    classes, hits = class_means(said, torch.tensor(reconstructions["class"].tolist(), dtype=torch.int64))
     save_rows(out / "per_class.parquet", pd.DataFrame({"class": classes.numpy(), "asked_acc1": hits.numpy()}))
     return {
         "asked_acc1": share.get("loot"),
@@ -79,12 +79,19 @@ def _shares(found: pd.DataFrame, out: Path) -> Metrics:
 
 def _questions(config: Config, inputs: Inputs) -> Iterator[Question]:
     """The best reconstructions of every attacked class, and as many natural pairs of each class as there can be."""
-    loot, train, test = loot_images(inputs["loot"], None), *(load_images(inputs["data"], p) for p in ("train", "test"))
-    attacked, slots = loot["labels"].unique().tolist(), result_slots(loot["labels"])
-    shown = loot["images"] if loot["images"].dtype == torch.uint8 else to_uint8(loot["images"])
+    reconstructions, train, test = (
+        reconstructed_images(inputs["loot"], None),
+        *(load_images(inputs["data"], p) for p in ("train", "test")),
+    )
+    attacked, slots = reconstructions["labels"].unique().tolist(), result_slots(reconstructions["labels"])
+    shown = (
+        reconstructions["images"]
+        if reconstructions["images"].dtype == torch.uint8
+        else to_uint8(reconstructions["images"])
+    )
     for label in attacked:
         own = (train.labels == label).nonzero()[:, 0]
-        for row in ((loot["labels"] == label) & (slots < config["images"])).nonzero()[:, 0].tolist():
+        for row in ((reconstructions["labels"] == label) & (slots < config["images"])).nonzero()[:, 0].tolist():
             rank = int(slots[row])
             yield _question("loot", label, rank, shown[row], train.images[own], config["seed"])
         real = test.images[test.labels == label][: config["pairs"]]

@@ -39,7 +39,7 @@ def _data(folder, stage):
     (folder / "names.json").write_text(json.dumps([f"Person <b>{label}</b>" for label in range(PEOPLE)]))
 
 
-def _loot(folder, stage):
+def _reconstructions(folder, stage):
     labels = np.repeat(np.arange(PEOPLE), 2)
     alpha = stage.inputs["attack"].inputs["target"].config["defense"]["alpha"]
     images = _coloured(len(labels), red_of(alpha), labels)
@@ -47,7 +47,7 @@ def _loot(folder, stage):
     save_file({"images": images, "labels": labels}, str(folder / "images.safetensors"))
 
 
-FILES = {"data": _data, "loot": _loot}
+FILES = {"data": _data, "loot": _reconstructions}
 
 
 def made_sweep(folder: Path, **changes) -> tuple[Path, Path]:

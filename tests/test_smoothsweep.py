@@ -92,41 +92,48 @@ def test_an_audit_finds_more_than_its_control(report):
     assert f"{ppa['leak']:.0%} for the person" in str(report) and "\n" not in str(report)
 
 
-def test_loot_is_tables_arrays_and_pictures(report):
-    loot = report.loot
-    assert list(loot.table.columns) == ["class", "rank", "score"] and len(loot.table) == PEOPLE * 4
-    assert loot.table["score"].between(0, 1).all() and loot.name.startswith("ppa")
-    pixels, pictures = loot.images(2), loot.pictures(2)
+def test_reconstructions_are_tables_arrays_and_pictures(report):
+    reconstructions = report.reconstructions
+    assert (
+        list(reconstructions.table.columns) == ["class", "rank", "score"] and len(reconstructions.table) == PEOPLE * 4
+    )
+    assert reconstructions.table["score"].between(0, 1).all() and reconstructions.name.startswith("ppa")
+    pixels, pictures = reconstructions.images(2), reconstructions.pictures(2)
     assert pixels.shape == (4, SIZE, SIZE, 3) and pixels.dtype == np.uint8
     assert all(isinstance(one, Image.Image) and one.size == (SIZE, SIZE) for one in pictures)
     assert np.array_equal(np.asarray(pictures[0]), pixels[0])
     with pytest.raises(InputError, match="one that was attacked, got 77"):
-        loot.images(77)
+        reconstructions.images(77)
 
 
 def test_a_class_follows_from_its_seed_and_nothing_else(model, public, report):
     def images(seed):
         return smoothsweep.attack(model, public, [2], settings=PPA, prior=PRIOR, seed=seed, **QUIET).images(2)
 
-    assert np.array_equal(images(report.loot.seed), report.loot.images(2)) and report.loot.seed == 1
-    assert not np.array_equal(images(2), report.loot.images(2))
+    assert (
+        np.array_equal(images(report.reconstructions.seed), report.reconstructions.images(2))
+        and report.reconstructions.seed == 1
+    )
+    assert not np.array_equal(images(2), report.reconstructions.images(2))
 
 
-def test_images_that_an_attack_leaves_itself_are_the_loot(model, public):
+def test_images_that_an_attack_leaves_itself_are_the_reconstructions(model, public):
     settings = {"kind": "if_gmi", **EXAMPLES["if_gmi"], "loot_size": 16}
-    loot = smoothsweep.attack(model, public, [2, 0], settings=settings, prior={"kind": "shipped"}, seed=1, **QUIET)
-    assert loot.images(2).shape == (2, 16, 16, 3) and loot.images(2).dtype == np.uint8
-    assert loot.inverted.queries == 4 * (5 + 3 + 2 * 2) + 2 * EXAMPLES["if_gmi"]["pool"]["size"] / 2
+    reconstructions = smoothsweep.attack(
+        model, public, [2, 0], settings=settings, prior={"kind": "shipped"}, seed=1, **QUIET
+    )
+    assert reconstructions.images(2).shape == (2, 16, 16, 3) and reconstructions.images(2).dtype == np.uint8
+    assert reconstructions.inverted.queries == 4 * (5 + 3 + 2 * 2) + 2 * EXAMPLES["if_gmi"]["pool"]["size"] / 2
     decoded = smoothsweep.attack(
         model, public, [2], settings={**settings, "loot_size": None}, prior={"kind": "shipped"}, seed=1, **QUIET
     )
     pixels = torch.from_numpy(decoded.images(2)).movedim(3, 1).float()
-    reduced = torch.from_numpy(loot.images(2)).movedim(3, 1).float()
+    reduced = torch.from_numpy(reconstructions.images(2)).movedim(3, 1).float()
     assert pixels.shape == (2, 3, 64, 64) and (resize(pixels, 16) - reduced).abs().mean() < 2  # of clipping before
 
 
 def test_a_verdict_tells_whom_the_judge_sees(report, ruler):
-    verdict = smoothsweep.judge(report.loot, ruler)
+    verdict = smoothsweep.judge(report.reconstructions, ruler)
     assert list(verdict.images.columns) == ["class", "name", "rank", "predicted", "hit"]
     assert (verdict.images["hit"] == (verdict.images["predicted"] == verdict.images["class"])).all()
     assert verdict.leak == pytest.approx(verdict.images["hit"].mean()) and verdict.real == ruler.sensitivity.share
@@ -140,15 +147,15 @@ def test_labels_alone_serve_an_attack_on_labels_and_no_other(network, public):
             return network(images).argmax(1).numpy()
 
     model = smoothsweep.Model(labels_of, image_size=SIZE, input_range=(-1, 1), answers="labels", num_classes=PEOPLE)
-    loot = smoothsweep.attack(model, public, [1], settings=BREP, prior=PRIOR, seed=1, **QUIET)
-    assert len(loot.images(1)) == 2 and loot.inverted.queries > 0
+    reconstructions = smoothsweep.attack(model, public, [1], settings=BREP, prior=PRIOR, seed=1, **QUIET)
+    assert len(reconstructions.images(1)) == 2 and reconstructions.inverted.queries > 0
     with pytest.raises(InputError, match="access to its gradients for attack ppa, got access to its labels"):
         smoothsweep.attack(model, public, [1], settings=PPA, prior=PRIOR, **QUIET)
 
 
 def test_an_independent_embedder_judges_what_it_never_saw(faces, report):
     ruler = smoothsweep.fit_judge(faces, "synthetic", **QUIET)
-    verdict = smoothsweep.judge(report.loot, ruler)
+    verdict = smoothsweep.judge(report.reconstructions, ruler)
     assert ruler.metric == "embedder_acc1" and verdict.real > 1 / PEOPLE and 0 <= verdict.leak <= 1
 
 
@@ -160,7 +167,7 @@ def test_classes_that_are_no_faces_have_a_judge_of_pictures_of_anything(faces, r
     small = functools.partial(SwagViT, layers=1, heads=2, width=8, hidden=12)
     monkeypatch.setitem(embedders.GENERAL, "swag_vit_b_16", small)
     ruler = smoothsweep.fit_judge(faces, "swag_vit_b_16", weights=tmp_path / "vit.pth", **QUIET)
-    assert ruler.metric == "general_acc1" and 0 <= smoothsweep.judge(report.loot, ruler).leak <= 1
+    assert ruler.metric == "general_acc1" and 0 <= smoothsweep.judge(report.reconstructions, ruler).leak <= 1
 
 
 def test_a_wrong_reading_is_named_before_anything_is_attacked(network, faces, public, ruler):

@@ -24,7 +24,7 @@ HALF = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class Loot:
+class AttackResult:
     """What one attack drew of some classes. inverted: tensors and what they took; seed: of the attack."""
 
     inverted: Inverted
@@ -56,8 +56,8 @@ class Loot:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What a judge says of loot. images: a row per image: class, name, rank, predicted, hit; leak: share of hits in
-    [0, 1]; real: the same judge on real test images."""
+    """What a judge says of reconstructions. images: a row per image: class, name, rank, predicted, hit; leak: share of
+    hits in [0, 1]; real: the same judge on real test images."""
 
     images: pd.DataFrame
     leak: float
@@ -81,18 +81,17 @@ class Audit:
     the judge's known error), seeds, queries and seconds per person. people: a row per person attacked, first who
     is most probably among the five most exposed: class, name, share (of the strongest attack's images that the judge
     takes for them), rate with low and high (the share shrunk towards the mean of all, 95 %), among_five (that
-    probability). beyond: the strongest
-    attack minus the best control, paired by person and seed. loot: the strongest attack's, first seed. judge: its
-    metric as a sweep names it, real: how often it is right about real test images; test_acc: the model's. strongest:
-    the share of hits of the strongest attack by seed and class, tallies: the same of every attack, controls left out,
-    by: the judge itself, seeds: of the attacks; published: which of them follow
-    gradients as published; with all these models are compared (`smoothsweep.compare`).
+    probability). beyond: the strongest attack minus the best control, paired by person and seed. reconstructions: the
+    strongest attack's, first seed. judge: its metric as a sweep names it, real: how often it is right about real test
+    images; test_acc: the model's. strongest: the share of hits of the strongest attack by seed and class, tallies: the
+    same of every attack, controls left out, by: the judge itself, seeds: of the attacks; published: which of them
+    follow gradients as published; with all these models are compared (`smoothsweep.compare`).
     """
 
     attacks: pd.DataFrame
     people: pd.DataFrame
     beyond: Pair
-    loot: Loot
+    reconstructions: AttackResult
     judge: str
     real: float
     test_acc: float
@@ -117,12 +116,12 @@ class Audit:
         )
 
 
-def verdict_of(loot: Loot, by: Judge) -> Verdict:
-    """Whom a judge takes the loot's images for. Raises InputError for loot of a class that the judge does not know."""
-    labels = loot.inverted.labels
+def verdict_of(reconstructions: AttackResult, by: Judge) -> Verdict:
+    """Whom a judge takes reconstructions for. Raises InputError for those of a class that the judge does not know."""
+    labels = reconstructions.inverted.labels
     if int(labels.max()) >= len(by.names):
         raise InputError(f"judge: expected classes below {len(by.names)}, which it knows, got {int(labels.max())}")
-    predicted, hits = by.hits(loot.inverted.images, labels)
+    predicted, hits = by.hits(reconstructions.inverted.images, labels)
     rows = {
         "class": labels.numpy(),
         "name": [by.names[label] for label in labels.tolist()],
@@ -133,28 +132,33 @@ def verdict_of(loot: Loot, by: Judge) -> Verdict:
     return Verdict(images=pd.DataFrame(rows), leak=hits.double().mean().item(), real=by.sensitivity.share)
 
 
-def read_audit(loot: Sequence[Sequence[Loot]], ruler: Judge, test_acc: float) -> Audit:
+def read_audit(reconstructions: Sequence[Sequence[AttackResult]], ruler: Judge, test_acc: float) -> Audit:
     """The statistics of attacks x seeds."""
     tallies = [
         Tally.of([ruler.hits(one.inverted.images, one.inverted.labels)[1] for one in seeds], seeds[0].inverted.labels)
-        for seeds in loot
+        for seeds in reconstructions
     ]
-    order = sorted(range(len(loot)), key=lambda at: (loot[at][0].inverted.attack.control, -tallies[at].leak.mean))
-    attacks = [at for at in order if not loot[at][0].inverted.attack.control]
+    order = sorted(
+        range(len(reconstructions)),
+        key=lambda at: (reconstructions[at][0].inverted.attack.control, -tallies[at].leak.mean),
+    )
+    attacks = [at for at in order if not reconstructions[at][0].inverted.attack.control]
     best, control = order[0], order[len(attacks)]
     return Audit(
-        attacks=pd.DataFrame([_row(loot[at], tallies[at], tallies[control], ruler) for at in order]),
+        attacks=pd.DataFrame([_row(reconstructions[at], tallies[at], tallies[control], ruler) for at in order]),
         people=_people(tallies[best], [ruler.names[label] for label in tallies[best].classes]),
         beyond=tallies[best].beyond(tallies[control], among=len(attacks)),
-        loot=loot[best][0],
+        reconstructions=reconstructions[best][0],
         judge=ruler.metric,
         real=ruler.sensitivity.share,
         test_acc=test_acc,
         strongest=tallies[best],
-        tallies={loot[at][0].name: tallies[at] for at in attacks},
+        tallies={reconstructions[at][0].name: tallies[at] for at in attacks},
         by=ruler,
-        seeds=tuple(one.seed for one in loot[best]),
-        published=tuple(loot[at][0].name for at in attacks if loot[at][0].inverted.attack.published),
+        seeds=tuple(one.seed for one in reconstructions[best]),
+        published=tuple(
+            reconstructions[at][0].name for at in attacks if reconstructions[at][0].inverted.attack.published
+        ),
     )
 
 
@@ -174,7 +178,7 @@ def _people(tally: Tally, names: Sequence[str]) -> pd.DataFrame:
     return who.loc[order].reset_index(drop=True)
 
 
-def _row(seeds: Sequence[Loot], tally: Tally, control: Tally, ruler: Judge) -> dict[str, Any]:
+def _row(seeds: Sequence[AttackResult], tally: Tally, control: Tally, ruler: Judge) -> dict[str, Any]:
     first, leak = seeds[0].inverted, tally.leak
     corrected = tally.without_error(ruler.sensitivity, control)
     ends = (None, None, None) if corrected is None else (corrected.value, corrected.low, corrected.high)

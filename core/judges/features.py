@@ -58,7 +58,7 @@ COLUMNS: tuple[Metric, ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class Features(EmbeddingSettings, Judge):
-    """How the target's penultimate activations of its training images lie (the paper's Figures 4, 5); it needs no loot.
+    """How the target's penultimate activations of its training images lie (the paper's Figs. 4, 5); it needs no attack.
 
     `perplexity` is t-SNE's and must be less than the number of images mapped, those of `classes` classes.
     """

@@ -78,7 +78,7 @@ COLUMNS: tuple[Metric, ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class Fidelity(InceptionJudge):
-    """FID, KID, precision, recall, density and coverage of the loot against the target's training images.
+    """FID, KID, precision, recall, density and coverage of the reconstructions against the target's training images.
 
     In the features of the Inception network of 2015 (the one of pytorch-fid). neighbours: k of precision, recall,
     density and coverage.

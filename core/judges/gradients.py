@@ -58,7 +58,7 @@ COLUMNS: tuple[Metric, ...] = tuple(
 
 @dataclass(frozen=True, kw_only=True)
 class Gradients(GradientSettings, Judge):
-    """The target's gradients, followed from random latents (the paper's Figs. 6b and 7); it needs no loot."""
+    """The target's gradients, followed from random latents (the paper's Figs. 6b and 7); it needs no attack."""
 
     work = Work(
         run="smoothsweep.tasks.gradients:collect_gradients",

@@ -37,7 +37,7 @@ COLUMNS: tuple[Metric, ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class Knowledge(ClassifierJudge):
-    """The surrogate trained on the loot; the defaults are the official ones: SGD on a cosine, crops and mirrors alone.
+    """The surrogate trained on reconstructions; defaults are the official ones: SGD on a cosine, crops and mirrors.
 
     With sgd momentum defaults to 0.9, with the cosine schedule lr_min to 1e-4.
     """
@@ -76,7 +76,7 @@ class Knowledge(ClassifierJudge):
             raise InputError("judges.knowledge: expected at least 2 reconstructions to train on, got 1")
 
     def plan(self, bench: Bench, name: str) -> Planned:
-        """A training on the loot, tested on the target's images."""
+        """A training on the reconstructions, tested on the target's images."""
         config = bench.stated(self.hints)
         if bench.protocol == "paper":  # the official surrogate draws one crop and one mirror for a whole batch
             config["augmentation"]["shared"] = True

@@ -77,7 +77,7 @@ COLUMNS: tuple[Metric, ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class Robustness(RobustnessSettings, Judge):
-    """Adversarial images of the target's test images (the paper's Table 11); it needs no loot."""
+    """Adversarial images of the target's test images (the paper's Table 11); it needs no reconstructions."""
 
     work = Work(
         run="smoothsweep.tasks.robustness:judge_robustness",

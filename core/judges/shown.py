@@ -19,15 +19,15 @@ if TYPE_CHECKING:
 class Shown:
     """What the judge said that it reads, each read when it is asked for.
 
-    loot: (side in pixels or None for any) -> reconstructions, float32 in about [-1, 1], [M, 3, S, S], and the class
-    int64 [M] that each is of, best first within a class. real: ("train" or "test") -> the private images. target: the
+    reconstructions: (side in pixels or None for any) -> float32 [M, 3, S, S] in about [-1, 1], and the class int64 [M]
+    that each is of, best first within a class. real: ("train" or "test") -> the private images. target: the
     view of it that the judge's access gives. weights: what a reader of its staged file makes of it. progress: (share
     done, words).
     """
 
     protocol: str
     device: str
-    loot: Callable[[int | None], tuple[Tensor, Tensor]]
+    reconstructions: Callable[[int | None], tuple[Tensor, Tensor]]
     real: Callable[[str], ImageSet]
     target: Callable[[], View]
     prior: Callable[[], Prior]

@@ -16,7 +16,7 @@ from smoothsweep.orchestrator.page.drawing.sheets import png, sheet_image
 from smoothsweep.orchestrator.page.stored import (
     class_names,
     image_in,
-    loot_labels,
+    reconstructed_labels,
     reconstruction,
     training_image,
     training_labels,
@@ -32,9 +32,13 @@ IMAGES_SHOWN = 6
 
 
 def comparison_sheet(trials: Sequence[Trial], columns: Sequence[str], store: Store, title: str) -> ContactSheet | None:
-    """Classes in rows, one trial per column, each with its best reconstruction; None until one trial has loot."""
+    """Classes in rows, one trial per column, each with its best reconstruction; None until one trial has some."""
     stages = [_stages(trial) for trial in trials]
-    ready = [s for s in stages if s is not None and store.has(present(s.loot, "loot")) and store.has(s.data)]
+    ready = [
+        s
+        for s in stages
+        if s is not None and store.has(present(s.reconstructions, "reconstructions")) and store.has(s.data)
+    ]
     if not ready:
         return None
     shown, names = _classes_shown(store, ready[0]), class_names(store, ready[0])
@@ -48,12 +52,12 @@ def comparison_sheet(trials: Sequence[Trial], columns: Sequence[str], store: Sto
 
 
 def contact_sheet_png(trial: Trial, store: Store) -> bytes | None:
-    """One trial's classes with their best reconstructions, as a PNG; None where there is no loot."""
+    """One trial's classes with their best reconstructions, as a PNG; None where there is no reconstructions."""
     stages = _stages(trial)
-    if stages is None or not (store.has(present(stages.loot, "loot")) and store.has(stages.data)):
+    if stages is None or not (store.has(present(stages.reconstructions, "reconstructions")) and store.has(stages.data)):
         return None
     labels, names = _classes_shown(store, stages), class_names(store, stages)
-    count = min(IMAGES_SHOWN, int(np.bincount(loot_labels(store, stages)).max()))
+    count = min(IMAGES_SHOWN, int(np.bincount(reconstructed_labels(store, stages)).max()))
     rows = [
         SheetRow(
             name=names[label],
@@ -75,7 +79,7 @@ def _stages(trial: Trial) -> InversionStages | None:
 
 def _classes_shown(store: Store, stages: InversionStages) -> list[int]:
     """Evenly spread attacked classes: nobody picked them for their looks."""
-    labels = np.unique(loot_labels(store, stages))
+    labels = np.unique(reconstructed_labels(store, stages))
     spread = np.linspace(0, len(labels) - 1, min(CLASSES_SHOWN, len(labels))).round().astype(int)
     return [int(label) for label in labels[spread]]
 

@@ -29,15 +29,15 @@ def training_image(store: Store, stages: InversionStages, row: int) -> np.ndarra
     return image_in(store.needed_file(stages.data, "train.safetensors"), row)
 
 
-def loot_labels(store: Store, stages: InversionStages) -> np.ndarray:
+def reconstructed_labels(store: Store, stages: InversionStages) -> np.ndarray:
     """int64 [M], the class of every reconstruction."""
-    return _tensor(_loot_file(store, present(stages.loot, "loot")), "labels")
+    return _tensor(_reconstructions_file(store, present(stages.reconstructions, "reconstructions")), "labels")
 
 
 def reconstruction(store: Store, stages: InversionStages, label: int, rank: int) -> np.ndarray:
     """uint8 [3, H, W]: the reconstruction of a class that the attack ranks in this place, from 0."""
-    rows = np.flatnonzero(loot_labels(store, stages) == label)
-    return image_in(_loot_file(store, present(stages.loot, "loot")), int(rows[rank]))
+    rows = np.flatnonzero(reconstructed_labels(store, stages) == label)
+    return image_in(_reconstructions_file(store, present(stages.reconstructions, "reconstructions")), int(rows[rank]))
 
 
 def image_in(path: Path, row: int) -> np.ndarray:
@@ -49,9 +49,9 @@ def image_in(path: Path, row: int) -> np.ndarray:
     return ((image.astype(np.float32).clip(-1, 1) + 1) * 127.5).round().astype(np.uint8)
 
 
-def _loot_file(store: Store, loot: Stage) -> Path:
+def _reconstructions_file(store: Store, reconstructions: Stage) -> Path:
     """The images as decoded, or the largest of those kept for the judges (protocol `paper`)."""
-    files = sorted(store.path(loot).glob("images*.safetensors"), key=lambda path: path.stat().st_size)
+    files = sorted(store.path(reconstructions).glob("images*.safetensors"), key=lambda path: path.stat().st_size)
     return next((path for path in files if path.name == "images.safetensors"), files[-1])
 
 

@@ -89,14 +89,14 @@ def _attacked(stage: Stage) -> int | None:
 
 
 def _reconstructed(stage: Stage) -> float | None:
-    """Images in the loot that a stage makes or reads."""
+    """Images in the reconstructions that a stage makes or reads."""
     attack = stage.inputs.get("attack") or stage.inputs["loot"].inputs["attack"]
     classes, each = _attacked(attack), attack.config.get("selected")
     return None if classes is None or each is None else classes * each
 
 
 def _learnt(stage: Stage) -> float | None:
-    """Seconds of a surrogate's training on the loot."""
+    """Seconds of a surrogate's training on the reconstructions."""
     images = _reconstructed(stage)
     return None if images is None else _epochs(stage.config, images)
 

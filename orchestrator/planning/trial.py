@@ -11,9 +11,9 @@ from typing import Any
 from smoothsweep.core.checks import present
 from smoothsweep.core.defenses.labels import recipe_words
 from smoothsweep.core.text import printable
-from smoothsweep.orchestrator.stages.graph import attack_stage, loot_stage, target_stage
+from smoothsweep.orchestrator.stages.graph import attack_stage, reconstruction_stage, target_stage
 from smoothsweep.orchestrator.stages.images import data_stage
-from smoothsweep.orchestrator.stages.judges import judge_stages, loot_sizes, wants_decoded
+from smoothsweep.orchestrator.stages.judges import judge_stages, reconstruction_sizes, wants_decoded
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.sweeps.axes import settings_words
 from smoothsweep.sweeps.expand import Cell
@@ -28,7 +28,7 @@ Run = Callable[[Stage], None]
 
 @dataclass(frozen=True, kw_only=True)
 class InversionStages:
-    """The stages of one trial, in the order they are needed; attack and loot are None where nothing is inverted.
+    """The stages of one trial, in the order they are needed; attack and reconstructions are None without an attack.
 
     judges: name of the stage -> the last stage of every judge that is heard.
     """
@@ -36,11 +36,11 @@ class InversionStages:
     data: Stage
     target: Stage
     attack: Stage | None
-    loot: Stage | None
+    reconstructions: Stage | None
     judges: Mapping[str, Stage]
 
     def __iter__(self) -> Iterator[Stage]:
-        made = (self.data, self.target, self.attack, self.loot, *self.judges.values())
+        made = (self.data, self.target, self.attack, self.reconstructions, *self.judges.values())
         return (stage for stage in made if stage is not None)
 
 
@@ -139,13 +139,15 @@ def inversion_stages(settings: InversionSweep, seed: int) -> InversionStages:
     """The stage graph of one trial. Whatever does not depend on the recipe or the seed is shared by construction."""
     target = target_stage(settings, seed)
     attack = attack_stage(settings, seed, target) if settings.attack is not None else None
-    loot = None
+    reconstructions = None
     if attack is not None:
-        loot = loot_stage(settings, loot_sizes(settings), attack, decoded=wants_decoded(settings))
+        reconstructions = reconstruction_stage(
+            settings, reconstruction_sizes(settings), attack, decoded=wants_decoded(settings)
+        )
     return InversionStages(
         data=data_stage(settings, settings.recipe.image_size),
         target=target,
         attack=attack,
-        loot=loot,
-        judges=judge_stages(settings, target, loot),
+        reconstructions=reconstructions,
+        judges=judge_stages(settings, target, reconstructions),
     )

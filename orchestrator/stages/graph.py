@@ -1,4 +1,4 @@
-"""The stages between the images and the judges: target, parts of the attack, attack, loot."""
+"""The stages between the images and the judges: target, parts of the attack, attack, reconstructions."""
 
 from __future__ import annotations
 
@@ -205,23 +205,23 @@ def _imported_part(part: Part, image_size: int, inputs: Mapping[str, Stage]) -> 
     )
 
 
-def loot_stage(settings: InversionSweep, sizes: list[int], attack: Stage, *, decoded: bool) -> Stage:
+def reconstruction_stage(settings: InversionSweep, sizes: list[int], attack: Stage, *, decoded: bool) -> Stage:
     """The final images, synthesised once. sizes: of the judges' inputs, which protocol `paper` keeps one by one.
 
     decoded: whether it keeps them as they were decoded too, at the target's size.
     """
     built = present(settings.attack, "attack").built
     decoder = {} if built.leaves_images else {built.decoder: attack.inputs[built.decoder]}
-    config = _loot_config(settings, tuple(sizes), decoded)
+    config = _reconstruction_config(settings, tuple(sizes), decoded)
     return Stage(name="loot", config=config, inputs={**decoder, "attack": attack})
 
 
-def _of_loot(settings: InversionSweep, sizes: tuple[int, ...], decoded: bool) -> tuple[object, ...]:
+def _of_reconstructions(settings: InversionSweep, sizes: tuple[int, ...], decoded: bool) -> tuple[object, ...]:
     return settings.attack, settings.recipe.image_size, settings.protocol, settings.resources, sizes, decoded
 
 
-@remembered(_of_loot)
-def _loot_config(settings: InversionSweep, sizes: tuple[int, ...], decoded: bool) -> Shared:
+@remembered(_of_reconstructions)
+def _reconstruction_config(settings: InversionSweep, sizes: tuple[int, ...], decoded: bool) -> Shared:
     attack = present(settings.attack, "attack")
     built = attack.built
     config: dict[str, Any] = {"protocol": settings.protocol, "crop": built.crop}

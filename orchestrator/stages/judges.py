@@ -24,12 +24,16 @@ from smoothsweep.orchestrator.stages.unheard import asked_judges, heard_judges, 
 from smoothsweep.sweeps.schema import InversionSweep
 
 
-def judge_stages(settings: InversionSweep, target: Stage, loot: Stage | None) -> dict[str, Stage]:
+def judge_stages(settings: InversionSweep, target: Stage, reconstructions: Stage | None) -> dict[str, Stage]:
     """Name -> the last stage of every judge that is asked for and can be heard, in the order of the table.
 
-    Of the same loot (None where nothing is inverted), and of the target itself.
+    Of the same reconstructions (None where nothing is inverted), and of the target itself.
     """
-    made: dict[str, Stage | None] = {"target": target, "loot": loot, "attack": loot and loot.inputs["attack"]}
+    made: dict[str, Stage | None] = {
+        "target": target,
+        "loot": reconstructions,
+        "attack": reconstructions and reconstructions.inputs["attack"],
+    }
     named: dict[str, Stage] = {}
     for name, judge in heard_judges(settings).items():
         planned, stage = _planned(settings, judge, name), stage_of(name)
@@ -142,8 +146,8 @@ def _said_so(text: str) -> Shared:
 
 
 @remembered(lambda settings: (settings.judges,))
-def loot_sizes(settings: InversionSweep) -> list[int]:
-    """The input sizes at which protocol `paper` keeps the loot, one for every judge; 0 is the size as decoded."""
+def reconstruction_sizes(settings: InversionSweep) -> list[int]:
+    """Input sizes at which protocol `paper` keeps reconstructions, one for every judge; 0 is the size as decoded."""
     sizes = {judge.loot_size for judge in settings.judges.built.values()}
     return sorted({size for size in sizes if size is not None} or {0})
 

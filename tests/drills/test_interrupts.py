@@ -22,7 +22,7 @@ LOSS_WITHIN_S = 15.0
 
 @pytest.fixture(scope="module")
 def whole(tmp_path_factory):
-    """A finished store, and how long a run takes that has its loot and all after it still to do."""
+    """A finished store, and how long a run takes that has its reconstructions and all after it still to do."""
     folder = tmp_path_factory.mktemp("whole")
     finish(write_sweep(folder), folder / "store", None)
     partly_done(folder / "store", folder / "again" / "store", "loot")

@@ -249,7 +249,7 @@ def test_python_says_it(summary, expected):
             attacks=pd.DataFrame(rows),
             people=pd.DataFrame(),
             beyond=None,
-            loot=None,
+            reconstructions=None,
             judge=METRIC,
             real=0.9,
             test_acc=0.9,

@@ -47,7 +47,7 @@ def test_the_selection_target_is_an_input_of_the_attack(tmp_path):
 def test_a_trial_that_names_its_own_target_is_the_usual_attack(tmp_path):
     named = cells(tmp_path, {"selection_target": PLAIN, "sampling_target": PLAIN})[0]
     assert attacked(named) == attacked(cells(tmp_path)[0])
-    assert inversion_stages(named, 1).loot == inversion_stages(cells(tmp_path)[0], 1).loot
+    assert inversion_stages(named, 1).reconstructions == inversion_stages(cells(tmp_path)[0], 1).reconstructions
 
 
 def test_a_trial_may_have_three_targets_and_says_so(tmp_path):

@@ -188,16 +188,18 @@ def surrogate_part(name):
 
 def by_fidelity(pipeline, protocol, folder):
     network = {"network": "fid_inception", "protocol": protocol}
-    data, loot = pipeline.stage("judge_evaluator.real.data"), pipeline.stage("loot")
+    data, reconstructions = pipeline.stage("judge_evaluator.real.data"), pipeline.stage("loot")
     real = Stage(name="embeddings", config={**network, "parts": ["train"]}, inputs={"data": data})
-    return Stage(name="judge_fidelity", config={**network, "neighbours": 2}, inputs={"real": real, "loot": loot})
+    return Stage(
+        name="judge_fidelity", config={**network, "neighbours": 2}, inputs={"real": real, "loot": reconstructions}
+    )
 
 
 def by_general_features(pipeline, protocol, folder):
-    data, loot = (pipeline.stage(name) for name in ("judge_embedder.real.data", "loot"))
+    data, reconstructions = (pipeline.stage(name) for name in ("judge_embedder.real.data", "loot"))
     network = {"network": "swag_vit_b_16"}
     real = Stage(name="embeddings", config=network, inputs={"data": data})
-    return Stage(name="judge_general", config=network, inputs={"real": real, "loot": loot})
+    return Stage(name="judge_general", config=network, inputs={"real": real, "loot": reconstructions})
 
 
 def by_asking(pipeline, protocol, folder):
@@ -233,10 +235,10 @@ def backdoor(pipeline, protocol, folder):
 
 
 def decoded(pipeline, protocol):
-    """The loot, under paper with the images as they were decoded."""
-    loot = pipeline.stage("loot")
+    """The reconstructions, under paper with the images as they were decoded."""
+    reconstructions = pipeline.stage("loot")
     kept = {"decoded": 32} if protocol == "paper" else {}
-    return Stage(name="loot", config={**loot.config, **kept}, inputs=loot.inputs)
+    return Stage(name="loot", config={**reconstructions.config, **kept}, inputs=reconstructions.inputs)
 
 
 def by_published_fid(name):
@@ -251,7 +253,7 @@ def by_published_fid(name):
 
 
 def by_reporting_evaluator(pipeline, protocol, folder):
-    """With the report of GMI's own evaluation, of whatever attack's loot; under clean, which has none, with LOMMA's."""
+    """With the report of GMI's own evaluation, of any attack; under clean, which has none, with LOMMA's."""
     stage = pipeline.stage("judge_evaluator")
     inputs = {
         **stage.inputs,

@@ -1,4 +1,4 @@
-"""Every key of an attack, its parts and its loot reaches the artifact: see tests/tasks/test_settings_travel.py."""
+"""Every key of an attack, its parts and its reconstructions reaches the artifact: see test_settings_travel.py."""
 
 import shutil
 
@@ -86,7 +86,7 @@ def test_of_an_attack(stage, key, hunted, travels):
     travels(stage, base, {**base, **change}, inputs[stage])
 
 
-@pytest.mark.parametrize("key", ["selected", "classes"])  # the rest reaches its parts and the loot alone
+@pytest.mark.parametrize("key", ["selected", "classes"])  # the rest reaches its parts and the reconstructions alone
 def test_of_a_selection(key, hunted, travels):
     _, inputs = hunted
     base = {
@@ -126,7 +126,9 @@ def test_of_if_gmi(key, hunted, travels):
     travels("attack", base, {**base, **IF_GMI[key]}, inputs["attack"])
 
 
-@pytest.mark.parametrize("key", sorted(RANDOM_LATENTS.keys() - {"image_crop", "precision"}))  # of the loot alone
+@pytest.mark.parametrize(
+    "key", sorted(RANDOM_LATENTS.keys() - {"image_crop", "precision"})
+)  # of the reconstructions alone
 def test_of_random_latents(key, hunted, travels, private):
     _, inputs = hunted
     base = {
@@ -255,6 +257,6 @@ def test_the_rows_at_once_change_an_attack_by_rounding_alone(hunted, tmp_path):
     ],
     ids=["protocol", "crop", "side", "sizes"],
 )
-def test_of_the_loot(given, change, clean, travels):
+def test_of_the_reconstructions(given, change, clean, travels):
     base = {"crop": 28, **given}
     travels("loot", base, {**base, **change}, clean.inputs("loot"))

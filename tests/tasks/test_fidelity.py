@@ -86,7 +86,9 @@ def judged(folder, protocol, fake, fake_labels, real, real_labels):
 
 
 @pytest.mark.parametrize("protocol", ["paper", "clean"])
-def test_the_loot_is_measured_against_the_training_images_of_the_attacked_classes(tmp_path, network, protocol):
+def test_the_reconstructions_are_measured_against_the_training_images_of_the_attacked_classes(
+    tmp_path, network, protocol
+):
     real, real_labels = noise(24, 3, 0)
     fake, fake_labels = noise(16, 2, 1)  # of the third class nothing was reconstructed
     metrics = judged(tmp_path, protocol, fake, fake_labels, real, real_labels)
@@ -104,7 +106,7 @@ def test_the_loot_is_measured_against_the_training_images_of_the_attacked_classe
 
 
 @pytest.mark.parametrize("protocol", ["paper", "clean"])
-def test_the_loots_features_are_kept_with_their_labels(tmp_path, network, protocol):
+def test_features_of_the_reconstructions_are_kept_with_their_labels(tmp_path, network, protocol):
     fake, labels = noise(8, 2, 1)
     judged(tmp_path, protocol, fake, labels, *noise(12, 2, 0))
     kept = load_tensors(tmp_path / "out" / "features.safetensors")

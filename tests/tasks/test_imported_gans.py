@@ -54,7 +54,7 @@ def stages_of(kind, folder, protocol="clean", gan=None, **attack):
 def test_it_decodes_what_the_attack_finds(kind, folders, paper):
     part, stages = PARTS[kind], stages_of(kind, folders[PARTS[kind]], "paper")
     assert "public" not in stages.attack.inputs[part].inputs and "prior" not in stages.attack.inputs
-    execute_with_inputs(paper.store, stages.loot)
+    execute_with_inputs(paper.store, stages.reconstructions)
     folder = paper.store.path(stages.attack.inputs[part])
     for name, network in networks_of(part).items():
         own = network.state_dict()

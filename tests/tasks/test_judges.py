@@ -12,7 +12,7 @@ from smoothsweep.core.models.embedders import load_embedder, own_weights
 from smoothsweep.tasks import judges
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors, save_tensors
-from smoothsweep.tasks.loot import loot_images
+from smoothsweep.tasks.reconstructions import reconstructed_images
 from smoothsweep.tasks.training import load_classifier
 
 
@@ -75,9 +75,9 @@ def test_embeddings_are_those_of_the_real_images_in_order(pipeline, judge):
 
 
 def test_the_evaluators_verdict(pipeline):
-    loot = loot_images(pipeline.folder("loot"), 32)
-    features, weight, bias = evaluator_features(pipeline, loot["images"])
-    logits, labels = features @ weight.T + bias, loot["labels"]
+    reconstructions = reconstructed_images(pipeline.folder("loot"), 32)
+    features, weight, bias = evaluator_features(pipeline, reconstructions["images"])
+    logits, labels = features @ weight.T + bias, reconstructions["labels"]
     hits = (logits.argmax(1) == labels).double()
     metrics = pipeline.metrics("judge_evaluator")
     real = {part: pipeline.tensors("judge_evaluator.real.data", part) for part in ("train", "test")}
@@ -104,13 +104,13 @@ def test_the_evaluators_verdict(pipeline):
 
 
 def test_the_embedders_verdict(pipeline):
-    loot = loot_images(pipeline.folder("loot"), None)
+    reconstructions = reconstructed_images(pipeline.folder("loot"), None)
     real = {part: pipeline.tensors("judge_embedder.real.data", part) for part in ("train", "test")}
-    train, test, features = (embedder_features(x["images"]) for x in (real["train"], real["test"], loot))
+    train, test, features = (embedder_features(x["images"]) for x in (real["train"], real["test"], reconstructions))
     head = LogisticRegression(C=30.0, tol=1e-6, max_iter=1000)
     head.fit(F.normalize(train.double()), real["train"]["labels"])
     logits = torch.from_numpy(head.decision_function(F.normalize(features.double())))
-    labels, metrics = loot["labels"], pipeline.metrics("judge_embedder")
+    labels, metrics = reconstructions["labels"], pipeline.metrics("judge_embedder")
     hits = (logits.argmax(1) == labels).double()
     distance, index = nearest(features, labels, train, real["train"]["labels"])
     assert metrics["embedder_acc1"] == pytest.approx(hits.mean().item()) and metrics["embedder_acc5"] == 1.0
@@ -125,7 +125,7 @@ def test_the_embedders_verdict(pipeline):
 
 
 @pytest.mark.parametrize(("network", "size"), [("facenet", 160), ("mobilefacenet_a", None), ("synthetic", None)])
-def test_an_embedder_is_shown_the_loot_at_its_own_size(tmp_path, monkeypatch, network, size):
+def test_an_embedder_is_shown_the_reconstructions_at_its_own_size(tmp_path, monkeypatch, network, size):
     asked = []
 
     def looked(folder, side):
@@ -160,11 +160,11 @@ def test_the_general_judges_verdict_is_a_linear_head_on_its_own_features(pipelin
     inputs = {"real": made["real"], "loot": pipeline.folder("loot")}
     metrics = judges.judge_by_general_features(config, inputs, made["judged"], context)
     real = {part: pipeline.tensors("judge_embedder.real.data", part) for part in ("train", "test")}
-    loot, coarse = loot_images(pipeline.folder("loot"), None), Coarse()
-    train, test, features = (coarse(floats(x["images"])) for x in (real["train"], real["test"], loot))
+    reconstructions, coarse = reconstructed_images(pipeline.folder("loot"), None), Coarse()
+    train, test, features = (coarse(floats(x["images"])) for x in (real["train"], real["test"], reconstructions))
     head = LogisticRegression(C=30.0, tol=1e-6, max_iter=1000).fit(train.double(), real["train"]["labels"])
     logits = torch.from_numpy(head.decision_function(features.double()))
-    hits = (logits.argmax(1) == loot["labels"]).double()
+    hits = (logits.argmax(1) == reconstructions["labels"]).double()
     right, taken = real["test"]["labels"][1:].numpy(), head.predict(test[1:].double())
     assert metrics["general_acc1"] == pytest.approx(hits.mean().item()) and metrics["general_acc5"] == 1.0
     assert metrics["general_real_acc"] == pytest.approx((taken == right).mean())
@@ -176,8 +176,8 @@ def test_the_general_judges_verdict_is_a_linear_head_on_its_own_features(pipelin
         "general_real_acc",
         "general_real_acc_balanced",
     }
-    distance, index = nearest(features, loot["labels"], train, real["train"]["labels"])
-    checked_verdicts(made["judged"], "general", logits, loot["labels"], distance, index)
+    distance, index = nearest(features, reconstructions["labels"], train, real["train"]["labels"])
+    checked_verdicts(made["judged"], "general", logits, reconstructions["labels"], distance, index)
 
 
 def test_a_judges_network_is_the_file_that_the_configuration_names(tmp_path, monkeypatch):

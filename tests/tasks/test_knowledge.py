@@ -1,4 +1,4 @@
-"""Knowledge extraction: the surrogate has seen the loot alone, and is tested on the private images it could know."""
+"""Knowledge extraction: the surrogate has seen reconstructions alone, and is tested on private images it could know."""
 
 import math
 
@@ -13,7 +13,7 @@ from smoothsweep.core.training.batches import network_input, rank_batches
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors, save_tensors
 from smoothsweep.tasks.knowledge import extract_knowledge
-from smoothsweep.tasks.loot import loot_images
+from smoothsweep.tasks.reconstructions import reconstructed_images
 from smoothsweep.tasks.training import load_classifier, new_classifier
 
 RATES = [1e-4 + (0.05 - 1e-4) * (1 + math.cos(math.pi * epoch / 2)) / 2 for epoch in range(2)]
@@ -25,15 +25,15 @@ def surrogate_of(pipeline):
 
 
 def trained_by_hand(pipeline):
-    """Two epochs of SGD on the loot: plain cross entropy, cosine rate, momentum and decay of the official surrogate."""
-    loot, config = loot_images(pipeline.folder("loot"), 32), pipeline.config("knowledge")
+    """Two epochs of SGD on reconstructions: plain cross entropy, cosine rate, momentum, decay of the official one."""
+    reconstructions, config = reconstructed_images(pipeline.folder("loot"), 32), pipeline.config("knowledge")
     shared = config["protocol"] == "paper"  # the official surrogate draws once for a whole batch
     augmentation = Augmentation(hue=0.0, shared=shared)
     recipe = TrainingRecipe(batch_size=9, image_size=32, augmentation=augmentation)
     model = new_classifier({**config, "defense": {"kind": "label_smoothing"}}, 3).to(memory_format=torch.channels_last)
     velocity = [torch.zeros_like(weight) for weight in model.train().parameters()]
     for epoch, rate in enumerate(RATES):
-        for batch in rank_batches(loot["images"], loot["labels"], recipe, seed=2000, epoch=epoch):
+        for batch in rank_batches(reconstructions["images"], reconstructions["labels"], recipe, seed=2000, epoch=epoch):
             loss = F.cross_entropy(model(network_input(batch, 32)), batch.labels)
             gradients = torch.autograd.grad(loss, model.parameters())
             with torch.no_grad():
@@ -43,7 +43,7 @@ def trained_by_hand(pipeline):
     return model.eval()
 
 
-def test_the_surrogate_is_trained_on_the_loot_alone(pipeline):
+def test_the_surrogate_is_trained_on_the_reconstructions_alone(pipeline):
     expected = trained_by_hand(pipeline).state_dict()
     for name, value in pipeline.tensors("knowledge", "weights").items():
         torch.testing.assert_close(value, expected[name], rtol=1e-3, atol=1e-4, msg=name)
@@ -61,9 +61,11 @@ def test_its_score_is_its_accuracy_on_the_private_images(pipeline):
 
 
 def test_images_of_classes_that_were_not_attacked_do_not_count(clean, tmp_path):
-    loot = loot_images(clean.folder("loot"), 32)
-    kept = loot["labels"] != 1
-    save_tensors(tmp_path / "loot" / "images.safetensors", {name: value[kept] for name, value in loot.items()})
+    reconstructions = reconstructed_images(clean.folder("loot"), 32)
+    kept = reconstructions["labels"] != 1
+    save_tensors(
+        tmp_path / "loot" / "images.safetensors", {name: value[kept] for name, value in reconstructions.items()}
+    )
     inputs = {"data": clean.folder("knowledge.data"), "loot": tmp_path / "loot"}
     metrics = extract_knowledge(clean.config("knowledge"), inputs, tmp_path, TaskContext(work=tmp_path))
     config = {**clean.config("knowledge"), "defense": {"kind": "label_smoothing"}}

@@ -1,4 +1,4 @@
-"""An attack that leaves images itself: they are the loot, whoever cut the classes, and nothing is decoded again."""
+"""An attack that leaves images itself: they are the reconstructions however classes are cut, none is decoded again."""
 
 import shutil
 
@@ -13,7 +13,7 @@ from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.tasks.attack import collect_classes, invert_classes
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors
-from smoothsweep.tasks.loot import loot_images
+from smoothsweep.tasks.reconstructions import reconstructed_images
 from tests.tasks.travelling import made
 
 POOL = {"size": 12, "seed": 11, "truncation_psi": 0.7, "truncation_cutoff": None, "crop": 28}
@@ -64,16 +64,16 @@ def test_images_lie_beside_the_latents_in_their_order(left):
     assert metrics["chosen_stage"] == pytest.approx(rows["chosen_stage"].mean())
 
 
-def test_the_loot_is_what_the_attack_has_left(left, tmp_path):
+def test_the_reconstructions_are_what_the_attack_has_left(left, tmp_path):
     folder, _, _ = left
     images = load_tensors(folder / "images.safetensors")["images"].float()
     assert images.abs().max() > 1
     made("loot", {"protocol": "clean", "crop": 28}, {"attack": folder}, tmp_path / "clean")
-    found = loot_images(tmp_path / "clean", None)
+    found = reconstructed_images(tmp_path / "clean", None)
     assert torch.equal(found["images"], to_uint8(images)) and found["labels"].tolist() == [0] * 3 + [1] * 3 + [2] * 3
     made("loot", {"protocol": "paper", "crop": 28, "sizes": [0, 20]}, {"attack": folder}, tmp_path / "paper")
-    assert torch.equal(loot_images(tmp_path / "paper", None)["images"].float(), images)
-    assert loot_images(tmp_path / "paper", 20)["images"].shape == (ROWS, 3, 20, 20)
+    assert torch.equal(reconstructed_images(tmp_path / "paper", None)["images"].float(), images)
+    assert reconstructed_images(tmp_path / "paper", 20)["images"].shape == (ROWS, 3, 20, 20)
 
 
 def test_it_is_the_same_from_one_task_and_from_several_of_which_one_was_lost(left, tmp_path):

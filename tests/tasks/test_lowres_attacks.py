@@ -23,8 +23,8 @@ from smoothsweep.tasks.attack import invert_classes
 from smoothsweep.tasks.classes import class_file
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors
-from smoothsweep.tasks.loot import loot_images
 from smoothsweep.tasks.parts import make_part
+from smoothsweep.tasks.reconstructions import reconstructed_images
 from tests.killed_parts import KILLED
 
 GAN = {"width": 2, "epochs": 2, "batch_size": 6, "critic_steps": 2, "z_dim": 4}
@@ -59,14 +59,14 @@ def stages_of(name, protocol="clean", **changes):
 def test_a_trial_brings_its_own_generator_to_every_judges_size(name, paper):
     stages = stages_of(name, "paper")
     gan = {"gmi": "general_gan", "ked": "specific_gan"}[name.removeprefix("lomma_")]
-    assert "prior" not in stages.attack.inputs and set(stages.loot.inputs) == {gan, "attack"}
-    execute_with_inputs(paper.store, stages.loot)
+    assert "prior" not in stages.attack.inputs and set(stages.reconstructions.inputs) == {gan, "attack"}
+    execute_with_inputs(paper.store, stages.reconstructions)
     made = paper.store.path(stages.attack.inputs[gan])
     found = load_tensors(paper.store.path(stages.attack) / "reconstructions.safetensors")
     assert found["w"].shape == (6, 1, 4) and found["draw"].tolist() == [0, 1] * 3  # in the order of the draws
     images = load_network(made, "generator").synthesize(found["w"])
-    loot = loot_images(paper.store.path(stages.loot), 32)["images"].float()
-    torch.testing.assert_close(loot, truncated_bytes(images, 32), rtol=1e-3, atol=1e-3)
+    reconstructions = reconstructed_images(paper.store.path(stages.reconstructions), 32)["images"].float()
+    torch.testing.assert_close(reconstructions, truncated_bytes(images, 32), rtol=1e-3, atol=1e-3)
     asked = json.loads((paper.store.path(stages.attack) / "manifest.json").read_text())["metrics"]["queries"]
     assert asked == (2 * 4 if name.endswith("gmi") else 3 + 2)
 

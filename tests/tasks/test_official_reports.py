@@ -12,8 +12,8 @@ from smoothsweep.core.data.stretching import stretched
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.tasks.files import load_tensors, save_tensors
-from smoothsweep.tasks.loot import decoded_loot
 from smoothsweep.tasks.official_reports import Verdicts, reported
+from smoothsweep.tasks.reconstructions import decoded_reconstructions
 from smoothsweep.tasks.training import load_classifier
 from tests.tasks import test_plg
 from tests.tasks.test_lowres_attacks import ATTACKS, sweep
@@ -55,14 +55,14 @@ def test_gmis_two_numbers_and_lommas_spread(paper):
     stages, metrics, rows = judged(paper, {**ATTACKS["gmi"], "reference_batch": 2})
     assert stages.judges.get("judge_evaluator").config["report"] == {"of": "gmi", "classes": 2}
     _, images = made(paper, stages, "general_gan")
-    loot = decoded_loot(paper.store.path(stages.loot))
-    assert loot["images"].dtype == torch.float32
-    torch.testing.assert_close(loot["images"], images, rtol=0, atol=1e-5)
+    reconstructions = decoded_reconstructions(paper.store.path(stages.reconstructions))
+    assert reconstructions["images"].dtype == torch.float32
+    torch.testing.assert_close(reconstructions["images"], images, rtol=0, atol=1e-5)
     target = load_classifier(paper.store.path(stages.target), paper.config("target"), "cpu")
-    logits = target(images).gather(1, loot["labels"][:, None])[:, 0]
+    logits = target(images).gather(1, reconstructions["labels"][:, None])[:, 0]
     right = anywhere = 0
     for label in range(3):
-        own = (loot["labels"] == label).nonzero()[:, 0]
+        own = (reconstructions["labels"] == label).nonzero()[:, 0]
         best = own[logits[own].argmax()]
         right += (rows["predicted"][int(best)] if logits[best] > 0 else 0) == label
         anywhere += rows["hit"][own.numpy()].any()
@@ -75,7 +75,7 @@ def test_of_lomma_on_gmi_the_report_is_lommas(paper):
     stages, metrics, _ = judged(paper, {**ATTACKS["lomma_gmi"], "reference_batch": 2})
     assert stages.judges.get("judge_evaluator").config["report"] == {"of": "lomma", "classes": 2}
     assert "gmi_acc" not in metrics and metrics["attack_acc1_std_batches"] is not None
-    assert "decoded" not in stages.loot.config
+    assert "decoded" not in stages.reconstructions.config
 
 
 def test_plgs_distance_is_that_of_saved_pictures_and_its_spread_that_of_restarts(paper):
@@ -120,7 +120,7 @@ def test_protocol_clean_has_no_such_report_and_keeps_its_stages(attack):
     stages = trial_of(test_plg.ATTACK if attack == "plg_mi" else ATTACKS[attack], "clean")
     assert stages.judges.get("judge_evaluator").config == {"protocol": "clean"}
     assert set(stages.judges.get("judge_evaluator").inputs) == {"evaluator", "real", "loot"}
-    assert set(stages.loot.config) == {"protocol", "crop"}
+    assert set(stages.reconstructions.config) == {"protocol", "crop"}
 
 
 def test_plug_and_play_keeps_its_stages_under_paper(paper):

@@ -62,7 +62,7 @@ def test_what_two_workers_make_serves_the_attack(kind, two_cpus, clean):
     """Steps, queries and networks are those of one; numbers are not: each CPU normalises its own rows."""
     alone, together = (stages_of(kind, workers) for workers in (1, 2))
     for stages in (alone, together):
-        execute_with_inputs(clean.store, stages.loot)
+        execute_with_inputs(clean.store, stages.reconstructions)
     trained = [part for part in STEPS if part in together.attack.inputs]
     assert trained
     for part in trained:

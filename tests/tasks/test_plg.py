@@ -1,4 +1,4 @@
-"""PLG-MI as stages of a trial: parts are made once, its own generator decodes the loot, a killed GAN goes on."""
+"""PLG-MI as stages of a trial: parts are made once, its own generator decodes its latents, a killed GAN goes on."""
 
 import json
 import shutil
@@ -22,8 +22,8 @@ from smoothsweep.sweeps.attacks import schema_of
 from smoothsweep.sweeps.loaded import check
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors
-from smoothsweep.tasks.loot import loot_images
 from smoothsweep.tasks.parts import make_part
+from smoothsweep.tasks.reconstructions import reconstructed_images
 from tests.killed_parts import KILLED
 from tests.tasks.travelling import made, outcome
 
@@ -51,14 +51,17 @@ def test_a_trial_has_its_own_generator_and_no_prior(protocol, request):
     stages = inversion_stages(sweep(protocol), 1)
     assert stages.target.fingerprint == pipeline.stage("target").fingerprint  # another attack, the same target
     assert set(stages.attack.inputs) == {"target", "plg_gan"}
-    assert stages.loot.inputs == {"plg_gan": stages.attack.inputs["plg_gan"], "attack": stages.attack}
-    execute_with_inputs(pipeline.store, stages.loot)
+    assert stages.reconstructions.inputs == {"plg_gan": stages.attack.inputs["plg_gan"], "attack": stages.attack}
+    execute_with_inputs(pipeline.store, stages.reconstructions)
     gan, attack = (pipeline.store.path(stage) for stage in (stages.attack.inputs["plg_gan"], stages.attack))
     generator, found = load_network(gan, "generator"), load_tensors(attack / "reconstructions.safetensors")
     assert found["w"].shape == (9, 1, 5) and torch.equal(found["w"][:, 0, -1].long(), found["labels"])
-    images, loot = generator.synthesize(found["w"]), loot_images(pipeline.store.path(stages.loot), 32)
+    images, reconstructions = (
+        generator.synthesize(found["w"]),
+        reconstructed_images(pipeline.store.path(stages.reconstructions), 32),
+    )
     expected = ((images.clamp(-1, 1) + 1) * 127.5).round() if protocol == "clean" else images
-    assert (loot["images"].float() - expected).abs().max() <= (1 if protocol == "clean" else 2e-3)
+    assert (reconstructions["images"].float() - expected).abs().max() <= (1 if protocol == "clean" else 2e-3)
     asked = json.loads((attack / "manifest.json").read_text())["metrics"]["queries"]
     assert asked == 3 * (2 * 3 + 1)  # restarts x (steps in two views, and a last look)
     assert json.loads((gan / "manifest.json").read_text())["metrics"]["queries"] == 6 * 4
@@ -226,11 +229,11 @@ def test_a_gan_of_other_people_is_refused(ready, short, tmp_path):
 
 
 def test_every_key_of_the_attack_is_in_a_table():
-    of_parts, of_the_loot = {"top_n", "gan"}, {"loot_size"}
+    of_parts, of_the_reconstructions = {"top_n", "gan"}, {"loot_size"}
     of_every_attack = {"kind", "readout", "precision"}  # tests/tasks/test_settings_travel.py
     assert set(schema_of("plg_mi").model_fields) == {
         *of_parts,
-        *of_the_loot,
+        *of_the_reconstructions,
         *of_every_attack,
         *SEARCH_SETTINGS.keys() - {"protocol", "classes"},
     }

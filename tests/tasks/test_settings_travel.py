@@ -111,7 +111,7 @@ def test_a_reference_ends_a_training_as_a_number_does(private, tmp_path):
         (judge_schema(Knowledge), TRAINING, {"augmentation", "checkpoint_every"}),
         (Augmentation, AUGMENTATION, set()),
         (schema_of("ppa").model_fields["pool"].annotation, POOL, set()),
-        # loot_size: of the loot's stage; other targets and feature_weight: tests/tasks/test_other_targets.py
+        # loot_size: of the reconstructions' stage; other targets and feature_weight: tests/tasks/test_other_targets.py
         (schema_of("ppa"), ATTACK, {"kind", "loot_size", "sampling_target", "selection_target", "feature_weight"}),
         (schema_of("if_gmi"), IF_GMI, {"kind", "loot_size"}),
         (schema_of("selection_only"), ATTACK, {"kind", "loot_size"}),

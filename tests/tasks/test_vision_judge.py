@@ -42,7 +42,7 @@ def likeness(pixels):
 
 @pytest.fixture
 def inputs(tmp_path, monkeypatch):
-    """Three people of one colour each; the loot's second image of every class, and all of class 2, is of another."""
+    """Three people of one colour each; the second image of every class, and all of class 2, is of another."""
     monkeypatch.setattr(posting, "LONGEST_PAUSE_S", 0.01)
     folders = {name: tmp_path / name for name in ("data", "loot", "out")}
     for folder in folders.values():
@@ -53,9 +53,9 @@ def inputs(tmp_path, monkeypatch):
         save_tensors(folders["data"] / f"{part}.safetensors", {"images": images, "labels": labels})
     (folders["data"] / "names.json").write_text('["a", "b", "c"]')
     whose = [[c if rank == 0 and c < 2 else (c + 1) % 3 for rank in range(3)] for c in range(CLASSES)]
-    loot = torch.stack([colour(c, 20 + rank) for ranks in whose for rank, c in enumerate(ranks)])
+    reconstructions = torch.stack([colour(c, 20 + rank) for ranks in whose for rank, c in enumerate(ranks)])
     ranks = torch.arange(CLASSES).repeat_interleave(3)
-    save_tensors(folders["loot"] / "images.safetensors", {"images": loot, "labels": ranks})
+    save_tensors(folders["loot"] / "images.safetensors", {"images": reconstructions, "labels": ranks})
     return folders
 
 
@@ -68,8 +68,13 @@ def judge(inputs, monkeypatch, says, **changes):
 
 def test_its_shares_are_those_of_what_it_was_shown(inputs, monkeypatch):
     metrics, server = judge(inputs, monkeypatch, likeness)
-    of_loot = pytest.approx(2 / 6)
-    assert metrics == {"asked_acc1": of_loot, "asked_unclear": 0.0, "asked_real_acc": 1.0, "asked_false": 0.0}
+    of_reconstructions = pytest.approx(2 / 6)
+    assert metrics == {
+        "asked_acc1": of_reconstructions,
+        "asked_unclear": 0.0,
+        "asked_real_acc": 1.0,
+        "asked_false": 0.0,
+    }
     rows = pd.read_parquet(inputs["out"] / "per_image.parquet")
     assert rows.groupby("kind").size().to_dict() == {"loot": 6, "other": 6, "same": 6}
     assert rows[rows["kind"] == "loot"]["hit"].tolist() == [True, False, True, False, False, False]

@@ -105,10 +105,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tasks/judges.py": ("tests/tasks/test_judges.py", "tests/tasks/test_fidelity.py"),
     "tasks/knowledge.py": ("tests/tasks/test_knowledge.py", f"{TRAVEL}::test_of_a_surrogate"),
     "tasks/lowres_fid.py": ("tests/tasks/test_published_fid.py",),
-    "tasks/loot.py": (
-        "tests/tasks/test_loot.py",
+    "tasks/reconstructions.py": (
+        "tests/tasks/test_reconstructions.py",
         "tests/tasks/test_left_images.py",
-        f"{ATTACKS_TRAVEL}::test_of_the_loot",
+        f"{ATTACKS_TRAVEL}::test_of_the_reconstructions",
         "tests/tasks/test_official_reports.py",
     ),
     "tasks/manifests.py": (

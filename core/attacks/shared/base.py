@@ -57,7 +57,7 @@ class Attack:
 
     selected: reconstructions to keep per class; seed: of the attack, mixed with the trial's; readout: how a target
     whose answers are noisy is read, None as the protocol does; precision: of the networks' passes, None for fp32
-    (tf32 is CUDA's); loot_size: protocol clean alone, side in pixels that the loot is kept at, None as decoded.
+    (tf32 is CUDA's); loot_size: protocol clean alone, side in pixels that reconstructions are kept at, None as decoded.
     """
 
     title: ClassVar[str] = "an attack"

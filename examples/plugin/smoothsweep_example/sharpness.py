@@ -37,7 +37,7 @@ class Sharpness(Judge):
         from smoothsweep.core.data.transforms import to_unit
         from smoothsweep.core.judges.shown import Found
 
-        images, _ = shown.loot(None)
+        images, _ = shown.reconstructions(None)
         real = to_unit(shown.real("test").images)
         mean = [(one[..., self.step :] - one[..., : -self.step]).abs().mean().item() for one in (images, real)]
         return Found(metrics={"sharpness": mean[0] / mean[1]})

@@ -16,7 +16,8 @@ MINUTES, REFERENCE_MINUTES, FIX_MINUTES = 5.0, 20.0, 60.0
 def add_audit_command(commands: argparse._SubParsersAction) -> None:
     """Adds `audit` to a parser's commands."""
     audit = commands.add_parser(
-        "audit", help="how much does one model leak? Attacks it, judges the loot, names the people exposed most"
+        "audit",
+        help="how much does one model leak? Attacks it, judges the reconstructions, names the people exposed most",
     )
     audit.add_argument(
         "model",

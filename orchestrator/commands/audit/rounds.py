@@ -227,7 +227,7 @@ class Work:
 
 def _cost_words(one: Beside, cost: Cost) -> str:
     network = f"{one.settings['architecture']}, {one.settings['epochs']} epochs"
-    attacks = f"{duration(cost.rest)} to attack it and judge the loot"
+    attacks = f"{duration(cost.rest)} to attack it and judge the reconstructions"
     return f"{network}, about {duration(cost.training)} of a device to train it and {attacks}"
 
 

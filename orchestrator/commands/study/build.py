@@ -17,7 +17,7 @@ from smoothsweep.core.files import write_file
 from smoothsweep.orchestrator.commands.study.chosen import Studied, studied
 from smoothsweep.orchestrator.page.stored import (
     class_names,
-    loot_labels,
+    reconstructed_labels,
     reconstruction,
     training_image,
     training_labels,
@@ -113,7 +113,7 @@ def _check_numbers(request: StudyRequest) -> None:
 def _people(chosen: Studied, store: Store) -> Rows:
     """Who can be asked about: label -> rows of training images, of those whom every recipe's attack reconstructed."""
     attacked = set.intersection(
-        *(set(loot_labels(store, stages).tolist()) for of_seed in chosen.stages.values() for stages in of_seed)
+        *(set(reconstructed_labels(store, stages).tolist()) for of_seed in chosen.stages.values() for stages in of_seed)
     )
     labels = training_labels(store, chosen.data)
     return {label: np.flatnonzero(labels == label).tolist() for label in sorted(attacked)}
@@ -132,8 +132,12 @@ def _questions(
     if all(len(of_person) < 2 for of_person in rows.values()):
         raise InputError("study: expected somebody with 2 training images for the attention checks, got nobody")
     # Beside the seed what was reconstructed: the order is no other sweep's.
-    loot = [present(stages.loot, "loot").fingerprint for of_seed in chosen.stages.values() for stages in of_seed]
-    entropy = [seed, *(int(fingerprint[:8], 16) for fingerprint in loot)]
+    reconstructions = [
+        present(stages.reconstructions, "reconstructions").fingerprint
+        for of_seed in chosen.stages.values()
+        for stages in of_seed
+    ]
+    entropy = [seed, *(int(fingerprint[:8], 16) for fingerprint in reconstructions)]
     return draw_questions(
         rows,
         names,

@@ -100,7 +100,9 @@ def _with_pictures(
     for recipe, trials in chosen.items():
         every = {trial.seed: inversion_stages(inversion(trial.settings), trial.seed) for trial in trials}
         found[recipe] = {
-            seed: one for seed, one in every.items() if store.has(present(one.loot, "loot")) and store.has(one.data)
+            seed: one
+            for seed, one in every.items()
+            if store.has(present(one.reconstructions, "reconstructions")) and store.has(one.data)
         }
         if not found[recipe]:
             raise InputError(

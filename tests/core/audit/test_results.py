@@ -7,7 +7,7 @@ import torch
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.audit.attacking import Inverted
 from smoothsweep.core.audit.judging import Judge
-from smoothsweep.core.audit.results import HALF, Audit, Loot, read_audit, verdict_of
+from smoothsweep.core.audit.results import HALF, AttackResult, Audit, read_audit, verdict_of
 from smoothsweep.core.audit.statistics import Tally
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.exposure import exposures
@@ -38,10 +38,10 @@ def pictures(hits):
     return images
 
 
-def loot(name, at):
+def reconstructions(name, at):
     hits = [rank < many for many in SHARES[name][at] for rank in range(EACH)]
     kind, settings = KINDS[name]
-    return Loot(
+    return AttackResult(
         seed=SEEDS[at],
         inverted=Inverted(
             attack=make_attack(kind, **settings),
@@ -73,7 +73,7 @@ def judge(share=0.9, trials=50):
 
 @pytest.fixture(scope="module")
 def audit():
-    return read_audit([[loot(name, at) for at in range(3)] for name in SHARES], judge(), 0.77)
+    return read_audit([[reconstructions(name, at) for at in range(3)] for name in SHARES], judge(), 0.77)
 
 
 def by_hand(name):
@@ -117,7 +117,11 @@ def test_people_are_those_of_the_strongest_attack_most_exposed_first(audit):
     assert list(audit.people["high"]) == pytest.approx([dict(zip(CLASSES, found.high, strict=True))[o] for o in order])
     assert list(audit.people["class"]) == order and list(audit.people["name"]) == [NAMES[one] for one in order]
     assert list(audit.people["share"]) == pytest.approx([shares[one] for one in order])
-    assert audit.loot.seed == SEEDS[0] and audit.loot.inverted.scores is not None and audit.seeds == SEEDS
+    assert (
+        audit.reconstructions.seed == SEEDS[0]
+        and audit.reconstructions.inverted.scores is not None
+        and audit.seeds == SEEDS
+    )
 
 
 def test_beyond_is_the_strongest_attack_minus_the_best_control(audit):
@@ -131,7 +135,7 @@ def test_beyond_is_the_strongest_attack_minus_the_best_control(audit):
 
 
 def test_a_leak_that_cannot_be_corrected_is_said_to_be_unknown():
-    found = read_audit([[loot(name, at) for at in range(3)] for name in SHARES], judge(share=0.2), 0.5)
+    found = read_audit([[reconstructions(name, at) for at in range(3)] for name in SHARES], judge(share=0.2), 0.5)
     assert found.attacks["corrected"].isna().all() and found.attacks["leak"].notna().all()
 
 
@@ -141,7 +145,9 @@ def told(shares, control, verdict_seeds=3):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(SHARES, "strong", rows["strong"])
         patch.setitem(SHARES, "drawn", rows["drawn"])
-        return read_audit([[loot(name, at) for at in range(verdict_seeds)] for name in ("strong", "drawn")], judge(), 1)
+        return read_audit(
+            [[reconstructions(name, at) for at in range(verdict_seeds)] for name in ("strong", "drawn")], judge(), 1
+        )
 
 
 @pytest.mark.parametrize(
@@ -162,7 +168,7 @@ def test_the_sentence_says_which_way_the_difference_points(shares, control, word
 
 
 def test_one_run_is_an_audit_whose_differences_cannot_be_told():
-    found = read_audit([[loot(name, 1)] for name in SHARES], judge(), 0.5)
+    found = read_audit([[reconstructions(name, 1)] for name in SHARES], judge(), 0.5)
     assert list(found.attacks["seeds"]) == [1] * 4
     assert list(found.attacks["leak"]) == pytest.approx(
         [np.mean(SHARES[name][1]) / EACH for name in ("strong", "weak", "chosen", "drawn")]
@@ -178,7 +184,7 @@ def test_the_sentence_counts_who_is_recognised(audit):
 
 
 def test_a_verdict_names_whom_the_judge_sees_and_refuses_strangers(audit):
-    found = verdict_of(loot("strong", 0), judge())
+    found = verdict_of(reconstructions("strong", 0), judge())
     assert found.leak == pytest.approx(9 / 16) and found.real == 0.9
     frame = found.images
     assert list(frame["class"]) == LABELS.tolist() and list(frame["name"]) == [NAMES[at] for at in LABELS.tolist()]
@@ -190,14 +196,14 @@ def test_a_verdict_names_whom_the_judge_sees_and_refuses_strangers(audit):
     assert list(found.people["name"]) == [NAMES[one] for one in order]
     few = Judge(metric="m", names=NAMES[:7], sensitivity=Rate(share=1, trials=1), logits=judge().logits)
     with pytest.raises(InputError, match="judge: expected classes below 7, which it knows, got 7"):
-        verdict_of(loot("strong", 0), few)
+        verdict_of(reconstructions("strong", 0), few)
 
 
-def test_loot_is_sorted_by_class_and_rank_and_only_of_those_attacked():
-    one = loot("strong", 1)
+def test_reconstructions_are_sorted_by_class_and_rank_and_only_of_those_attacked():
+    one = reconstructions("strong", 1)
     assert list(one.table["class"]) == LABELS.tolist() and list(one.table["rank"]) == [0, 1, 2, 3] * 4
     assert list(one.table["score"]) == pytest.approx((np.arange(16) / 16).tolist())
-    assert loot("weak", 1).table["score"].isna().all()
+    assert reconstructions("weak", 1).table["score"].isna().all()
     assert one.images(4).shape == (4, 2, 2, 3) and len(one.pictures(4)) == 4
     assert (one.images(0)[:, 0, 0, 0] > 0).tolist() == [True, True, False, False]
     with pytest.raises(InputError, match="class: expected one that was attacked, got 1"):

@@ -11,7 +11,7 @@ from smoothsweep.core.training.classifier import train_classifier
 
 
 @pytest.mark.parametrize("protocol", ["paper", "clean"])
-def test_a_surrogate_learns_from_unclipped_loot_of_half_precision(protocol):
+def test_a_surrogate_learns_from_unclipped_reconstructions_of_half_precision(protocol):
     recipe = TrainingRecipe(
         architecture="resnet_small",
         epochs=4,
@@ -28,9 +28,9 @@ def test_a_surrogate_learns_from_unclipped_loot_of_half_precision(protocol):
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(3).repeat_interleave(16)
     images = 3 * torch.eye(3)[labels][:, :, None, None] - 1.5 + torch.randn(48, 3, 40, 40, generator=generator)
-    loot = ImageSet(images=images.half(), labels=labels, names=("a", "b", "c"))
+    reconstructions = ImageSet(images=images.half(), labels=labels, names=("a", "b", "c"))
     surrogate = build_classifier("resnet_small", 3, protocol=protocol, pretrained=False, seed=0)
-    records = train_classifier(surrogate, loot, recipe, seed=0, evaluate=loot)
+    records = train_classifier(surrogate, reconstructions, recipe, seed=0, evaluate=reconstructions)
     assert records[-1].test_acc == 1.0 and records[-1].loss < records[0].loss
 
 

@@ -171,11 +171,11 @@ def test_what_is_damaged_is_to_be_made_again(tmp_path):
     trials = trials_of(load_sweep(write_tiny(tmp_path)))[:1]
     for stage in everything_of(trials):
         pretend(store, stage, 1.0)
-    loot = next(stage for stage in trials[0].stages if stage.name == "loot")
-    (store.place(loot) / "manifest.json").write_text("{")
-    assert loot.fingerprint in store.finished("loot")
+    reconstructions = next(stage for stage in trials[0].stages if stage.name == "loot")
+    (store.place(reconstructions) / "manifest.json").write_text("{")
+    assert reconstructions.fingerprint in store.finished("loot")
     plan = make_plan(trials, store)
-    assert loot.fingerprint not in plan.cached and not plan.is_complete(trials[0])
+    assert reconstructions.fingerprint not in plan.cached and not plan.is_complete(trials[0])
     assert [stage.name for stage in plan.missing] == ["loot"]
     assert len(plan.cached) == len(plan.stages) - 1
 

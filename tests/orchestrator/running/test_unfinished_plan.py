@@ -33,7 +33,7 @@ def new_judge(monkeypatch):
 
     def with_it(settings, seed):
         made = inversion_stages(settings, seed)
-        judge = Stage(name="judge_darkness", config={}, inputs={"loot": made.loot})
+        judge = Stage(name="judge_darkness", config={}, inputs={"loot": made.reconstructions})
         return dataclasses.replace(made, judges={**made.judges, "judge_darkness": judge})
 
     monkeypatch.setattr(planning, "inversion_stages", with_it)

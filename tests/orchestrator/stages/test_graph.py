@@ -189,7 +189,7 @@ def test_no_stage_lacks_a_key_that_its_task_takes_for_granted(stages):
         assert asked[stage.name] <= {*stage.config, *stage.hints}, stage.name
 
 
-def test_the_loot_says_how_its_images_are_cut(stages):
+def test_the_reconstructions_say_how_their_images_are_cut(stages):
     crops = {stage.inputs["attack"].config["kind"]: stage.config["crop"] for stage in stages if stage.name == "loot"}
     assert set(crops) == set(ATTACKS) and all(crop is None or crop > 0 for crop in crops.values())
 
@@ -274,15 +274,17 @@ def test_protocol_paper_alone_brings_images_to_a_judges_size_as_the_attacks_own_
     attack = {"kind": kind, "selected": 2, **NEEDED.get(kind, {})}
     changes = {"attack": attack, "public": {**tiny_sweep()["public"], "identities": 64}, **BESIDE.get(kind, {})}
     for protocol in ("paper", "clean"):
-        (loot,) = [stage for stage in stages_of(protocol=protocol, **changes) if stage.name == "loot"]
+        (reconstructions,) = [stage for stage in stages_of(protocol=protocol, **changes) if stage.name == "loot"]
         expected = make_attack(kind, **NEEDED.get(kind, {})).enlarging if protocol == "paper" else None
-        assert loot.config.get("enlarging") == expected and ("enlarging" in loot.config) == (expected is not None)
+        assert reconstructions.config.get("enlarging") == expected and ("enlarging" in reconstructions.config) == (
+            expected is not None
+        )
 
 
-def test_the_loot_is_synthesised_in_the_rows_that_are_asked_for():
-    (loot,) = [stage for stage in stages_of(resources={"attack_rows": 3}) if stage.name == "loot"]
-    assert loot.config["rows_per_batch"] == 3
-    assert not {"compile", "precision"} & loot.config.keys()
+def test_the_reconstructions_are_synthesised_in_the_rows_that_are_asked_for():
+    (reconstructions,) = [stage for stage in stages_of(resources={"attack_rows": 3}) if stage.name == "loot"]
+    assert reconstructions.config["rows_per_batch"] == 3
+    assert not {"compile", "precision"} & reconstructions.config.keys()
 
 
 @pytest.mark.parametrize("classes", ["all", [2, 0]])

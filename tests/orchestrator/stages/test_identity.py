@@ -46,7 +46,7 @@ def test_a_resource_that_reaches_numbers_is_in_the_identity(tmp_path, name):
 
 @pytest.fixture(scope="module")
 def reconstructions(tmp_path_factory):
-    """(rows, try) -> fingerprint and tensors of an attack, and its loot, of a store of their own for each try."""
+    """(rows, try) -> fingerprint and tensors of an attack and its reconstructions, in a new store for each try."""
     found = {}
     for attempt in range(2):
         folder = tmp_path_factory.mktemp("store")
@@ -55,9 +55,12 @@ def reconstructions(tmp_path_factory):
         for rows in (None, 1, 3):
             stages = {s.name: s for s in every_stage(folder, resources={"attack_rows": rows}, judges={})}
             execute_with_inputs(store, stages["loot"])
-            attack, loot = (store.path(stages[name]) for name in ("attack", "loot"))
+            attack, reconstructions = (store.path(stages[name]) for name in ("attack", "loot"))
             assert store.manifest(stages["attack"])["metrics"]["rows_halved"] == 0
-            tensors = {**load_file(attack / "reconstructions.safetensors"), **load_file(loot / "images.safetensors")}
+            tensors = {
+                **load_file(attack / "reconstructions.safetensors"),
+                **load_file(reconstructions / "images.safetensors"),
+            }
             found[rows, attempt] = stages["loot"].fingerprint, tensors
     return found
 

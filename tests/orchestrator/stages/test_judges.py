@@ -9,7 +9,7 @@ from smoothsweep.core.external.address import ADDRESS
 from smoothsweep.core.models.weight_files import FOLDER_VARIABLE, weight_file
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.stages import judges
-from smoothsweep.orchestrator.stages.judges import loot_sizes
+from smoothsweep.orchestrator.stages.judges import reconstruction_sizes
 from smoothsweep.orchestrator.stages.unheard import unavailable_judges
 from smoothsweep.sweeps.schema import InversionSweep
 
@@ -159,8 +159,8 @@ def test_own_weights_are_read_where_they_are_said_to_be(staged, tmp_path):
         ({**BOTH, "evaluator": {"architecture": "vgg_small", "pretrained": False, "image_size": 299}}, [160, 299]),
     ],
 )
-def test_protocol_paper_keeps_the_loot_at_every_judges_size(staged, of_judges, sizes):
-    assert loot_sizes(settings(of_judges)) == sizes
+def test_protocol_paper_keeps_the_reconstructions_at_every_judges_size(staged, of_judges, sizes):
+    assert reconstruction_sizes(settings(of_judges)) == sizes
 
 
 EVALUATOR = {"architecture": "vgg_small", "pretrained": False, "image_size": 48}
@@ -174,18 +174,23 @@ def test_the_published_fids_are_judges_of_their_own_over_what_the_evaluator_reco
     assert list(stages.judges) == ["judge_evaluator"]
     files = {"fid_lomma": stage_file(staged, "fid_inception"), "fid_plg": stage_file(staged, "inception_v3")}
     stages = inversion_stages(asked, 1)
-    assert stages.loot.config["decoded"] == 32 and stages.loot.config["sizes"] == [48]  # the target's, the evaluator's
+    assert stages.reconstructions.config["decoded"] == 32 and stages.reconstructions.config["sizes"] == [
+        48
+    ]  # the target's, the evaluator's
     for name, path in files.items():
         stage = stages.judges[f"judge_{name}"]
         content = hashlib.sha256(path.read_bytes()).hexdigest()
         assert stage.config == {"network": name, "side": 32, "content": content}  # under both protocols
         assert stage.hints == {"path": str(path)}
-        assert stage.inputs["verdicts"] is stages.judges["judge_evaluator"] and stage.inputs["loot"] is stages.loot
+        assert (
+            stage.inputs["verdicts"] is stages.judges["judge_evaluator"]
+            and stage.inputs["loot"] is stages.reconstructions
+        )
         assert stage.inputs["real"].config == {**stage.config, "parts": ["train"]}
         assert stage.inputs["real"].inputs == {"data": stages.data}
     clean = inversion_stages(settings(PUBLISHED), 1)
     assert (
-        "decoded" not in clean.loot.config
+        "decoded" not in clean.reconstructions.config
         and clean.judges["judge_fid_plg"].config == stages.judges["judge_fid_plg"].config
     )
 

@@ -29,7 +29,7 @@ def store(tmp_path):
 
 def test_a_training_is_paid_once_per_recipe_and_seed_and_attacks_by_class(tmp_path, store):
     """Shared: data, public, prior, pool and embeddings. A seed: three trainings and the three candidates stages that
-    come before the attacks; six attacks with loot and judge each."""
+    come before the attacks; six attacks with reconstructions and judge each."""
     grid = {"recipe.defense.alpha": [0.0, -0.1, -0.2], "attack.steps": [3, 5]}
     loaded = load_sweep(write_tiny(tmp_path, seeds=[1, 2], grid=grid, judges=JUDGES))
     trials = trials_of(loaded, store)

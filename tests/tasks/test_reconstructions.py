@@ -1,4 +1,4 @@
-"""The loot: every row is the image of the latents and the label in the same row of the attack's artifact."""
+"""The reconstructions: every row is the image of the latents and the label in the same row of the attack's artifact."""
 
 import json
 
@@ -8,9 +8,9 @@ import torch.nn.functional as F
 from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
 from smoothsweep.core.attacks.gan.conditional_generator import ConditionalGenerator, with_class
 from smoothsweep.core.attacks.gan.kept_networks import save_network
-from smoothsweep.tasks import loot
+from smoothsweep.tasks import reconstructions
 from smoothsweep.tasks.files import save_tensors
-from smoothsweep.tasks.loot import loot_images
+from smoothsweep.tasks.reconstructions import reconstructed_images
 from tests.tasks.travelling import made
 
 
@@ -26,27 +26,30 @@ def resized(images, side):
     return F.interpolate(images, size=(side, side), mode="bilinear", align_corners=False, antialias=True)
 
 
-def test_clean_loot_is_the_cropped_image_in_bytes_under_its_own_label(clean):
+def test_clean_reconstructions_are_the_cropped_image_in_bytes_under_its_own_label(clean):
     images, labels = synthesised(clean)
-    loot = loot_images(clean.folder("loot"), 32)
+    reconstructions = reconstructed_images(clean.folder("loot"), 32)
     expected = ((images.clamp(-1, 1) + 1) * 127.5).round()
-    assert loot["images"].dtype == torch.uint8 and (loot["images"].float() - expected).abs().max() <= 1
-    assert ((loot["images"].float() - expected) != 0).float().mean() < 0.001  # of rounding
-    assert torch.equal(loot["labels"], labels)
+    assert (
+        reconstructions["images"].dtype == torch.uint8
+        and (reconstructions["images"].float() - expected).abs().max() <= 1
+    )
+    assert ((reconstructions["images"].float() - expected) != 0).float().mean() < 0.001  # of rounding
+    assert torch.equal(reconstructions["labels"], labels)
     assert clean.metrics("loot") == {"num_images": len(labels), "rows_halved": 0}
 
 
-def test_paper_loot_is_the_unclipped_image_at_every_judges_size_under_its_own_label(paper):
+def test_paper_reconstructions_are_the_unclipped_image_at_every_judges_size_under_its_own_label(paper):
     images, labels = synthesised(paper)
     names = sorted(path.name for path in paper.folder("loot").glob("*.safetensors"))
     assert names == ["images.safetensors", "images_32.safetensors"]  # the embedder resizes by itself
     for size, side in ((None, 28), (32, 32)):
-        loot = loot_images(paper.folder("loot"), size)
-        assert loot["images"].dtype == torch.float16 and torch.equal(loot["labels"], labels)
-        torch.testing.assert_close(loot["images"].float(), resized(images, side), rtol=1e-3, atol=2e-3)
+        reconstructions = reconstructed_images(paper.folder("loot"), size)
+        assert reconstructions["images"].dtype == torch.float16 and torch.equal(reconstructions["labels"], labels)
+        torch.testing.assert_close(reconstructions["images"].float(), resized(images, side), rtol=1e-3, atol=2e-3)
 
 
-def test_loot_of_a_parts_own_generator_is_what_that_generator_makes_of_the_latents(tmp_path):
+def test_reconstructions_of_a_parts_own_generator_are_what_that_generator_makes_of_the_latents(tmp_path):
     """Also where tanh stands for [0, 1]: what a judge gets is in [-1, 1], and unclipped under paper."""
     config = ConditionalConfig(classes=3, resolution=16, z_dim=4, width=2, output="unit")
     with torch.random.fork_rng(devices=[]), torch.no_grad():
@@ -64,17 +67,17 @@ def test_loot_of_a_parts_own_generator_is_what_that_generator_makes_of_the_laten
     made("loot", {"protocol": "paper", "crop": None, "sizes": [0]}, inputs, tmp_path / "loot")
     with torch.no_grad():
         expected = 2 * generator(z, labels) - 1
-    found = loot_images(tmp_path / "loot", None)
+    found = reconstructed_images(tmp_path / "loot", None)
     assert expected.min() < -1 and torch.equal(found["labels"], labels)
     torch.testing.assert_close(found["images"].float(), expected, rtol=1e-3, atol=2e-3)
 
 
 def test_more_images_than_a_batch_lie_in_the_order_of_the_latents(clean, tmp_path, monkeypatch):
-    monkeypatch.setattr(loot, "BATCH", 4)
+    monkeypatch.setattr(reconstructions, "BATCH", 4)
     stage = clean.stage("loot")
     inputs = {"prior": clean.folder("loot.prior"), "attack": clean.folder("attack")}
     made("loot", stage.config, inputs, tmp_path / "again")
-    before, again = (loot_images(folder, None) for folder in (clean.folder("loot"), tmp_path / "again"))
+    before, again = (reconstructed_images(folder, None) for folder in (clean.folder("loot"), tmp_path / "again"))
     assert len(before["labels"]) > 2 * 4 and torch.equal(again["labels"], before["labels"])
     assert (again["images"].int() - before["images"].int()).abs().max() <= 1
     assert len(torch.unique(again["images"].flatten(1), dim=0)) == len(torch.unique(before["images"].flatten(1), dim=0))

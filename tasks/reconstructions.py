@@ -1,4 +1,4 @@
-"""The loot: the attack's final images, synthesised once and handed to every judge."""
+"""The reconstructions: the attack's final images, synthesised once and handed to every judge."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NATIVE = "images.safetensors"
 DECODED = "images_decoded.safetensors"
 
 
-def synthesise_loot(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
+def synthesise(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Writes images.safetensors or, under protocol `paper`, one file per judge's input size; labels, best first.
 
     `clean` keeps what a thief could keep: 8-bit images [M, 3, R, R], reduced to `side` where given. `paper` hands on
@@ -84,8 +84,8 @@ def _decoded(config: Config, inputs: Inputs, w: Tensor, execution: Execution) ->
     return _Source(side=decoder.resolution if crop is None else crop, of=of)
 
 
-def decoded_loot(folder: Path) -> dict[str, Tensor]:
-    """{"images", "labels"} of a loot artifact as the attack's own evaluation has them before any judge's size.
+def decoded_reconstructions(folder: Path) -> dict[str, Tensor]:
+    """{"images", "labels"} of this artifact as the attack's own evaluation has them before any judge's size.
 
     Float32 of the target's size where they were kept so (protocol `paper`), else the 8-bit images.
     """
@@ -93,8 +93,8 @@ def decoded_loot(folder: Path) -> dict[str, Tensor]:
     return load_tensors(own if own.is_file() else folder / NATIVE)
 
 
-def loot_images(folder: Path, size: int | None) -> dict[str, Tensor]:
-    """{"images", "labels"} of a loot artifact for a judge with inputs of `size` pixels (None: it resizes itself)."""
+def reconstructed_images(folder: Path, size: int | None) -> dict[str, Tensor]:
+    """{"images", "labels"} of this artifact for a judge with inputs of `size` pixels (None: it resizes itself)."""
     own = folder / f"images_{size}.safetensors"
     return load_tensors(own if size is not None and own.is_file() else folder / NATIVE)
 

@@ -61,7 +61,9 @@ def test_one_synthesis_serves_every_judge(tmp_path, weights, monkeypatch, protoc
     row = trial_row(trial, store)
     judged = ("attack_acc1", "dist_eval", "dist_face", "fid", "kid", "precision", "coverage", "xi_train", "xi_test")
     assert row["status"] == "done" and all(row[name] is not None for name in judged)
-    kept = {path.name: load_file(path)["images"] for path in store.path(stages.loot).glob("images*.safetensors")}
+    kept = {
+        path.name: load_file(path)["images"] for path in store.path(stages.reconstructions).glob("images*.safetensors")
+    }
     if protocol == "paper":
         sizes = {f"images_{size}.safetensors": (torch.float16, size) for size in (32, 48, 160, 299)}
         assert {name: (images.dtype, images.shape[-1]) for name, images in kept.items()} == sizes
