@@ -2,7 +2,6 @@
 
 import ast
 import dataclasses
-import functools
 
 import numpy as np
 import pandas as pd
@@ -17,9 +16,8 @@ from smoothsweep.core.data.labelled import SplitImages
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.data.transforms import resize
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models import embedders
 from smoothsweep.core.models.classifiers import build_classifier
-from smoothsweep.core.models.general import SwagViT
+from smoothsweep.core.models.embedder_kinds import KINDS
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.training.classifier import train_classifier
 from tests.attack_examples import EXAMPLES, PEOPLE, SIZE
@@ -164,8 +162,8 @@ def test_classes_that_are_no_faces_have_a_judge_of_pictures_of_anything(faces, r
     sizes = {"num_layers": 1, "num_heads": 2, "hidden_dim": 8, "mlp_dim": 12}
     torch.manual_seed(3)
     torch.save(VisionTransformer(image_size=224, patch_size=16, **sizes).state_dict(), tmp_path / "vit.pth")
-    small = functools.partial(SwagViT, layers=1, heads=2, width=8, hidden=12)
-    monkeypatch.setitem(embedders.GENERAL, "swag_vit_b_16", small)
+    small = dataclasses.replace(KINDS["swag_vit_b_16"], sizes={"layers": 1, "heads": 2, "width": 8, "hidden": 12})
+    monkeypatch.setitem(KINDS, "swag_vit_b_16", small)
     ruler = smoothsweep.fit_judge(faces, "swag_vit_b_16", weights=tmp_path / "vit.pth", **QUIET)
     assert ruler.metric == "general_acc1" and 0 <= smoothsweep.judge(report.reconstructions, ruler).leak <= 1
 
