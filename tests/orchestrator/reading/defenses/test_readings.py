@@ -36,7 +36,7 @@ def said(gaps, metric="embedder_acc1", absent=(), reference="base", plain=True):
     """gaps: strength -> (leak, accuracy)."""
     points = [SimpleNamespace(recipe=f"r {name}", words=SimpleNamespace(strength=name)) for name in (*gaps, *absent)]
     group = SimpleNamespace(reference=reference, plain=SimpleNamespace(recipe="base") if plain else None)
-    summary = SimpleNamespace(primary=metric, spec=metric_of(metric), accuracy_margin=MARGIN)
+    summary = SimpleNamespace(deciding=metric, spec=metric_of(metric), accuracy_margin=MARGIN)
     compared = {f"r {name}": Versus(leak=leak, accuracy=accuracy) for name, (leak, accuracy) in gaps.items()}
     return ascii_text(reading(summary, group, SimpleNamespace(points=points), compared))
 

@@ -30,7 +30,7 @@ def made(allowed, best="a", runners_up=(), shares=None, *, classes=None, pairs=6
         recommendation=choice, pairs=pairs, compared=tuple(allowed), classes=classes, values=values or {}
     )
     settings = SimpleNamespace(level=level, resamples=200, seed=3)
-    return SimpleNamespace(evidence=evidence, settings=settings, spec=metric_of("embedder_acc1"))
+    return SimpleNamespace(evidence=evidence, compared=evidence, settings=settings, spec=metric_of("embedder_acc1"))
 
 
 def said(summary):
