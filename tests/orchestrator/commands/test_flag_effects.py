@@ -209,7 +209,7 @@ def test_the_report_goes_where_it_is_told(tmp_path, capsys):
 def test_a_cluster_that_is_not_there_is_named(tmp_path, capsys, monkeypatch):
     monkeypatch.setenv("RAY_TMPDIR", str(tmp_path / "ray"))  # where no other test's Ray has left its address
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    monkeypatch.setattr("ray._private.services.find_gcs_addresses", frozenset)  # nor its process on this machine
+    monkeypatch.setattr("ray._private.services._find_address_from_flag", lambda flag: set())  # nor its process
     sweep = write_tiny(tmp_path)
     assert main(["run", str(sweep), "--store", str(tmp_path / "store"), "--address", "auto"]) == 2
     said = capsys.readouterr().err
