@@ -5,6 +5,8 @@ from typing import Any
 
 import yaml
 
+from smoothsweep.core.judges.table import JUDGES
+
 TRAINING = {
     "pretrained": False,
     "image_size": 32,
@@ -31,11 +33,7 @@ def tiny_sweep(**changes: Any) -> dict[str, Any]:
             "selected": 2,
             "selection_repeats": 4,
         },
-        "judges": {
-            "evaluator": {"architecture": "vgg_small", **TRAINING},
-            "embedder": {"name": "synthetic"},
-            "knowledge": {"architecture": "resnet_small", **TRAINING, "lr": 0.05},
-        },
+        "judges": {name: dict(JUDGES[name].example) for name in ("evaluator", "embedder", "knowledge")},
         "tracking": {"models": "none"},  # their export costs more than the whole sweep
         "grid": {"recipe.defense.alpha": [0.0, -0.2]},
         "baseline": {"recipe.defense.alpha": 0.0},

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, ClassVar
 
 from annotated_types import MaxLen, MinLen
 
@@ -72,6 +72,8 @@ class Asked(Judge):
         asks_outside=True,
     )
     columns = COLUMNS
+    example: ClassVar[Mapping[str, Any]] = {"model": "made-up"}
+    wrong: ClassVar[tuple[Mapping[str, Any], ...]] = ({"model": ""},)
     hints = ("questions", "per_second")
 
     model: Annotated[str, MinLen(1), MaxLen(300)]

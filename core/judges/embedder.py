@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.base import Work
@@ -96,6 +98,7 @@ class Embedder(ByFeatures):
 
     work = Work(version=4, run="smoothsweep.tasks.judges:judge_by_embedder", labelled=("real", "loot"))
     columns = COLUMNS
+    example: ClassVar[Mapping[str, Any]] = {"name": "synthetic"}
 
     name: FaceNetwork
 

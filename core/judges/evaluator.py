@@ -186,6 +186,14 @@ class Evaluator(ClassifierJudge):
         labelled=("evaluator", "real", "loot", "attack", "target"),
     )
     columns = COLUMNS
+    example: ClassVar[Mapping[str, Any]] = {
+        "architecture": "vgg_small",
+        "pretrained": False,
+        "image_size": 32,
+        "epochs": 2,
+        "batch_size": 16,
+        "augmentation": {"hue": 0.0},
+    }
     usual: ClassVar[Mapping[str, Any]] = {
         "architecture": "inception_v3",
         "image_size": 299,

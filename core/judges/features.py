@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from smoothsweep.core.analysis.embedding_settings import EmbeddingSettings
 from smoothsweep.core.judges.base import Bench, Judge, Planned, Work
@@ -72,6 +74,8 @@ class Features(EmbeddingSettings, Judge):
         not_finite=("distances.parquet",),  # none for a sample that is alone in its class
     )
     columns = COLUMNS
+    example: ClassVar[Mapping[str, Any]] = {"perplexity": 5.0}
+    wrong: ClassVar[tuple[Mapping[str, Any], ...]] = ({"perplexity": 0.0},)
     needs_attack = False
     layers = True
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from smoothsweep.core.bounds import Count
 from smoothsweep.core.errors import InputError
@@ -86,6 +87,8 @@ class Fidelity(InceptionJudge):
 
     work = Work(version=2, run="smoothsweep.tasks.fidelity:judge_by_fidelity", labelled=("real", "loot"))
     columns = COLUMNS
+    example: ClassVar[Mapping[str, Any]] = {"neighbours": 1}
+    wrong: ClassVar[tuple[Mapping[str, Any], ...]] = ({"neighbours": 0},)
     published = "fid_inception"
     weights_words = "the FID network"
 

@@ -52,6 +52,15 @@ class Knowledge(ClassifierJudge):
         not_finite=("history.parquet",),  # one row per epoch: what was not measured in it is missing
     )
     columns = COLUMNS
+    example: ClassVar[Mapping[str, Any]] = {
+        "architecture": "resnet_small",
+        "pretrained": False,
+        "image_size": 32,
+        "epochs": 2,
+        "batch_size": 16,
+        "augmentation": {"hue": 0.0},
+        "lr": 0.05,
+    }
     hints = ("checkpoint_every",)
     usual: ClassVar[Mapping[str, Any]] = {
         "architecture": "resnet50",
