@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from smoothsweep.core.analysis.gradient_settings import GradientSettings
 from smoothsweep.core.errors import InputError
@@ -67,6 +68,8 @@ class Gradients(GradientSettings, Judge):
         not_finite=("gradients.parquet", "per_class.parquet"),  # none where a gradient is zero
     )
     columns = COLUMNS
+    example: ClassVar[Mapping[str, Any]] = {"steps": 3}
+    wrong: ClassVar[tuple[Mapping[str, Any], ...]] = ({"steps": 1},)
     sees = "gradients"
 
     def check(self, sweep: Any) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
 from smoothsweep.core.judges.base import Bench, Judge, Planned, Work
@@ -77,7 +78,7 @@ COLUMNS: tuple[Metric, ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class Robustness(RobustnessSettings, Judge):
-    """Adversarial images of the target's test images (the paper's Table 11); it needs no reconstructions."""
+    """Adversarial images of the target's test images (the paper's Table 11); it needs no attack."""
 
     work = Work(
         run="smoothsweep.tasks.robustness:judge_robustness",
@@ -86,6 +87,8 @@ class Robustness(RobustnessSettings, Judge):
         check_reads=("data",),
     )
     columns = COLUMNS
+    example: ClassVar[Mapping[str, Any]] = {"steps": 2, "generations": 2, "population": 4, "strong_steps": 4}
+    wrong: ClassVar[tuple[Mapping[str, Any], ...]] = ({"eps": 0.0}, {"steps": 0})
     needs_attack = False
     sees = "gradients"
     layers = True
