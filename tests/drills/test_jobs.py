@@ -11,6 +11,7 @@ from drills import ledger
 from drills.emulated import EmulatedCluster, kill, wait_until
 from drills.kept import Kept
 from drills.sweep_runs import local_tracking, partly_done, recorded, stray_files, table, write_sweep
+from ray._private.services import find_gcs_addresses
 from ray.job_submission import JobStatus, JobSubmissionClient
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3000)]
@@ -19,7 +20,11 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 
 @pytest.fixture
 def jobs():
-    """Jobs are submitted through the dashboard, which the other drills do without."""
+    """Jobs are submitted through the dashboard, which the other drills do without.
+
+    Ray tells a job the address of any Ray that it finds on this machine, so there must be no other.
+    """
+    assert not find_gcs_addresses(), "expected no other Ray on this machine, got one: run this drill again without it"
     emulated = EmulatedCluster(dashboard=True)
     yield emulated, JobSubmissionClient(emulated.dashboard)
     emulated.close()
@@ -56,7 +61,8 @@ def test_a_submitted_driver(undisturbed, jobs, tmp_path):
     assert "the same command goes on from here" in client.get_job_logs(job)
 
     job = submit()
-    wait_until(lambda: cluster.find("task"))
+    wait_until(lambda: cluster.find("task") or client.get_job_status(job).is_terminal())
+    assert cluster.find("task"), client.get_job_logs(job)
     harm.append(Kept.now(store))
     assert kill(_driver(store))
     assert ended(job) == JobStatus.FAILED
