@@ -51,6 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _open(sys.argv[1:])
     finally:
         interrupts.leave_if_told()
+        interrupts.stop_listening()
 
 
 def _open(arguments: Sequence[str]) -> int:

@@ -91,6 +91,13 @@ def listen() -> None:
             signal.signal(number, _interrupts)
 
 
+def stop_listening() -> None:
+    """All is done and said: the interpreter ends as it was going to, whoever tells it to end in that last moment."""
+    if threading.current_thread() is threading.main_thread():
+        for number in SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+
+
 @contextlib.contextmanager
 def sheltered() -> Generator[None]:
     """Processes started within it do not hear SIGHUP: a closed terminal tells us, and we end them in order."""

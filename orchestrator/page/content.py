@@ -8,6 +8,7 @@ from typing import Any
 import pandas as pd
 
 from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
+from smoothsweep.orchestrator.page import faces
 from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.reading.defenses import families, order, readings
@@ -35,6 +36,9 @@ from smoothsweep.orchestrator.reading.published import comparison
 MOST_COLUMNS = 6
 """Metrics side by side that still fit a printed page."""
 
+MODULES = (costs, faces, families, fresh, frontier, hiding, pairs, readings, searches)
+"""What templates ask by the name of its module."""
+
 SHORT = 6
 """Recipes of the first screen's table."""
 
@@ -45,6 +49,7 @@ def everything(data: ReportData, summary: Summary) -> dict[str, Any]:
     measured = summary.primary is not None and summary.primary in summary.measured
     done = data.results[data.results["status"] == "done"]
     return {
+        **{module.__name__.rpartition(".")[2]: module for module in MODULES},
         "data": data,
         "summary": summary,
         "colours": colours,
@@ -63,30 +68,22 @@ def everything(data: ReportData, summary: Summary) -> dict[str, Any]:
         "micro": _micro,
         "findings": findings.find(data, summary),
         "limits": findings.limits(data, summary),
-        "frontier": frontier,
         "short_rows": _short_rows(summary),
         "first_measured": integrity.first_measured(summary),
         "keys": tables.shown_metrics(summary),
         "seeds": tables.seeds,
         "seed_of": dict(zip(done["trial"], done["seed"], strict=True)),
         "judges": display.judges_shown(summary),
-        "pairs": pairs,
-        "hiding": hiding,
         "hidden": hiding.hidings(summary),
         "looked": look_sentences(summary),
         "errors": known_error,
-        "fresh": fresh,
         "ranks": judge_ranks,
-        "searches": searches,
         "progress": progress,
         "checked": fresh.checked(data, summary),
-        "costs": costs,
         "spending": costs.costs(data, summary),
         "paper": comparison,
         "published": comparison.beside_paper(data, summary),
-        "families": families,
         "orders": order,
-        "readings": readings,
         "groups": families.defense_groups(summary) if measured else (),
         "other_views": _other_views(summary),
         "training_costs": readings.training_costs,

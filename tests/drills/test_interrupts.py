@@ -90,6 +90,9 @@ def test_fifty_interrupts_at_any_moment(whole, tmp_path):
         os.killpg(run.process.pid, signal.SIGINT)
         told = time.monotonic()
         code = run.wait(120)
+        if code == 0 and "trials in" in run.tail():  # all was done and said; the interpreter was on its way out
+            seen.append(f"{moment:5.1f} s  had done all")
+            continue
         seen.append(f"{moment:5.1f} s  {code} after {time.monotonic() - told:.1f} s")
         assert code == INTERRUPTED, f"{seen[-1]}: {run.tail()}"
         assert "Traceback" not in run.log.read_text() and GO_ON in run.tail(), f"{seen[-1]}: {run.log.read_text()}"

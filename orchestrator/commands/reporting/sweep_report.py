@@ -13,6 +13,7 @@ import pandas as pd
 
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.orchestrator.commands.reporting.search_report import search_view
+from smoothsweep.orchestrator.page.faces import UNNAMED_ATTACK, extremes
 from smoothsweep.orchestrator.page.pictures import comparison_sheet
 from smoothsweep.orchestrator.page.writing import figure_files, write_report
 from smoothsweep.orchestrator.planning.trial import Trial
@@ -66,7 +67,7 @@ def write_sweep_report(
     data = report_data(loaded, trials, store, table, out)
     summary = summarise(data)
     asked = query_frame(summary, asked_by_parts(_of_sweep(trials), store))
-    sheets = tuple(_sheets(_of_sweep(trials), data.axes, store, sheet_recipes(summary)))
+    sheets = tuple(_sheets(_of_sweep(trials), data.axes, store, {*sheet_recipes(summary), *extremes(summary)}))
     data = replace(data, sheets=sheets, queries=asked if len(asked) else None)
     page = write_report(data, out, summary)
     files = [out / "results.parquet", page, *figure_files(out)]
@@ -214,5 +215,5 @@ def _sheets(trials: list[Trial], axes: tuple[Axis, ...], store: Store, recipes: 
     sheets = []
     for attack, columns in by_attack(of_first_seed, axes).items():
         shown = {recipe: cells[0] for recipe, cells in columns.items() if recipe in recipes}
-        sheets.append(comparison_sheet([*shown.values()], [*shown], store, title=attack or "Reconstructions"))
+        sheets.append(comparison_sheet([*shown.values()], [*shown], store, title=attack or UNNAMED_ATTACK))
     return [sheet for sheet in sheets if sheet is not None]

@@ -91,6 +91,24 @@ def test_a_signal_within_a_hook_at_a_fork_is_no_traceback(tmp_path):
     assert (code, said.splitlines()) == (INTERRUPTED, ["goes on", f"smoothsweep: interrupted; {GO_ON}"])
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_after_the_end_changes_nothing(tmp_path, number):
+    """While the interpreter is taken down: it used to die of the signal, with a code that says nothing."""
+    body = f"""
+    class Slow:
+        def __del__(self, sleep=time.sleep):
+            sleep(1.0)
+    sys.taken_down_slowly = Slow()  # after Python has put the signals back
+    {READY}
+    print("the result", file=sys.stderr)
+    return 0
+    """
+    started = process(body, tmp_path)
+    assert started.stderr.readline() == "the result\n"
+    time.sleep(0.3)
+    assert told(started, number) == (0, "")
+
+
 def test_what_else_python_cannot_raise_is_told(tmp_path):
     body = f"""
     class Bad:
