@@ -25,14 +25,17 @@ PLAIN_KIND = "label_smoothing"
 
 
 class Schedule(Model):
-    """How alpha moves over training. Which keys a kind takes is checked by core.defenses.schedules."""
+    """How alpha moves over training.
+
+    points: of piecewise: list of [fraction of the training, alpha], joined by straight lines; two at one fraction jump.
+    """
 
     kind: Literal["constant", "reference", "ramp", "linear", "cosine", "step", "piecewise"] = "constant"
-    start: Fraction | None = None
-    end: Fraction | None = None
-    at: Fraction | None = None
-    back: Fraction | None = None  # ramp, linear, cosine, step: from here the factor goes back to 0
-    scaled: bool | None = None
+    start: Fraction | None = None  # ramp, linear, cosine: fraction of the training where the rise begins
+    end: Fraction | None = None  # ramp, linear, cosine: fraction of the training where the rise is complete
+    at: Fraction | None = None  # step: fraction of the training after which alpha holds; null: 0.5
+    back: Fraction | None = None  # ramp, linear, cosine, step: fraction after which the factor goes back to 0
+    scaled: bool | None = None  # reference: breakpoints at 1/2 and 3/4 of the training, not at epochs 50 and 75
     points: Several[Annotated[tuple[Fraction, float], Strict(False)]] | None = None
 
     @model_validator(mode="after")
@@ -48,12 +51,12 @@ class Schedule(Model):
 class Smoothing(Model):
     """Label smoothing by alpha in (-inf, 1]: 0 is plain training, below 0 the paper's defense.
 
-    schedule: how alpha gets there. null is constant for alpha >= 0, and for negative alpha what the paper describes
-    (none in the first half, a smooth ramp up to three quarters of training) or, under protocol paper, what its code
-    does.
+    alpha: the smoothing factor that the schedule leads to; null: the last point of a piecewise schedule, else 0.
+    schedule: how alpha moves over training; null: constant for alpha >= 0; for negative alpha 0 in the first half and
+    a smooth ramp up to three quarters, as the paper says, or under protocol paper as its code does.
     """
 
-    alpha: float | None = None  # null: the last point of a piecewise schedule, else 0
+    alpha: float | None = None
     schedule: Schedule | None = None
 
     @field_validator("alpha")
@@ -122,7 +125,7 @@ class LabelSmoothing(Smoothing):
 class OtherDefense(Model):
     """A defense of core/defenses. Its parameters are added by `schema_of`, and checked by the class itself.
 
-    smoothing: the label smoothing it is trained under; null for none.
+    smoothing: label smoothing beside the defense; null: none.
     """
 
     kind: str
