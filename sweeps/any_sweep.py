@@ -27,7 +27,7 @@ class Resources(Model):
     first step. attack_cuda_graphs: record prior and target once as CUDA graphs and replay them.
     training_timeout_minutes: minutes after which one training is ended (Ray Train's workers too); null: it is ended
     when silent for 20 times as long as such a stage has taken, half an hour at least. attack_timeout_minutes: the same
-    for one task of an attack, a few classes.
+    in minutes for one task of an attack, a few classes.
 
     How an attack's networks run (rows, compile, cuda_graphs) changes how sums are rounded, and many steps of a descent
     can make a different reconstruction of that: a value other than the default is part of a result's identity, and
@@ -61,9 +61,10 @@ class Tracking(Model):
 class AnySweep(Model):
     """The keys of every sweep file.
 
-    name: of the sweep, its results and its report: letters, digits, ".", "_", "-", at most 64 characters. grid: dotted
-    key of this file -> list of values to try; every combination is a cell. cells: combinations that form no full grid;
-    each is combined with the whole grid. baseline: dotted key -> value, the cell that the others are compared with.
+    name: the name of the sweep, its results and its report: letters, digits, ".", "_", "-", at most 64 characters.
+    grid: dotted key of this file -> list of values to try; every combination is a cell. cells: combinations that form
+    no full grid; each is combined with the whole grid. baseline: dotted key -> value, the cell that the others are
+    compared with.
 
     A kind adds its own. What a caller may ask of any sweep (`search`, `budget`, `reaudit`, `min_test_acc`, `paper`,
     `accuracy_margin`, `every_seed`, `looks`, `protocol`, `tracking`) is a key or a property of it or, where its files

@@ -68,13 +68,13 @@ class PublishedData(Model):
     Labels, selection and the 90/10 split of seed 42 are those of the official code. Every network gets the pictures at
     its own size, reduced once from the files; so there is no `size` here.
 
-    pictures: celeba only: ready crops (null: these), the aligned release, or pictures in the wild, cropped here by 5 or
-    68 landmarks.
+    kind: which data set. pictures: celeba only: ready crops (null: these), the aligned release, or pictures in the
+    wild, cropped here by 5 or 68 landmarks.
     """
 
     kind: Literal["facescrub", "celeba", "celeba64", "stanford_dogs", "imagenette"]
     path: FilePath  # the folder with the data set
-    classes: Annotated[Count, Field(ge=2)] | None = None  # null: the paper's number
+    classes: Annotated[Count, Field(ge=2)] | None = None  # how many classes; null: the paper's number
     split_seed: Seed = 42  # of the 90/10 split, and of the choice by samples_per_class
     samples_per_class: Count | None = None  # train on this many pictures of each class (the paper's Table 4)
     on_corrupt: Literal["refuse", "skip"] = "refuse"  # skip: after the split, leave out what cannot be read

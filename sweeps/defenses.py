@@ -27,15 +27,21 @@ PLAIN_KIND = "label_smoothing"
 class Schedule(Model):
     """How alpha moves over training.
 
+    kind: constant; reference, as the paper's code does; ramp, a smooth rise as in the paper's text; linear; cosine;
+    step; or piecewise. start: of ramp, linear and cosine: fraction of the training where the rise begins; null: 0.5 of
+    ramp, else 0. end: of ramp, linear and cosine: fraction of the training where the rise is complete; null: 0.75 of
+    ramp, else 1. at: of step: fraction of the training up to which the factor is 0; null: 0.5. back: of ramp, linear,
+    cosine and step: fraction of the training from which the factor returns to 0; null: it stays. scaled: of reference:
+    true puts the breakpoints at 1/2 and 3/4 of the training, null or false at epochs 50 and 75.
     points: of piecewise: list of [fraction of the training, alpha], joined by straight lines; two at one fraction jump.
     """
 
     kind: Literal["constant", "reference", "ramp", "linear", "cosine", "step", "piecewise"] = "constant"
-    start: Fraction | None = None  # ramp, linear, cosine: fraction of the training where the rise begins
-    end: Fraction | None = None  # ramp, linear, cosine: fraction of the training where the rise is complete
-    at: Fraction | None = None  # step: fraction of the training after which alpha holds; null: 0.5
-    back: Fraction | None = None  # ramp, linear, cosine, step: fraction after which the factor goes back to 0
-    scaled: bool | None = None  # reference: breakpoints at 1/2 and 3/4 of the training, not at epochs 50 and 75
+    start: Fraction | None = None
+    end: Fraction | None = None
+    at: Fraction | None = None
+    back: Fraction | None = None
+    scaled: bool | None = None
     points: Several[Annotated[tuple[Fraction, float], Strict(False)]] | None = None
 
     @model_validator(mode="after")

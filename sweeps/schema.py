@@ -84,7 +84,7 @@ class InversionSweep(AnySweep):
     search, write it as a constraint. accuracy_margin: loss of test accuracy, a fraction, that counts as none.
     """
 
-    experiment: Literal["inversion"] = "inversion"  # or toy, the two-dimensional example
+    experiment: Literal["inversion"] = "inversion"  # what the file describes; the other is toy, at the end of the page
     protocol: Protocol = "clean"
     seeds: Seeds
     data: Data

@@ -30,7 +30,7 @@ LAG = 4  # recipes at once in an adaptive search, unless the file says otherwise
 class Range(Model):
     """What one key may be: `choices`, or numbers from `low` to `high`.
 
-    choices: list of the values. low, high: smallest and largest number. step: in steps from low; without one, any
+    choices: list of values. low: smallest number. high: largest number. step: in steps from low; without one, any
     number. log: spread evenly in the logarithm. integer: whole numbers. when: other key of the space -> values of it;
     only with these does this key exist. above: another key of the space; values at or below that one's are left out.
     """

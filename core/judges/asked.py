@@ -65,7 +65,7 @@ class Asked(Judge):
 
     model: name of the model, as the endpoint knows it; images: reconstructions of each class at most, the best first;
     pairs: real test images of each class that are asked about at most, each once of its own person and once of another;
-    seed: of the reference photographs and the order of questions; questions: in all, for each trial, at most;
+    seed: of the reference photographs and the order of questions; questions: questions of each trial at most;
     per_second: questions sent in a second at most.
     """
 

@@ -90,7 +90,7 @@ COLUMNS: tuple[Metric, ...] = (
 class Embedder(ByFeatures):
     """An independent judge: face features learnt on other people, with a linear head on the private classes.
 
-    name: of the network whose features are used; without `weights` its shipped or staged file is used (`smoothsweep
+    name: the network whose features are used; without `weights` its shipped or staged file is used (`smoothsweep
     weights stage`), and where that is absent the judge's columns stay empty, with the reason.
     """
 

@@ -63,7 +63,7 @@ class General(ByFeatures):
 
     Without `weights` the staged file is used; where that is absent the columns stay empty, with the reason.
 
-    name: of the network whose features are used.
+    name: the network whose features are used.
     """
 
     work = Work(version=2, run="smoothsweep.tasks.judges:judge_by_general_features", labelled=("real", "loot"))

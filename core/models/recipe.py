@@ -54,8 +54,8 @@ class TrainingRecipe:
 
     architecture: the network. epochs: passes over the training images. batch_size: images per step, over all workers
     together. optimizer: adam or sgd. lr: learning rate at the start. betas: of adam, its two decay rates. momentum: of
-    sgd. weight_decay: factor of the parameters that is added to their gradient. lr_schedule: how the learning rate
-    falls, at milestones or along a cosine. lr_milestones: of `multistep`: fractions of the training in (0, 1),
+    sgd alone. weight_decay: factor of the parameters that is added to their gradient. lr_schedule: how the learning
+    rate falls, at milestones or along a cosine. lr_milestones: of `multistep`: fractions of the training in (0, 1),
     ascending, after which the rate is multiplied by lr_factor. lr_factor: of `multistep`: factor at each milestone.
     lr_min: of `cosine`: learning rate at the end. image_size: side in pixels that the network sees. augmentation:
     random changes of the training images; None trains on them as they are. precision: `fp32`, or `bf16` for a network

@@ -97,7 +97,7 @@ class EigenfacesFit(PriorSettings):
 class ShippedPrior(PriorSettings):
     """A generator that comes with smoothsweep.
 
-    name: of the generator.
+    name: the generator.
     """
 
     name: Literal["stylegan2_synthetic64"] = "stylegan2_synthetic64"

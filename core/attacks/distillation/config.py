@@ -18,8 +18,8 @@ class TaughtBySGD:
     """Networks that learn a target's answers, by SGD.
 
     architectures: one network each; pretrained: start from ImageNet weights; epochs: passes over the images, without
-    what is left of a last batch; batch_size: images of a step; lr: SGD's learning rate at the start; momentum,
-    weight_decay: of SGD; seed: of first weights and order.
+    what is left of a last batch; batch_size: images of a step; lr: SGD's learning rate at the start; momentum: SGD's
+    momentum; weight_decay: factor of the parameters that is added to their gradient; seed: of first weights and order.
     """
 
     KEY: ClassVar[str]

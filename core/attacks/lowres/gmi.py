@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 class GMI(LowResolution):
     """Restarts from Gaussian latents, each one an image.
 
-    momentum: of the search in latents; bound: every number of a latent stays in [-bound, bound].
+    momentum: momentum of the search in latents; bound: every number of a latent stays in [-bound, bound].
     """
 
     title: ClassVar[str] = "GMI"

@@ -82,12 +82,12 @@ class CandidateConfig:
 class OptimiseConfig:
     """Stage 2. Adam with a fresh state for every `batch_size` candidates, for `steps` steps.
 
-    steps: Adam steps of each candidate; lr: Adam's learning rate; betas: Adam's two decay rates; weight_decay: Adam's,
-    on the latents; batch_size: candidates that share an optimizer state;
-    loss: what the descent minimises, by name (`ATTACK_LOSSES`); crop_scale: smallest and largest fraction of the area
-    that the random crop of each step keeps, (1, 1) for no crop; crop_ratio: smallest and largest width over height of
-    that crop; clip: clip images to [-1, 1] before the target sees them; lr_milestones: zero-based steps from which on
-    the learning rate is multiplied by lr_gamma; lr_gamma: that factor; discriminator_weight: weight of mean
+    steps: Adam steps of each candidate; lr: Adam's learning rate; betas: Adam's two decay rates; weight_decay: factor
+    of the latents that is added to their gradient; batch_size: candidates that share an optimizer state; loss: what the
+    descent minimises, by name (`ATTACK_LOSSES`); crop_scale: smallest and largest fraction of the area that the random
+    crop of each step keeps, (1, 1) for no crop; crop_ratio: smallest and largest width over height of that crop; clip:
+    clip images to [-1, 1] before the target sees them; lr_milestones: zero-based steps from which on the learning rate
+    is multiplied by lr_gamma; lr_gamma: factor at each of lr_milestones; discriminator_weight: weight of mean
     softplus(-D(image)) in the loss, for a prior with its discriminator; temperature: what logits are divided by, with
     loss cross_entropy alone, None for 1; average: take the gradient as a mean over neighbours of the image, None for
     the gradient at the image; feature_weight: weight of the term that pulls the target's penultimate features to their
