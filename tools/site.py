@@ -31,8 +31,8 @@ def gather(out: Path) -> None:
     for notebook in sorted((ROOT / "docs").glob("*.ipynb")):
         (out / place_of(notebook)).write_text(relinked(as_page(notebook), notebook.parent))
         _copy_linked(as_page(notebook), notebook.parent, out)
-    for picture in sorted((ROOT / "docs").glob("*.png")):
-        shutil.copy(picture, out / picture.name)
+    for beside in (*sorted((ROOT / "docs").glob("*.png")), ROOT / "docs" / "site.css"):
+        shutil.copy(beside, out / beside.name)
 
 
 def _copy_linked(text: str, folder: Path, out: Path) -> None:

@@ -58,7 +58,7 @@ class Made(BaseModel):
     inside: Nested = Nested()
     pairs: tuple[tuple[int, float], ...] = ()
     unsaid: bool = False
-    excused: int = 1  # noqa: E501
+    excused: int = 1  # noqa: F821, RUF100
 
 
 def test_a_key_without_a_meaning_is_found():
