@@ -20,14 +20,14 @@ class Resources(Model):
 
     cpus_per_task: CPU cores that Ray reserves for each task; trainings on several workers aside. gpus_per_training:
     GPUs reserved for one training, a fraction to share a device; at most what there is. gpus_per_task: GPUs reserved
-    for one task of an attack or a judge, likewise. classes_per_task: classes that one task of an attack inverts; null
-    chooses it so that every device gets several tasks. trial_slots: trials that run at once on this machine without a
-    cluster; null: two per CPU. attack_rows: images that go through the networks at once in an attack; null: as many as
-    suit the kind of device. attack_compile: compile prior and target by torch.compile, which takes a minute before the
-    first step. attack_cuda_graphs: record prior and target once as CUDA graphs and replay them.
-    training_timeout_minutes: minutes after which one training is ended (Ray Train's workers too); null: it is ended
-    when silent for 20 times as long as such a stage has taken, half an hour at least. attack_timeout_minutes: the same
-    in minutes for one task of an attack, a few classes.
+    for one task of an attack or a judge, a fraction to share a device; at most what there is. classes_per_task: classes
+    that one task of an attack inverts; null chooses it so that every device gets several tasks. trial_slots: trials
+    that run at once on this machine without a cluster; null: two per CPU. attack_rows: images that go through the
+    networks at once in an attack; null: as many as suit the kind of device. attack_compile: compile prior and target by
+    torch.compile, which takes a minute before the first step. attack_cuda_graphs: record prior and target once as CUDA
+    graphs and replay them. training_timeout_minutes: minutes after which one training is ended (Ray Train's workers
+    too); null: it is ended when silent for 20 times as long as such a stage has taken, half an hour at least.
+    attack_timeout_minutes: minutes after which one task of an attack, a few classes, is ended; null: as for a training.
 
     How an attack's networks run (rows, compile, cuda_graphs) changes how sums are rounded, and many steps of a descent
     can make a different reconstruction of that: a value other than the default is part of a result's identity, and

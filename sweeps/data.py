@@ -23,8 +23,8 @@ class SyntheticData(Model):
 
     kind: Literal["synthetic"]
     identities: Annotated[Count, Field(ge=2)] = 50  # people to draw, one class each
-    train_per_class: Count = 20  # training images of each
-    test_per_class: Count = 10  # test images of each
+    train_per_class: Count = 20  # training images of each class
+    test_per_class: Count = 10  # test images of each class
     size: Annotated[int, Field(ge=16, le=256)] = 64  # side in pixels that images are drawn at
     spread: Spread = 0.4  # how far identities differ: 1 is a population, 0.4 look-alikes
     seed: Seed = 0  # decides who is drawn, and how
@@ -51,7 +51,7 @@ class LabelledData(Model):
     size: Annotated[int, Field(ge=16, le=2048)] = 64  # side in pixels that images are kept at
     crop: Literal["centre", "stretch"] = "centre"  # what to do with images that are not square
     test_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
-    split_seed: Seed = 42  # of that split, and of the choice by samples_per_class
+    split_seed: Seed = 42  # seed of that split, and of the choice by samples_per_class
     largest_classes: Annotated[Count, Field(ge=2)] | None = None
     samples_per_class: Count | None = None  # keep this many training images of each class
     on_corrupt: Literal["refuse", "skip"] = "refuse"
@@ -75,7 +75,7 @@ class PublishedData(Model):
     kind: Literal["facescrub", "celeba", "celeba64", "stanford_dogs", "imagenette"]
     path: FilePath  # the folder with the data set
     classes: Annotated[Count, Field(ge=2)] | None = None  # how many classes; null: the paper's number
-    split_seed: Seed = 42  # of the 90/10 split, and of the choice by samples_per_class
+    split_seed: Seed = 42  # seed of the 90/10 split, and of samples_per_class
     samples_per_class: Count | None = None  # train on this many pictures of each class (the paper's Table 4)
     on_corrupt: Literal["refuse", "skip"] = "refuse"  # skip: after the split, leave out what cannot be read
     pictures: Literal["crops", "aligned", "in_the_wild", "in_the_wild_68"] | None = None
@@ -96,7 +96,7 @@ class SyntheticPublic(Model):
 
     kind: Literal["synthetic"]
     identities: Count = 2000  # people to draw
-    per_identity: Count = 3  # images of each
+    per_identity: Count = 3  # images of each person
     size: Annotated[int, Field(ge=16, le=256)] = 64  # side in pixels that images are drawn at
     spread: Spread = 0.6  # how far identities differ: 1 is a population, 0.4 look-alikes
     seed: Seed = 0  # decides who is drawn, and how
@@ -127,7 +127,7 @@ class UnlabelledPublic(Model):
     path: FilePath  # the Parquet file or the folder
     size: Annotated[int, Field(ge=16, le=2048)] = 64  # side in pixels that images are kept at
     limit: Count | None = None  # read a random choice of this many images; null: all
-    seed: Seed = 0  # of that choice
+    seed: Seed = 0  # of the choice by limit
 
     @property
     def most(self) -> int | None:

@@ -21,9 +21,9 @@ class SeedLooks(Model):
     seeds.
 
     looks: how many seeds each look has, increasing, two or more at the first. first: the first seed; the others follow
-    it. alpha: the error probability of all looks together. spend: how that error is spent over the looks. smallest: the
-    smallest difference of interest, in the unit of the leak (0.05: five percentage points); a recipe whose interval
-    lies within it, either way, gets no more seeds.
+    it. alpha: the error probability of all looks together. spend: how the error probability is spent over the looks.
+    smallest: the smallest difference of interest, in the unit of the leak (0.05: five percentage points); a recipe
+    whose interval lies within it, either way, gets no more seeds.
     """
 
     looks: Annotated[Several[Annotated[int, Field(ge=1, le=MOST_SEEDS)]], Field(min_length=1, max_length=MOST_LOOKS)]

@@ -15,6 +15,9 @@ from tools.key_rows import written
 USUAL_KIND = {"attack": "ppa", "recipe.defense": "label_smoothing"}
 """Key of a family -> the kind of a file that names none."""
 
+NAMED = ("search.space", "search.constraints")
+"""Mappings whose keys are names of the user's, each with the same keys inside."""
+
 MOST_CHARACTERS = 48
 """Of an example: a longer one leaves the other columns no room."""
 
@@ -76,8 +79,10 @@ def _with_inside(place: str, value: Any, kind: str) -> Iterator[tuple[str, Any, 
     if isinstance(value, dict) and ("kind" in value or place in USUAL_KIND):
         own = value.get("kind", USUAL_KIND.get(place, ""))
     yield place, value, kind
-    if isinstance(value, dict):
-        yield from _flat(value, f"{place}.", own)
+    inside = list(value.values()) if place in NAMED and isinstance(value, dict) else value
+    for one in inside if isinstance(inside, list) else [inside]:
+        if isinstance(one, dict):
+            yield from _flat(one, f"{place}.", own)
 
 
 def _flat(node: Mapping[str, Any], at: str, kind: str) -> Iterator[tuple[str, Any, str]]:

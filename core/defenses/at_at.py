@@ -32,7 +32,8 @@ class AtAt(Defense):
     """Add `weight` times the cross entropy of the moved images with the classes they were moved towards.
 
     weight: weight of that cross entropy in the loss; eps: largest change of a pixel's channel, on images in [-1, 1];
-    step: its change in each step of the descent, on the same scale; steps: steps of the descent that moves an image.
+    step: change of a channel in each step of the descent, on the same scale; steps: steps of the descent that moves an
+    image.
     """
 
     weight: Positive = 0.08

@@ -23,7 +23,7 @@ class GanRecipe:
 
     kimg: length of the training, in thousands of real images. batch_size: images of a step, over all workers together.
     lr: Adam's learning rate, of both networks. betas: Adam's two decay rates. r1_gamma: weight of the gradient penalty
-    on real images, every r1_interval steps (lazy regularisation). ema_kimg: half-life of the moving average of the
+    on real images, which is added every r1_interval (16) steps. ema_kimg: half-life of the moving average of the
     generator; during the start it is at most ema_rampup times what was seen so far. style_mixing: share of images whose
     w changes at a random place. augmentation: "none"; "light" distorts every image the discriminator sees; "adaptive"
     distorts with a probability that is steered by how many real images the discriminator judges real.

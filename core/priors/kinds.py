@@ -115,7 +115,7 @@ class ShippedPrior(PriorSettings):
 class PriorFolder(PriorSettings):
     """A prior that smoothsweep trained or imported earlier.
 
-    path: its folder, with weights.safetensors and prior.json.
+    path: the folder of the prior, with weights.safetensors and prior.json.
     """
 
     path: FilePath

@@ -22,9 +22,9 @@ class RobustnessSettings:
 
     eps: largest change of a pixel's channel, of pictures in [0, 1] (8/255). step: change in one iteration of PGD and
     BIM, on the same scale (2/255). steps: iterations of PGD and BIM. generations: of the one-pixel attack's
-    differential evolution. population: its members in each generation. strong_steps: iterations of Auto-PGD with the
-    difference of logits ratio. strong_restarts: its random starts. images: measure on this many of the test images,
-    drawn by `seed`; null: on all. seed: of random starts, targets and evolution.
+    differential evolution. population: images of each of these generations. strong_steps: iterations of Auto-PGD with
+    the difference of logits ratio. strong_restarts: random starts of Auto-PGD. images: measure on this many of the test
+    images, drawn by `seed`; null: on all. seed: of random starts, targets and evolution.
     """
 
     eps: SmallStep = 8 / 255

@@ -39,7 +39,7 @@ ROBUST_VIEWS = 32
 class StartSearch:
     """The search for latents of each label.
 
-    batch: latents drawn at once; max_batches: batches at most; seed: of these draws, which all classes share.
+    batch: latents drawn at once; max_batches: batches at most; seed: of the drawn latents, which all classes share.
     """
 
     batch: int = 256

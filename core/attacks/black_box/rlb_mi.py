@@ -41,8 +41,8 @@ class RLBMI(GeneratorSettings, Attack):
     official code has 1). agent: "official" (one number of noise, a temperature that falls whatever happens, one critic
     in effect) or "textbook" soft actor-critic. logarithm: of the probabilities in a reward, "official" (-inf where they
     underflow) or "floored" at -100 nats; None as the protocol does. hidden: units of each hidden layer of the agent's
-    networks; lr: their Adam's learning rate; gamma: discount of later rewards, in [0, 1]; tau: weight of the new critic
-    in the averaged one, in [0, 1]; minibatch: steps of the replay that one learning step sees.
+    networks; lr: learning rate of the agent's Adam; gamma: discount of later rewards, in [0, 1]; tau: weight of the new
+    critic in the averaged one, in [0, 1]; minibatch: steps of the replay that one learning step sees.
     """
 
     title: ClassVar[str] = "RLB-MI"

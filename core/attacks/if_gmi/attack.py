@@ -46,10 +46,10 @@ class IFGMI(SelectConfig, FromPool):
     stage_steps: steps of each stage, the first in w alone; there are as many stages as entries, at most one for each
     block of the prior; radii: of the L1 balls around where each stage begins, of w and of the features alike and of
     every image by itself, None for the published ones of as many stages; lr: learning rate of every stage's own Adam;
-    betas: its two decay rates; loss: what the descent minimises, by name, as with Plug & Play; crop_scale: smallest and
-    largest fraction of the area that the random crop of each step keeps; batch_size: candidates that share an optimizer
-    state; rgb_skip: whether a stage keeps the RGB sum of the blocks before its own (then it begins with the image that
-    the one before has left), or drops it, as the official code does; None for what the protocol does;
+    betas: that Adam's two decay rates; loss: what the descent minimises, by name, as with Plug & Play; crop_scale:
+    smallest and largest fraction of the area that the random crop of each step keeps; batch_size: candidates that share
+    an optimizer state; rgb_skip: whether a stage keeps the RGB sum of the blocks before its own (then it begins with
+    the image that the one before has left), or drops it, as the official code does; None for what the protocol does;
     selection_repeats: random views of each image by which the target grades each stage.
 
     The other selection_ settings are of the same views.

@@ -14,10 +14,10 @@ class ConditionalTraining(Importable):
     """How the pair is trained, or the folder of one that is trained already.
 
     steps: iterations, each one step of the generator and then critic_steps of the discriminator; critic_steps: steps of
-    the discriminator in each; batch_size: images of a step, over all workers together; lr: Adam's learning rate, of
-    both networks; betas: Adam's two decay rates; inversion_weight: weight of the target's loss beside the hinge loss;
-    loss: loss of the target by name, one of `core.attacks.optimisation.losses.ATTACK_LOSSES`; z_dim: numbers in a
-    latent; width: channels of the largest feature map; seed: of weights and draws.
+    the discriminator in each iteration; batch_size: images of a step, over all workers together; lr: Adam's learning
+    rate, of both networks; betas: Adam's two decay rates; inversion_weight: weight of the target's loss beside the
+    hinge loss; loss: loss of the target, by name; z_dim: numbers in a latent; width: channels of the largest feature
+    map; seed: of first weights and draws.
     """
 
     steps: int = 30_000

@@ -25,10 +25,10 @@ LOSSES: tuple[Loss, ...] = get_args(Loss)
 class Pool:
     """The pool of candidate latents, shared by all classes and all targets.
 
-    size: number of latents (the paper's S); seed: of their draw, shared by all trials; truncation_psi: the prior's
-    truncation, 1 for none; truncation_cutoff: how many layers it is applied to, from the coarsest on (None: to all; the
-    paper's 8 leaves the fine layers of the scored images untruncated); crop: side of the centre crop in pixels of the
-    prior (None: no crop).
+    size: number of latents (the paper's S); seed: of the draw of the pool, which all trials share; truncation_psi: the
+    prior's truncation, 1 for none; truncation_cutoff: how many layers it is applied to, from the coarsest on (None: to
+    all; the paper's 8 leaves the fine layers of the scored images untruncated); crop: side of the centre crop in pixels
+    of the prior (None: no crop).
 
     Whatever the cutoff, the optimisation starts from the truncated vector in all layers.
     """
@@ -84,14 +84,14 @@ class OptimiseConfig:
 
     steps: Adam steps of each candidate; lr: Adam's learning rate; betas: Adam's two decay rates; weight_decay: factor
     of the latents that is added to their gradient; batch_size: candidates that share an optimizer state; loss: what the
-    descent minimises, by name (`ATTACK_LOSSES`); crop_scale: smallest and largest fraction of the area that the random
-    crop of each step keeps, (1, 1) for no crop; crop_ratio: smallest and largest width over height of that crop; clip:
-    clip images to [-1, 1] before the target sees them; lr_milestones: zero-based steps from which on the learning rate
-    is multiplied by lr_gamma; lr_gamma: factor at each of lr_milestones; discriminator_weight: weight of mean
-    softplus(-D(image)) in the loss, for a prior with its discriminator; temperature: what logits are divided by, with
-    loss cross_entropy alone, None for 1; average: take the gradient as a mean over neighbours of the image, None for
-    the gradient at the image; feature_weight: weight of the term that pulls the target's penultimate features to their
-    mean over the pool's images, None or 0 for no such term (LOMMA: 1, beside the loss "logit").
+    descent minimises, by name; crop_scale: smallest and largest fraction of the area that the random crop of each step
+    keeps, (1, 1) for no crop; crop_ratio: smallest and largest width over height of that crop; clip: clip images to
+    [-1, 1] before the target sees them; lr_milestones: zero-based steps from which on the learning rate is multiplied
+    by lr_gamma; lr_gamma: factor at each of lr_milestones; discriminator_weight: weight of mean softplus(-D(image)) in
+    the loss, for a prior with its discriminator; temperature: what logits are divided by, with loss cross_entropy
+    alone, None for 1; average: take the gradient as a mean over neighbours of the image, None for the gradient at the
+    image; feature_weight: weight of the term that pulls the target's penultimate features to their mean over the pool's
+    images, None or 0 for no such term (LOMMA: 1, beside the loss "logit").
     """
 
     steps: int
