@@ -29,7 +29,7 @@ Look up a key: what it means, its type and range, its default, and an example fr
 * A key below another is written with a dot (`recipe.epochs`), as in `--set recipe.epochs=40` and in a grid.
 * `[0, 1)` is a range with 0 and without 1. *required*: there is no default. *its defaults*: those of the keys inside.
 * Sizes are in pixels; fractions, rates and accuracies lie in [0, 1].
-* An example is followed by the name of the shipped sweep that has it, `sweeps/NAME.yaml`.
+* An example is followed by the shipped sweep that has it, a file of the same name in `sweeps`.
 
 [Sweep files](sweeps.md) explains how keys work together. `python -m tools.keys` writes this page from the schema that
 sweep files are checked with.
