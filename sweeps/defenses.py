@@ -57,9 +57,9 @@ class Schedule(Model):
 class Smoothing(Model):
     """Label smoothing by alpha in (-inf, 1]: 0 is plain training, below 0 the paper's defense.
 
-    alpha: the smoothing factor that the schedule leads to; null: the last point of a piecewise schedule, else 0.
-    schedule: how alpha moves over training; null: constant for alpha >= 0; for negative alpha 0 in the first half and
-    a smooth ramp up to three quarters, as the paper says, or under protocol paper as its code does.
+    alpha: the smoothing factor, at most 1, that the schedule leads to; null: the last point of a piecewise schedule,
+    else 0. schedule: how alpha moves over training; null: constant for alpha >= 0; for negative alpha 0 in the first
+    half and a smooth ramp up to three quarters, as the paper says, or under protocol paper as its code does.
     """
 
     alpha: float | None = None

@@ -150,7 +150,7 @@ class Search(Model):
     space: dotted key of the recipe -> what it may be.
     objectives: one to three columns of the results -> max or min.
     constraints: column of the results -> what a recipe must keep to.
-    rungs: of strategy halving: the cheap attacks, the cheapest first.
+    rungs: of strategy halving: the cheap attacks, in the order in which recipes meet them.
     audit: of strategy halving: how many dropped recipes, drawn at random, meet the full attack too; null: 0.
     first_seeds: of strategy noise_aware: how many of the sweep's seeds a recipe meets at first (1, the default). It
     meets more where it may extend the frontier.

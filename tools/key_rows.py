@@ -21,6 +21,7 @@ _STATED = re.compile(r"(?:^|(?<=[.;:] ))((?:[a-z_0-9]+, )*[a-z_0-9]+): ")
 _ENDLESS = 10**9  # a bound from here on only says that products still fit
 _MOST_OF_A_CELL = 110  # characters that choices may take in it
 _FAR = 10**12
+_PAIR = "list of 2 numbers"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +54,8 @@ def keys_of(model: type[BaseModel], prefix: str) -> Iterator[Key]:
         long = len(", ".join(choices)) > _MOST_OF_A_CELL
         if long:
             kind = kind.replace(", ".join(choices), "{choices}")
-        if kind in ("integer", "number", "integer or null", "number or null"):
-            kind = _with_range(kind, _range_of(model, name))
+        if (bare := kind.removesuffix(" or null")) in ("integer", "number", _PAIR):
+            kind = _with_range(kind, _range_of(model, name, bare))
         meaning = stated.get(name) or (first_line(models[0]) if models else "")
         yield Key(
             place=f"{prefix}{name}",
@@ -156,14 +157,16 @@ def _with_range(kind: str, bounds: str) -> str:
     return f"{words} {bounds}".strip() + null + rest
 
 
-def _range_of(model: type[BaseModel], name: str) -> str:
+def _range_of(model: type[BaseModel], name: str, kind: str) -> str:
     """The bounds that the dataclass of a model checks when it is built, from what it answers to absurd values."""
     low = high = above = below = None
-    for value in (-_FAR, _FAR):
+    for value in (-_FAR, _FAR) if kind != _PAIR else ((-_FAR, -_FAR),):
         said = _refusal(model, name, value)
         if inside := re.search(r"a number in ([\[(])(\S+), (\S+)([\])])", said):
             low, high = float(inside[2]), float(inside[3])
             above, below = inside[1] == "(" or None, inside[4] == ")" or None
+        elif pair := re.search(r"a pair with (\S+) < first <= second(?: <= (\S+))?", said):
+            low, high, above = float(pair[1]), float(pair[2]) if pair[2] else None, True
         elif least := re.search(r"number (of at least|above) (\S+)", said):
             low, above = float(least[2]), (least[1] == "above") or None
         elif (most := re.search(r"number of at most (\S+)", said)) and float(most[1]) < _ENDLESS:
@@ -171,7 +174,7 @@ def _range_of(model: type[BaseModel], name: str) -> str:
     return _interval(low, high, above, below)
 
 
-def _refusal(model: type[BaseModel], name: str, value: int) -> str:
+def _refusal(model: type[BaseModel], name: str, value: int | tuple[int, int]) -> str:
     """What the dataclass expects of this parameter instead of the value; empty where it takes it."""
     declared = next((DECLARED[one] for one in model.__mro__ if one in DECLARED), None)
     if declared is None:

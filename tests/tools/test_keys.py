@@ -9,7 +9,7 @@ import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
 
 from smoothsweep.core.attacks.registry import ATTACKS
-from smoothsweep.core.checks import require_number
+from smoothsweep.core.checks import require_number, require_range
 from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.priors.kinds import PRIORS
 from smoothsweep.sweeps.derived import derived
@@ -84,11 +84,13 @@ class Checked:
     share: float = 0.5
     rate: float | None = None
     plain: int = 3
+    span: tuple[float, float] = (0.5, 1.0)  # smallest and largest part
 
     def __post_init__(self):
         require_number("made.share", self.share, 0, 1, below=True)
         if self.rate is not None:
             require_number("made.rate", self.rate, 0, above=True)
+        require_range("made.span", self.span, 0, 1)
 
 
 def test_bounds_that_only_a_dataclass_checks_are_asked_of_it():
@@ -97,6 +99,7 @@ def test_bounds_that_only_a_dataclass_checks_are_asked_of_it():
         "share": ("number in [0, 1)", "A part, null for all"),
         "rate": ("number > 0 or null", "Rate of events, per second"),
         "plain": ("integer", ""),
+        "span": ("list of 2 numbers in (0, 1]", "Smallest and largest part"),
     }
 
 

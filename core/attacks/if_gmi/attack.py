@@ -46,7 +46,7 @@ class IFGMI(SelectConfig, FromPool):
     stage_steps: steps of each stage, the first in w alone; there are as many stages as entries, at most one for each
     block of the prior; radii: of the L1 balls around where each stage begins, of w and of the features alike and of
     every image by itself, None for the published ones of as many stages; lr: learning rate of every stage's own Adam;
-    betas: that Adam's two decay rates; loss: what the descent minimises, by name, as with Plug & Play; crop_scale:
+    betas: Adam's two decay rates; loss: what the descent minimises, by name, as with Plug & Play; crop_scale:
     smallest and largest fraction of the area that the random crop of each step keeps; batch_size: candidates that share
     an optimizer state; rgb_skip: whether a stage keeps the RGB sum of the blocks before its own (then it begins with
     the image that the one before has left), or drops it, as the official code does; None for what the protocol does;

@@ -85,13 +85,13 @@ class OptimiseConfig:
     steps: Adam steps of each candidate; lr: Adam's learning rate; betas: Adam's two decay rates; weight_decay: factor
     of the latents that is added to their gradient; batch_size: candidates that share an optimizer state; loss: what the
     descent minimises, by name; crop_scale: smallest and largest fraction of the area that the random crop of each step
-    keeps, (1, 1) for no crop; crop_ratio: smallest and largest width over height of that crop; clip: clip images to
-    [-1, 1] before the target sees them; lr_milestones: zero-based steps from which on the learning rate is multiplied
-    by lr_gamma; lr_gamma: factor at each of lr_milestones; discriminator_weight: weight of mean softplus(-D(image)) in
-    the loss, for a prior with its discriminator; temperature: what logits are divided by, with loss cross_entropy
-    alone, None for 1; average: take the gradient as a mean over neighbours of the image, None for the gradient at the
-    image; feature_weight: weight of the term that pulls the target's penultimate features to their mean over the pool's
-    images, None or 0 for no such term (LOMMA: 1, beside the loss "logit").
+    keeps, (1, 1) for no crop; crop_ratio: smallest and largest width over height of that random crop; clip: clip images
+    to [-1, 1] before the target sees them; lr_milestones: zero-based steps from which on the learning rate is
+    multiplied by lr_gamma; lr_gamma: factor at each of lr_milestones; discriminator_weight: weight of mean
+    softplus(-D(image)) in the loss, for a prior with its discriminator; temperature: what logits are divided by, with
+    loss cross_entropy alone, None for 1; average: take the gradient as a mean over neighbours of the image, None for
+    the gradient at the image; feature_weight: weight of the term that pulls the target's penultimate features to their
+    mean over the pool's images, None or 0 for no such term (LOMMA: 1, beside the loss "logit").
     """
 
     steps: int
