@@ -18,6 +18,17 @@ Protocol = Literal["clean", "paper"]
 class Resources(Model):
     """What one task may take. GPUs are used where the cluster has them.
 
+    cpus_per_task: CPU cores that Ray reserves for each task; trainings on several workers aside. gpus_per_training:
+    GPUs reserved for one training, a fraction to share a device; at most what there is. gpus_per_task: GPUs reserved
+    for one task of an attack or a judge, a fraction to share a device; at most what there is. classes_per_task: classes
+    that one task of an attack inverts; null chooses it so that every device gets several tasks. trial_slots: trials
+    that run at once on this machine without a cluster; null: two per CPU. attack_rows: images that go through the
+    networks at once in an attack; null: as many as suit the kind of device. attack_compile: compile prior and target by
+    torch.compile, which takes a minute before the first step. attack_cuda_graphs: record prior and target once as CUDA
+    graphs and replay them. training_timeout_minutes: minutes after which one training is ended (Ray Train's workers
+    too); null: it is ended when silent for 20 times as long as such a stage has taken, half an hour at least.
+    attack_timeout_minutes: minutes after which one task of an attack, a few classes, is ended; null: as for a training.
+
     How an attack's networks run (rows, compile, cuda_graphs) changes how sums are rounded, and many steps of a descent
     can make a different reconstruction of that: a value other than the default is part of a result's identity, and
     such a sweep shares no attack with one that has another. Nothing else here changes a result.
@@ -26,14 +37,13 @@ class Resources(Model):
     cpus_per_task: Count = 1
     gpus_per_training: NotNegative = 1.0
     gpus_per_task: NotNegative = 0.5
-    classes_per_task: Count | None = None  # null: sized so that every device gets several tasks
-    trial_slots: Count | None = None  # local machine only; null: two per CPU
-    attack_rows: Count | None = None  # images at once in an attack; null: as many as suit the kind of device
-    attack_compile: bool = False  # torch.compile of prior and target: a minute before the first step
-    attack_cuda_graphs: bool = False  # record both networks once and replay them
-    # null: ended by silence alone, of 20 times what such a stage has taken, half an hour at least (docs/reliability.md)
-    training_timeout_minutes: Positive | None = None  # one training (Ray Train's workers too)
-    attack_timeout_minutes: Positive | None = None  # one task of an attack, a few classes
+    classes_per_task: Count | None = None
+    trial_slots: Count | None = None
+    attack_rows: Count | None = None
+    attack_compile: bool = False
+    attack_cuda_graphs: bool = False
+    training_timeout_minutes: Positive | None = None
+    attack_timeout_minutes: Positive | None = None
 
     @model_validator(mode="after")
     def _one_way_to_run(self) -> Resources:
@@ -43,13 +53,18 @@ class Resources(Model):
 
 
 class Tracking(Model):
-    """What MLflow gets beside runs and reports. models: whose targets become registered models at the end."""
+    """What MLflow gets beside runs and reports."""
 
-    models: Literal["frontier", "all", "none"] = "frontier"
+    models: Literal["frontier", "all", "none"] = "frontier"  # recipes whose targets become registered models at the end
 
 
 class AnySweep(Model):
     """The keys of every sweep file.
+
+    name: the name of the sweep, its results and its report: letters, digits, ".", "_", "-", at most 64 characters.
+    grid: dotted key of this file -> list of values to try; every combination is a cell. cells: combinations that form
+    no full grid; each is combined with the whole grid. baseline: dotted key -> value, the cell that the others are
+    compared with.
 
     A kind adds its own. What a caller may ask of any sweep (`search`, `budget`, `reaudit`, `min_test_acc`, `paper`,
     `accuracy_margin`, `every_seed`, `looks`, `protocol`, `tracking`) is a key or a property of it or, where its files
@@ -57,9 +72,9 @@ class AnySweep(Model):
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
-    grid: dict[str, list[Any]] = Field(default_factory=dict)  # dotted key of this file -> the values to try
-    cells: Several[dict[str, Any]] = ()  # combinations that are no full grid; each is tried with all of the grid
-    baseline: dict[str, Any] = Field(default_factory=dict)  # the values that the others are compared with
+    grid: dict[str, list[Any]] = Field(default_factory=dict)
+    cells: Several[dict[str, Any]] = ()
+    baseline: dict[str, Any] = Field(default_factory=dict)
     resources: Resources = Resources()
 
     if TYPE_CHECKING:

@@ -22,12 +22,12 @@ class SyntheticData(Model):
     """Private identities drawn by the procedural face renderer: no real person is exposed."""
 
     kind: Literal["synthetic"]
-    identities: Annotated[Count, Field(ge=2)] = 50
-    train_per_class: Count = 20
-    test_per_class: Count = 10
-    size: Annotated[int, Field(ge=16, le=256)] = 64
+    identities: Annotated[Count, Field(ge=2)] = 50  # people to draw, one class each
+    train_per_class: Count = 20  # training images of each class
+    test_per_class: Count = 10  # test images of each class
+    size: Annotated[int, Field(ge=16, le=256)] = 64  # side in pixels that images are drawn at
     spread: Spread = 0.4  # how far identities differ: 1 is a population, 0.4 look-alikes
-    seed: Seed = 0
+    seed: Seed = 0  # decides who is drawn, and how
     samples_per_class: Count | None = None  # train on this many images of each class (the low-data study)
 
     path: ClassVar[None] = None
@@ -39,16 +39,21 @@ class SyntheticData(Model):
 
 
 class LabelledData(Model):
-    """The user's own images: a Parquet file (`image`, `label` or `identity`, maybe `split`) or a folder per class."""
+    """The user's own images: a Parquet file (`image`, `label` or `identity`, maybe `split`) or a folder per class.
+
+    test_fraction: fraction of each class's images that are tested on, where the file has no split.
+    largest_classes: keep this many classes, those with most training images. on_corrupt: skip leaves out images that
+    cannot be read, and training images that the test part holds too; refuse ends with an error.
+    """
 
     kind: Literal["labelled"]
-    path: FilePath
-    size: Annotated[int, Field(ge=16, le=2048)] = 64
+    path: FilePath  # the Parquet file or the folder
+    size: Annotated[int, Field(ge=16, le=2048)] = 64  # side in pixels that images are kept at
     crop: Literal["centre", "stretch"] = "centre"  # what to do with images that are not square
-    test_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1  # used only where the file has no split
-    split_seed: Seed = 42
-    largest_classes: Annotated[Count, Field(ge=2)] | None = None  # keep the classes with most training images
-    samples_per_class: Count | None = None
+    test_fraction: Annotated[float, Field(gt=0, lt=1)] = 0.1
+    split_seed: Seed = 42  # seed of that split, and of the choice by samples_per_class
+    largest_classes: Annotated[Count, Field(ge=2)] | None = None
+    samples_per_class: Count | None = None  # keep this many training images of each class
     on_corrupt: Literal["refuse", "skip"] = "refuse"
 
     @property
@@ -62,15 +67,17 @@ class PublishedData(Model):
 
     Labels, selection and the 90/10 split of seed 42 are those of the official code. Every network gets the pictures at
     its own size, reduced once from the files; so there is no `size` here.
+
+    kind: which data set. pictures: celeba only: ready crops (null: these), the aligned release, or pictures in the
+    wild, cropped here by 5 or 68 landmarks.
     """
 
     kind: Literal["facescrub", "celeba", "celeba64", "stanford_dogs", "imagenette"]
-    path: FilePath
-    classes: Annotated[Count, Field(ge=2)] | None = None  # null: the paper's number
-    split_seed: Seed = 42
+    path: FilePath  # the folder with the data set
+    classes: Annotated[Count, Field(ge=2)] | None = None  # how many classes; null: the paper's number
+    split_seed: Seed = 42  # seed of the 90/10 split, and of samples_per_class
     samples_per_class: Count | None = None  # train on this many pictures of each class (the paper's Table 4)
-    on_corrupt: Literal["refuse", "skip"] = "refuse"
-    # celeba only: ready crops (default), the aligned release, or pictures in the wild cropped by us (5 or 68 landmarks)
+    on_corrupt: Literal["refuse", "skip"] = "refuse"  # skip: after the split, leave out what cannot be read
     pictures: Literal["crops", "aligned", "in_the_wild", "in_the_wild_68"] | None = None
 
     @model_validator(mode="after")
@@ -88,11 +95,11 @@ class SyntheticPublic(Model):
     """Public identities of the renderer; they never overlap with private ones."""
 
     kind: Literal["synthetic"]
-    identities: Count = 2000
-    per_identity: Count = 3
-    size: Annotated[int, Field(ge=16, le=256)] = 64
-    spread: Spread = 0.6
-    seed: Seed = 0
+    identities: Count = 2000  # people to draw
+    per_identity: Count = 3  # images of each person
+    size: Annotated[int, Field(ge=16, le=256)] = 64  # side in pixels that images are drawn at
+    spread: Spread = 0.6  # how far identities differ: 1 is a population, 0.4 look-alikes
+    seed: Seed = 0  # decides who is drawn, and how
 
     path: ClassVar[None] = None
 
@@ -106,8 +113,8 @@ class PublishedPublic(Model):
     """The public pictures of the low-resolution attacks: the published list beside the private ones of `celeba64`."""
 
     kind: Literal["celeba64"]
-    path: FilePath
-    size: Annotated[int, Field(ge=16, le=256)] = 64  # pixels that the central 108 are resized to
+    path: FilePath  # the folder with CelebA
+    size: Annotated[int, Field(ge=16, le=256)] = 64  # side in pixels that the central 108 are resized to
 
     most: ClassVar[None] = None
     """How many there are, the list alone says."""
@@ -117,10 +124,10 @@ class UnlabelledPublic(Model):
     """Public images of other people: a Parquet file with an `image` column or a folder of images."""
 
     kind: Literal["unlabelled"]
-    path: FilePath
-    size: Annotated[int, Field(ge=16, le=2048)] = 64
-    limit: Count | None = None
-    seed: Seed = 0
+    path: FilePath  # the Parquet file or the folder
+    size: Annotated[int, Field(ge=16, le=2048)] = 64  # side in pixels that images are kept at
+    limit: Count | None = None  # read a random choice of this many images; null: all
+    seed: Seed = 0  # of the choice by limit
 
     @property
     def most(self) -> int | None:

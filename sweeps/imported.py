@@ -146,9 +146,9 @@ def checked_card(values: dict[str, Any], where: str) -> TargetCard:
 
 
 class ImportedClassifier(Model):
-    """imported: the folder that `smoothsweep import target` wrote: target.json, and the weights or the program."""
+    """A classifier that was trained elsewhere, imported by `smoothsweep import target`."""
 
-    imported: FilePath
+    imported: FilePath  # the folder that `smoothsweep import target` wrote
 
     # What a recipe says of a training, and this is not trained here.
     defense: ClassVar[None] = None

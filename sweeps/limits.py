@@ -14,8 +14,8 @@ from smoothsweep.sweeps.settings import first_repeat
 class Budget(Model):
     """Over the life of the sweep, running work included. Either or both."""
 
-    device_hours: Positive | None = None
-    minutes: Positive | None = None
+    device_hours: Positive | None = None  # hours of GPUs, or of CPUs where there are none, summed over all tasks
+    minutes: Positive | None = None  # minutes on the clock while the sweep runs
 
     @model_validator(mode="after")
     def _limits_something(self) -> Budget:
@@ -27,7 +27,8 @@ class Budget(Model):
 class Reaudit(Model):
     """The recipes on the accuracy-leak frontier once more: fresh seeds, the full attack.
 
-    share: the part of a budget that a search leaves to it.
+    seeds: training seeds that the sweep itself does not use. recipes: how many recipes of the frontier at most, its
+    ends first. share: fraction of the budget that a search leaves to it.
     """
 
     seeds: Annotated[Several[Seed], Field(min_length=1)]

@@ -50,7 +50,7 @@ Seeds = Annotated[
 class PaperTable(Model):
     """The table of the paper that a sweep repeats; the report sets our numbers beside its.
 
-    dataset: the paper's name of the data, where ours are not the published set under that name.
+    table: number of the table. dataset: the paper's name of the data, where `data` is not the published set itself.
     """
 
     table: Annotated[Literal["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13"], BeforeValidator(str)]
@@ -69,23 +69,36 @@ class PaperTable(Model):
 
 
 class InversionSweep(AnySweep):
-    """Train targets, invert every class, judge the leak."""
+    """Train targets, invert every class, judge the leak.
 
-    experiment: Literal["inversion"] = "inversion"
+    protocol: clean, or paper, which follows the official code's slips too, for numbers beside the published ones.
+    seeds: training seeds, one trial of each cell for each; or `looks`, which adds seeds to undecided recipes.
+    data: private images that targets are trained and tested on, by `kind`. public: images of other people that the
+    attacker has; a prior that is trained here, or an attack's own GAN, learns from them. recipe: how the target is
+    trained, or the folder of an imported one. prior: the generator whose latents attacks search, by `kind`; null where
+    no attack of the sweep needs one. attack: how targets are inverted, by `kind`; null inverts nothing and measures
+    the target alone. judges: who scores reconstructions and targets. classes: labels (from 0) that are attacked, or
+    all. search: proposes recipes instead of a grid; the grid then holds keys of the attacker alone. budget: what the
+    sweep may cost over its life; work that runs when it is spent is ended. reaudit: the accuracy-leak frontier once
+    more, under fresh seeds. min_test_acc: test accuracy, a fraction, below which no recipe is recommended; beside a
+    search, write it as a constraint. accuracy_margin: loss of test accuracy, a fraction, that counts as none.
+    """
+
+    experiment: Literal["inversion"] = "inversion"  # what the file describes; the other is toy, at the end of the page
     protocol: Protocol = "clean"
-    seeds: Seeds  # a list, or looks: seeds that are added where a comparison is undecided
+    seeds: Seeds
     data: Data
     public: Public | None = None
     recipe: Target = Recipe()
-    prior: Prior | None = None  # what attacks decode latents with; none where no attack of the sweep does
-    attack: Attack | None = read_attack({})  # null: nothing is inverted, the target alone is measured
+    prior: Prior | None = None
+    attack: Attack | None = read_attack({})
     judges: Judges = Judges()
     classes: Literal["all"] | Annotated[Several[Annotated[int, Field(ge=0, le=MOST)]], Field(min_length=1)] = "all"
-    search: Search | None = None  # proposes recipes instead of a grid; the grid then holds keys of the attacker alone
-    budget: Budget | None = None  # what the sweep may cost over its life; work that runs when it is spent is ended
-    reaudit: Reaudit | None = None  # the accuracy-leak frontier once more, under fresh seeds
-    min_test_acc: Fraction | None = None  # the accuracy you need: recipes below it are not recommended; no search
-    accuracy_margin: Inside = ACCURACY_MARGIN  # a loss of test accuracy below it counts as none; a fraction
+    search: Search | None = None
+    budget: Budget | None = None
+    reaudit: Reaudit | None = None
+    min_test_acc: Fraction | None = None
+    accuracy_margin: Inside = ACCURACY_MARGIN
     tracking: Tracking = Tracking()
     paper: PaperTable | None = None
 

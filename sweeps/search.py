@@ -30,9 +30,9 @@ LAG = 4  # recipes at once in an adaptive search, unless the file says otherwise
 class Range(Model):
     """What one key may be: `choices`, or numbers from `low` to `high`.
 
-    step: in steps from low; without one, any number. log: spread evenly in the logarithm. integer: whole numbers.
-    when: other key of the space -> values of it; only with these does this key exist. above: another key of the
-    space; values at or below that one's are left out.
+    choices: list of values. low: smallest number. high: largest number. step: in steps from low; without one, any
+    number. log: spread evenly in the logarithm. integer: whole numbers. when: other key of the space -> values of it;
+    only with these does this key exist. above: another key of the space; values at or below that one's are left out.
     """
 
     choices: Annotated[Several[Any], Field(max_length=MAX_CHOICES)] | None = None
@@ -101,8 +101,8 @@ class Range(Model):
 class Constraint(Model):
     """What a recipe must keep to, by its mean over the seeds under the worst attack for it."""
 
-    at_least: float | None = None
-    at_most: float | None = None
+    at_least: float | None = None  # smallest value, in the unit of the column
+    at_most: float | None = None  # largest value, in the unit of the column
 
     @model_validator(mode="after")
     def _can_be_met(self) -> Constraint:
@@ -120,7 +120,11 @@ class Constraint(Model):
 
 
 class Rung(Model):
-    """A cheap attack and the share of recipes it lets through. set: keys of the attack, or classes -> values."""
+    """A cheap attack and the fraction of recipes it lets through.
+
+    keep: fraction of the recipes that go on to the next rung, rounded up, the best first. set: dotted key of the
+    attack, or classes -> the value it has on this rung.
+    """
 
     keep: Annotated[float, Field(gt=0, lt=1)]
     set: Annotated[dict[str, Any], Field(min_length=1)]
@@ -140,6 +144,14 @@ class Search(Model):
     strategy: noise_aware (the default), random, optuna, halving on cheap attacks, or the whole space as a grid.
     sampler: of strategy optuna: a Gaussian process (gp, the default), or tpe, which costs nothing to ask and suits
     hundreds of recipes.
+    recipes: how many to propose at most; none for strategy grid.
+    seed: of everything random in the search, null: 0; none for strategy grid.
+    in_flight: recipes that are open at once; null: 4 for optuna and noise_aware, else no limit.
+    space: dotted key of the recipe -> what it may be.
+    objectives: one to three columns of the results -> max or min.
+    constraints: column of the results -> what a recipe must keep to.
+    rungs: of strategy halving: the cheap attacks, in the order in which recipes meet them.
+    audit: of strategy halving: how many dropped recipes, drawn at random, meet the full attack too; null: 0.
     first_seeds: of strategy noise_aware: how many of the sweep's seeds a recipe meets at first (1, the default). It
     meets more where it may extend the frontier.
     """

@@ -14,8 +14,8 @@ from smoothsweep.sweeps.any_sweep import AnySweep, Protocol, Tracking
 class ToySweep(AnySweep):
     """The paper's two-dimensional example (Figures 1 and 8): no search, no budget, one seed, the paper's protocol."""
 
-    experiment: Literal["toy"]
-    alpha: Annotated[float, Field(ge=-SINGLE, le=1)] = 0.0
+    experiment: Literal["toy"]  # what the file describes, instead of inversion
+    alpha: Annotated[float, Field(ge=-SINGLE, le=1)] = 0.0  # label smoothing factor of the three-class network
 
     seeds: ClassVar[tuple[int, ...]] = (42,)  # the notebook's only seed
     every_seed: ClassVar[tuple[int, ...]] = seeds

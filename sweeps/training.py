@@ -39,8 +39,9 @@ class Augmentation(derived(AugmentationSettings, without=("shared",))):
 class Training(derived(TrainingRecipe, without=("augmentation",), optional=DEPENDENT)):
     """How one classifier is trained; the defaults are the paper's 224-pixel recipe (Appendix B.3).
 
-    pretrained: ImageNet weights from the local torch hub cache; transform_input: inception_v3 only, map inputs to
-    ImageNet statistics first, by default not.
+    architecture: the network; inception_v3 trains with its auxiliary head. epochs: passes over the training images.
+    pretrained: start from ImageNet weights, from the local torch hub cache. transform_input: inception_v3 only: map
+    inputs to ImageNet statistics first; null: do not. augmentation: random changes of every training image.
     """
 
     architecture: Architecture = "resnet152"
@@ -68,7 +69,10 @@ class Training(derived(TrainingRecipe, without=("augmentation",), optional=DEPEN
 
 
 class OtherTrial(Model):
-    """trial: dotted key -> value, what another trial of the same sweep and seed has otherwise than this one."""
+    """Another trial of the same sweep and seed, named by what differs from this one.
+
+    trial: dotted key -> value, the settings in which it differs.
+    """
 
     trial: Annotated[dict[str, Any], Field(min_length=1)]
 
@@ -110,12 +114,17 @@ class Poison(derived(PoisonSettings)):
 
 
 class Recipe(Training):
-    """How the target is trained. `workers` > 1 trains with Ray Train; BatchNorm makes it a different experiment."""
+    """How the target is trained.
+
+    defense: what is done beyond plain training so that less leaks, by `kind`. workers: processes that share every
+    batch; above 1 they train with Ray Train, and BatchNorm makes it a different experiment. checkpoint_every: epochs
+    between two checkpoints; a crash costs at most this much. stop_at_test_acc: end with the first epoch of this test
+    accuracy (a fraction), or of the one that another trial reached (the paper's Table 9).
+    """
 
     defense: Defense = LabelSmoothing()
     workers: Count = 1
-    checkpoint_every: Count = 10  # epochs; a lost worker costs at most this much
-    # End with the first epoch of this test accuracy, or of the one that another trial reached (the paper's Table 9).
+    checkpoint_every: Count = 10
     stop_at_test_acc: Goal | None = None
     poison: Poison | None = None  # plant a backdoor: some training images get a trigger and another label
 

@@ -7,7 +7,12 @@ A test compares the page with the table: whoever changes a label, a direction or
 
 from __future__ import annotations
 
+import inspect
+from itertools import groupby
+
+from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import METRICS, TIME_COLUMNS, TOY_COLUMNS
+from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.tree import TREE
 
@@ -19,52 +24,54 @@ def _named(names: tuple[str, ...]) -> str:
 PAGE = TREE / "docs" / "columns.md"
 HEAD = f"""# Columns
 
-What the metrics of `results.parquet` mean, a row per trial. Written by `python -m tools.columns` from
-`core/judges/columns.py`, and compared with it by a test.
+Look up a metric of `results.parquet`, which has a row per trial: what it means, its unit and range, and which
+direction is better. Metrics are grouped by who measures them; a judge's are null in sweeps without the judge.
 
-* *unit*: percent metrics are fractions in [0, 1] in the file and percentages where they are shown; plain ones are shown
-  as they are.
-* *better*: what the defender wants; "neither" where no direction is better.
-* *group*: utility is what the owner of the model gets, leak what the attacker gets, integrity what an attacker can make
-  it answer, check tells whether the others can be trusted.
-* *by*: the stage or the judge that measures it. *search*: whether a search may aim at it or constrain it.
-* *null*: why it may be missing where all that measures it has finished; `reasons` says it for every null of a row.
+* *values*: a *fraction* in [0, 1] is shown as a percentage; a *number* is shown as it is.
+* *better*: what the defender wants, where one direction is better.
+* *kind*: utility is what the owner of the model gets, leak what the attacker gets, integrity what an attacker can make
+  the model answer; a check tells whether the others can be trusted. *search*: a search may aim at it or constrain it.
+* *Null* in a meaning: why the value may be missing although everything has finished. The column `reasons` gives the
+  reason for every null of a row.
 
-A sweep of the toy experiment has the columns {_named(TOY_COLUMNS)} instead.
-Durations, in seconds: {_named(TIME_COLUMNS)}.
-
+The metrics of a toy experiment are {_named(TOY_COLUMNS)}. Durations, in seconds, are {_named(TIME_COLUMNS)}.
+`python -m tools.columns` writes this page from the table that the program reads.
 """
-TITLES = ("column", "called", "unit", "range", "better", "group", "by", "ceiling", "search", "meaning", "null")
+ROW = "| {} | {} | {} | {} | {} |\n"
+TITLES = ROW.format("column", "meaning", "values", "better", "kind") + ROW.format(*["---"] * 5)
 
 
 def page() -> str:
     """The whole page as Markdown."""
-    rows = [TITLES, ("---",) * len(TITLES), *map(_cells, METRICS)]
-    return HEAD + "".join(f"| {' | '.join(cells)} |\n" for cells in rows)
+    return HEAD + "".join(_section(by, [*metrics]) for by, metrics in groupby(METRICS, lambda one: one.measured_by))
 
 
-def _cells(metric: Metric) -> tuple[str, ...]:
-    return (
-        f"`{metric.key}`",
-        metric.label,
-        metric.unit,
-        _range(metric),
-        metric.better or "neither",
-        metric.group,
-        metric.measured_by or "nothing here",
-        f"`{metric.ceiling}`" if metric.ceiling else "",
-        "yes" if metric.searched else "no",
-        metric.description,
-        metric.null or "never",
-    )
+def _section(by: str | None, metrics: list[Metric]) -> str:
+    """The metrics of one judge, of the target or of the attack."""
+    rows = "".join(map(_row, metrics))
+    if by in JUDGES:
+        first = " ".join(inspect.cleandoc(JUDGES[by].__doc__ or "").partition("\n\n")[0].split())
+        return f"\n## Judge `{by}`\n\n{first}\n\n{TITLES}{rows}"
+    return f"\n## The {by}\n\nMeasured of every {by}, whatever the judges.\n\n{TITLES}{rows}"
 
 
-def _range(metric: Metric) -> str:
+def _row(metric: Metric) -> str:
+    label = metric.label[:1].upper() + metric.label[1:]
+    ceiling = f" Ceiling: `{metric.ceiling}`." if metric.ceiling else ""
+    null = f" *Null*: {metric.null}." if metric.null else ""
+    kind = f"{metric.group}, search" if metric.searched else metric.group
+    meaning = f"**{label}.** {metric.description}{ceiling}{null}"
+    return ROW.format(f"`{metric.key}`", meaning.replace("|", "\\|"), _values(metric), metric.better or "", kind)
+
+
+def _values(metric: Metric) -> str:
+    if metric.unit == "percent":
+        return "fraction"
     if metric.range is None:
-        return "any"
+        return "number"
     low, high = metric.range
-    return f"at least {low:g}" if high == float("inf") else f"{low:g} to {high:g}"
+    return f"number ≥ {low:g}" if high == float("inf") else f"number in [{low:g}, {high:g}]"
 
 
 if __name__ == "__main__":
-    PAGE.write_text(page(), encoding="utf-8")
+    write_file(PAGE, page())

@@ -7,214 +7,150 @@ A test compares the page with the schema: whoever changes a key, a bound or a de
 
 from __future__ import annotations
 
-import ast
-import inspect
-import json
-import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
-from typing import Any, get_args
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 
-import yaml
 from pydantic import BaseModel
 
-from smoothsweep.core.attacks.registry import ATTACKS
-from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.files import write_file
-from smoothsweep.core.priors.kinds import PRIORS
 from smoothsweep.core.tree import TREE
-from smoothsweep.sweeps.attacker import MODELS
-from smoothsweep.sweeps.attacks import schema_of as attack_model
-from smoothsweep.sweeps.defenses import schema_of as defense_model
-from smoothsweep.sweeps.derived import DECLARED
+from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.schema import InversionSweep
+from smoothsweep.sweeps.toy import ToySweep
+from tools.key_examples import example_of
+from tools.key_rows import Key, first_line, written
+from tools.key_sections import FAMILIES, Row, Section, anchor, same, sections, shared
 
 PAGE = TREE / "docs" / "sweep-keys.md"
 HEAD = """# Keys of a sweep file
 
-Look up a key: its type and range, its default, an example from a shipped sweep, and what it means. Written by
-`python -m tools.keys` from the schema that files are checked with, and compared with it by a test.
+Look up a key: what it means, its type and range, its default, and an example from a shipped sweep.
 
-A key below another is written with a dot (`recipe.epochs`), as in `--set recipe.epochs=40` and in a grid.
-*required*: there is no default.
-[Sweep files](sweeps.md) explains how they work together.
+* A key below another is written with a dot (`recipe.epochs`), as in `--set recipe.epochs=40` and in a grid.
+* `[0, 1)` is a range with 0 and without 1. *required*: there is no default. *its defaults*: those of the keys inside.
+* Sizes are in pixels; fractions, rates and accuracies lie in [0, 1].
+* An example is followed by the shipped sweep that has it, a file of the same name in `sweeps`.
+
+[Sweep files](sweeps.md) explains how keys work together. `python -m tools.keys` writes this page from the schema that
+sweep files are checked with.
+
+## Sweep file
+
+All keys of an inversion sweep, from the top. [Attacks](#attacks), [defenses](#defenses) and [priors](#priors) follow.
 """
-FAMILIES = {
-    "attack": ("Attacks", ATTACKS, attack_model),
-    "recipe.defense": ("Defenses", DEFENSES, defense_model),
-    "prior": ("Priors", PRIORS, MODELS.__getitem__),
+TOY = """
+## Toy experiment
+
+A file with `experiment: toy` has `name`, `grid`, `cells`, `baseline` and `resources` of the [top level](#top-level),
+and these.
+"""
+ROW = "| {} | {} | {} | {} | {} |\n"
+TITLES = ROW.format("key", "meaning", "type, range", "default", "example") + ROW.format(*["---"] * 5)
+
+LIKE = {
+    "judges.evaluator": "recipe",
+    "judges.knowledge": "recipe",
+    "attack surrogate_scores": "attack ppa",
+    "attack surrogate_labels": "attack surrogate_scores",
 }
-"""Key -> heading, table and model of each member: what a family adds below the key."""
-_STATED = re.compile(r"(?:^|(?<=[.;:] )|(?<=\n))((?:[a-z_0-9]+, )*[a-z_0-9]+): ")
+"""Section -> the one that has many of its keys: rows that would be the same stand there alone."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Key:
-    """A row of the page. place: dotted; kind: type and range; default: as a file writes it; meaning: may be empty."""
+@dataclass(kw_only=True)
+class Page:
+    """What is known while the page is written. named: long lists of choices -> the section that has them."""
 
-    place: str
-    kind: str
-    default: str
-    meaning: str
+    sections: dict[type[BaseModel], Section]
+    named: dict[tuple[str, ...], Section] = field(default_factory=dict)
+
+    @property
+    def every(self) -> list[Section]:
+        """In their order."""
+        return list(self.sections.values())
+
+    def write(self) -> str:
+        """As Markdown."""
+        parts = [HEAD, *(self.section(one) for one in self.every if not one.members and one.model is not ToySweep)]
+        for place in FAMILIES:
+            parts += self.family(place)
+        toy, inversion = self.sections[ToySweep], self.sections[InversionSweep]
+        known = {same(key) for key in inversion.keys}
+        return "".join([*parts, TOY, self.table(toy, [key for key in toy.keys if same(key) not in known], "toy")])
+
+    def family(self, place: str) -> list[str]:
+        """The parts of one key with many kinds."""
+        family = FAMILIES[place]
+        members = [self.sections[model] for model in family.models.values()]
+        parts = [f"\n## {family.title}\n\nThe value of `{place}`: a `kind`, and its keys: {self.links(place)}.\n"]
+        common = shared(members)
+        if common:
+            parts.append(f"\n### Keys of every {family.one}\n")
+            every = Section(model=BaseModel, place=place, kinds=tuple(family.kinds), keys=common)
+            parts.append(self.table(every, common))
+        names = {same(key) for key in common}
+        inside = [one for one in self.every if one.members and f"{one.place}.".startswith(f"{place}.")]
+        return parts + [self.section(one, names if one.place == place else set(), family.one) for one in inside]
+
+    def links(self, place: str) -> str:
+        """To every kind of a family."""
+        models = FAMILIES[place].models.items()
+        return ", ".join(f"[{kind}]({self.sections[model].link})" for kind, model in models)
+
+    def section(self, one: Section, common: Collection[Row] = (), family: str = "") -> str:
+        """Heading, what it is, and its table."""
+        notes, own = [first_line(one.model)], [key for key in one.keys if same(key) not in common]
+        if one.also:
+            notes.append(f"The same keys stand under {' and '.join(f'`{place}`' for place in one.also)}.")
+        if len(own) < len(one.keys):
+            notes.append(f"It has the [keys of every {family}](#keys-of-every-{family}) too.")
+        if (base := LIKE.get(" ".join([one.place, *one.kinds]))) is not None:
+            other = next(two for two in self.every if " ".join([two.place, *two.kinds]) == base)
+            known = {same(key) for key in other.keys}
+            alike = [key.name for key in own if same(key) in known]
+            own = [key for key in own if same(key) not in known]
+            names = ", ".join(f"`{name}`" for name in alike)
+            notes.append(f"These are as with [{other.title}]({other.link}): {names}.")
+        elif not one.keys:
+            notes.append("It has no other keys.")
+        return f"\n### {one.title}\n\n{' '.join(notes)}\n" + (self.table(one, own) if own else "")
+
+    def table(self, one: Section, keys: Sequence[Key], experiment: str = "inversion") -> str:
+        """A row for each key, and long lists of choices below."""
+        rows = "".join(self.row(key, one, experiment) for key in keys)
+        below = [key for key in keys if self.named.get(key.choices) is one]
+        long = "".join(f"\nNames of `{key.place}`: {', '.join(key.choices)}.\n" for key in below)
+        return f"\n{TITLES}{rows}{long}"
+
+    def row(self, key: Key, one: Section, experiment: str) -> str:
+        """A line of the table."""
+        meaning, kind = key.meaning, key.kind
+        if key.place in FAMILIES:
+            meaning = f"{meaning}: {self.links(key.place)}"
+            kind = f"[keys]({anchor(FAMILIES[key.place].title)}) of a kind" + kind.removeprefix("any").removeprefix(
+                "{keys}"
+            )
+        elif key.models:
+            nested = [self.sections[model] for model in key.models]
+            kinds = [f"[{', '.join(two.kinds)}]({two.link})" for two in nested if two.kinds]
+            meaning += f": {', '.join(kinds)}" if kinds else ""
+            inside = "keys of a kind" if kinds else " or ".join(map(_link_to, nested))
+            kind = kind.replace("{keys}", inside)
+        if key.choices:
+            there = self.named.setdefault(key.choices, one)
+            names = "names, below" if there is one else f"[names]({there.link})"
+            kind = kind.replace("{choices}", f"one of {len(key.choices)} {names}")
+        example = example_of(key.place, one.around, key.default, experiment)
+        shown = "" if example is None else f"{written(example.value)} ({example.sweep})"
+        return ROW.format(f"`{key.place}`", *(cell.replace("|", "\\|") for cell in (meaning, kind, key.default, shown)))
+
+
+def _link_to(one: Section) -> str:
+    return f"[{'imported' if one.model is ImportedClassifier else 'keys'}]({one.link})"
 
 
 def page() -> str:
     """The whole page as Markdown."""
-    examples = _examples()
-    said: dict[type[BaseModel], str] = {}
-    parts = [HEAD, *_sections(InversionSweep, "", "The sweep", examples, said)]
-    for place, (title, table, model_of) in FAMILIES.items():
-        parts.append(f"\n# {title}\n\nThe value of `{place}`: a `kind`, and its keys.\n")
-        for kind in table:
-            parts += _sections(model_of(kind), f"{place}.", f"`{place}`, kind {kind}", examples, said)
-    return "".join(parts)
-
-
-def _sections(
-    model: type[BaseModel], prefix: str, title: str, examples: Mapping[str, str], said: dict[type[BaseModel], str]
-) -> Iterator[str]:
-    """A section for the model, and one for each that a key of it may hold. said: model -> the section that has it."""
-    if model in said:
-        yield f"\n## {title}\n\nIts keys are those of {said[model]}.\n"
-        return
-    said[model] = title
-    yield _section(title, [*keys_of(model, prefix)], examples, _first_line(model))
-    for name, field in model.model_fields.items():
-        place = f"{prefix}{name}"
-        for one in () if place in FAMILIES else _models_in(field.annotation):
-            kinds = one.model_fields.get("kind")
-            chosen = f"`{place}`" + (f", kind {_choices_of(kinds.annotation)}" if kinds is not None else "")
-            yield from _sections(one, f"{place}.", chosen, examples, said)
-
-
-def _first_line(model: type[BaseModel]) -> str:
-    return " ".join(inspect.cleandoc(model.__doc__ or "").partition("\n\n")[0].split())
-
-
-def keys_of(model: type[BaseModel], prefix: str) -> Iterator[Key]:
-    """Every key of the model, in the order of the file."""
-    schema = model.model_json_schema()
-    stated = _meanings(model)
-    for name, field in model.model_fields.items():
-        if name == "kind":
-            continue
-        part = schema["properties"][name]
-        nested = [*_models_in(field.annotation)]
-        keys = bool(nested) and isinstance(part.get("default"), dict)
-        default = "required" if field.is_required() else "see below" if keys else _written(part.get("default"))
-        meaning = stated.get(name) or (_first_line(nested[0]) if len(nested) == 1 else "")
-        kind = _kind_of(part, schema.get("$defs", {}))
-        yield Key(place=f"{prefix}{name}", kind=kind, default=default, meaning=meaning)
-
-
-def _models_in(annotation: Any) -> Iterator[type[BaseModel]]:
-    if inspect.isclass(annotation) and issubclass(annotation, BaseModel):
-        yield annotation
-    else:
-        for one in get_args(annotation):
-            yield from _models_in(one)
-
-
-def _choices_of(annotation: Any) -> str:
-    return ", ".join(str(one) for one in get_args(annotation))
-
-
-def _kind_of(part: Mapping[str, Any], named: Mapping[str, Any]) -> str:
-    """Type and range in words."""
-    if "$ref" in part:
-        return "keys"
-    for several in ("anyOf", "oneOf"):
-        if several in part:
-            return " or ".join(dict.fromkeys(_kind_of(one, named) for one in part[several]))
-    if "const" in part or "enum" in part:
-        return ", ".join(f"`{one}`" for one in part.get("enum", [part.get("const")]))
-    kind = {"array": "list", "object": "keys", "boolean": "true or false"}.get(part.get("type", ""), part.get("type"))
-    bounds = {
-        "minimum": "at least {}",
-        "exclusiveMinimum": "above {}",
-        "maximum": "at most {}",
-        "exclusiveMaximum": "below {}",
-        "minItems": "{} or more",
-    }
-    said = [words.format(f"{part[key]:g}") for key, words in bounds.items() if key in part and abs(part[key]) < 10**9]
-    return ", ".join([kind or "any", *said])
-
-
-def _written(value: Any) -> str:
-    return "null" if value is None else f"`{json.dumps(value, ensure_ascii=False)}`"
-
-
-def _meanings(model: type[BaseModel]) -> dict[str, str]:
-    """Key -> what its class says of it: in the docstring, or in a comment beside the field."""
-    found: dict[str, str] = {}
-    for owner in (*reversed(model.__mro__), *reversed(DECLARED.get(model, object).__mro__)):
-        text = inspect.cleandoc(owner.__doc__ or "") if owner.__module__.startswith("smoothsweep.") else ""
-        line = " ".join(text.split())
-        marks = [*_STATED.finditer(line)]
-        for mark, end in zip(marks, [*(one.start() for one in marks[1:]), len(line)][: len(marks)], strict=True):
-            found |= dict.fromkeys(mark.group(1).split(", "), line[mark.end() : end].strip(" ;."))
-        found |= _commented(owner)
-    return found
-
-
-@cache
-def _commented(owner: type) -> dict[str, str]:
-    """Field -> the comment beside it."""
-    if not owner.__module__.startswith("smoothsweep."):
-        return {}
-    try:
-        lines = inspect.getsource(owner).splitlines()
-    except OSError:  # made at run time
-        return {}
-    [statement] = ast.parse("\n".join(lines)).body  # every class of ours stands at the margin
-    found = {}
-    for node in statement.body if isinstance(statement, ast.ClassDef) else ():
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            _, mark, said = lines[(node.end_lineno or 1) - 1].partition("  # ")
-            if mark and "noqa" not in said:
-                found[node.target.id] = said.strip()
-    return found
-
-
-def _examples() -> dict[str, str]:
-    """Place -> a value of it in a shipped sweep that is not the default, with the sweep's name."""
-    found: dict[str, str] = {}
-    for path in sorted((TREE / "sweeps").glob("*.yaml")):
-        for place, value in _flat(yaml.safe_load(path.read_text(encoding="utf-8")), ""):
-            text = json.dumps(value, ensure_ascii=False)
-            if len(text) < 60:
-                found.setdefault(place, f"`{text}` ({path.stem})")
-    return found
-
-
-def _flat(node: Any, at: str) -> Iterator[tuple[str, Any]]:
-    if isinstance(node, dict):
-        for key, value in node.items():
-            if at in ("grid.", "baseline."):
-                yield from ((str(key), one) for one in (value if isinstance(value, list) else [value]))
-            else:
-                yield f"{at}{key}", value
-                yield from _flat(value, f"{at}{key}.")
-    elif isinstance(node, list) and at == "cells.":
-        for one in node:
-            yield from ((str(key), value) for key, value in one.items())
-
-
-def _section(title: str, keys: list[Key], examples: Mapping[str, str], first: str = "") -> str:
-    head = f"\n## {title}\n\n" + (f"{first}\n\n" if first else "")
-    if not keys:
-        return head + "It has no keys.\n"
-    rows = "".join(
-        f"| `{key.place}` | {_cell(key.kind)} | {_cell(key.default)} | {_cell(examples.get(key.place, ''))} "
-        f"| {_cell(key.meaning)} |\n"
-        for key in keys
-    )
-    return f"{head}| key | type, range | default | example | meaning |\n| --- | --- | --- | --- | --- |\n{rows}"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
+    return Page(sections={one.model: one for one in sections()}).write()
 
 
 if __name__ == "__main__":

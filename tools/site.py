@@ -16,6 +16,9 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 AT_THE_TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
+BESIDE = ("*.png", "*.css", "*.js")
+"""Files of docs/ that pages show, or that the site looks and acts by."""
+
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
 PICTURE = re.compile(r'(?<=<img src=")[^":]+(?=")')  # of a page that says how wide it is
 FENCED = re.compile(r"(^```.*?^```)", re.MULTILINE | re.DOTALL)
@@ -31,8 +34,8 @@ def gather(out: Path) -> None:
     for notebook in sorted((ROOT / "docs").glob("*.ipynb")):
         (out / place_of(notebook)).write_text(relinked(as_page(notebook), notebook.parent))
         _copy_linked(as_page(notebook), notebook.parent, out)
-    for picture in sorted((ROOT / "docs").glob("*.png")):
-        shutil.copy(picture, out / picture.name)
+    for beside in (found for kind in BESIDE for found in sorted((ROOT / "docs").glob(kind))):
+        shutil.copy(beside, out / beside.name)
 
 
 def _copy_linked(text: str, folder: Path, out: Path) -> None:

@@ -22,8 +22,8 @@ def spread_over(count: int, most: int) -> list[int]:
 class EmbeddingSettings:
     """The paper's Figures 4 and 5: penultimate activations of training images (section 4.4).
 
-    classes: so many are mapped, evenly spread over the labels (the paper's 100); distances are of all. perplexity: of
-    t-SNE, in neighbours; seed: of its start.
+    classes: classes on the map, evenly spread over the labels (the paper's 100); distances are measured of all.
+    perplexity: of t-SNE, in neighbours; seed: of t-SNE's start.
     """
 
     classes: Count = 100

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RandomLatents(LatentSettings, Attack):
-    """As many images per class as an attack keeps. truncation_psi, truncation_cutoff, image_crop: as of a pool."""
+    """As many images per class as an attack keeps, drawn without asking the target."""
 
     title: ClassVar[str] = "random latents"
     access: ClassVar[Access] = "none"

@@ -31,7 +31,9 @@ from smoothsweep.core.models.recipe import TrainingRecipe
 class AtAt(Defense):
     """Add `weight` times the cross entropy of the moved images with the classes they were moved towards.
 
-    eps, step: largest change of a pixel and its change in each of `steps` steps, on images in [-1, 1].
+    weight: weight of that cross entropy in the loss; eps: largest change of a pixel's channel, on images in [-1, 1];
+    step: change of a channel in each step of the descent, on the same scale; steps: steps of the descent that moves an
+    image.
     """
 
     weight: Positive = 0.08

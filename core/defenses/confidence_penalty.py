@@ -14,7 +14,10 @@ from smoothsweep.core.defenses.base import Defense, Step, StepLoss, over_outputs
 
 @dataclass(frozen=True, kw_only=True)
 class ConfidencePenalty(Defense):
-    """Criterion - beta * entropy of the softmax output (natural logarithm); `beta` above 0."""
+    """Criterion - beta * entropy of the softmax output (natural logarithm).
+
+    beta: weight of the entropy, per nat.
+    """
 
     beta: Positive
 

@@ -47,7 +47,11 @@ _TINY = 1e-6  # in the divisor of the clipping, as in Opacus
 
 @dataclass(frozen=True, kw_only=True)
 class DpSgd(Defense):
-    """noise: its deviation over `clip` (Opacus: noise_multiplier); clip: largest norm of an image's gradient."""
+    """Clip every image's gradient and add Gaussian noise to their sum.
+
+    noise: standard deviation of the noise over `clip` (Opacus: noise_multiplier); clip: largest Euclidean norm of an
+    image's gradient.
+    """
 
     alone: ClassVar[str | None] = "the noise is drawn once, for the clipped gradients of the whole batch"
 

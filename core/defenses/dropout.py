@@ -15,7 +15,10 @@ from smoothsweep.core.models.classifiers import Classifier
 
 @dataclass(frozen=True, kw_only=True)
 class Dropout(Defense):
-    """Every feature is zeroed with probability `p` in (0, 1) while training, the others scaled by 1 / (1 - p)."""
+    """Every feature is zeroed with probability `p` while training, the others are scaled by 1 / (1 - p).
+
+    p: probability in (0, 1) that a feature is zeroed.
+    """
 
     p: Annotated[float, Gt(0), Lt(1)]
 

@@ -21,7 +21,10 @@ _LEAST = 1e-12  # of 1 - p, so that a gamma below 1 has a finite slope where p r
 
 @dataclass(frozen=True, kw_only=True)
 class Focal(Defense):
-    """Minimise -sum_k t_k (1 - p_k)^gamma log p_k over the smoothed target t; `gamma` above 0."""
+    """Minimise -sum_k t_k (1 - p_k)^gamma log p_k over the smoothed target t.
+
+    gamma: focusing exponent; the larger, the less images count that the network is sure of.
+    """
 
     gamma: Positive
 

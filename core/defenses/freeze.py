@@ -22,8 +22,10 @@ from smoothsweep.core.models.classifiers import Classifier
 class Freeze(Defense):
     """Hold the first layers still. Exactly one of the three says which.
 
-    stages: the first n of the architecture's stages (`core.models.anatomy`); fraction: as many leading blocks as hold
-    no more than this share of the backbone's parameters, in (0, 1); layers: parts by name. The frozen parts' BatchNorm
+    stages: how many of the architecture's stages, from the first on (`core.models.anatomy`); fraction: as many leading
+    blocks as hold no more than this fraction of the backbone's parameters; layers: parts of the backbone by name.
+
+    The frozen parts' BatchNorm
     uses and keeps the statistics it came with; the official training lets them drift (engine.py).
     """
 

@@ -22,7 +22,8 @@ from smoothsweep.core.models.classifiers import Classifier
 class Loft(Defense):
     """The features under the head become `rank` numbers in (-1, 1), and the head is one of these.
 
-    norm: whether the network's own features pass a BatchNorm first.
+    rank: numbers that the features become (the published FaceScrub trainings: 50); norm: whether the network's own
+    features pass a BatchNorm first.
     """
 
     rank: Width

@@ -17,7 +17,10 @@ from smoothsweep.core.models.classifiers import Classifier
 
 @dataclass(frozen=True, kw_only=True)
 class LogitClipping(Defense):
-    """Shorten every logit vector longer than `norm` (Euclidean, above 0) to that length."""
+    """Shorten every logit vector longer than `norm` to that length.
+
+    norm: largest Euclidean length of a logit vector.
+    """
 
     norm: Positive
 

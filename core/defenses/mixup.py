@@ -16,7 +16,9 @@ from smoothsweep.core.defenses.base import Defense, Labels, MixedLabels
 class Mixup(Defense):
     """Every image is blended with another one of its batch; its share is drawn from Beta(alpha, alpha).
 
-    alpha: above 0; small values leave most images nearly whole. The share is drawn for every image (the official code
+    alpha: both parameters of the Beta distribution; small values leave most images nearly whole.
+
+    The share is drawn for every image (the official code
     draws one for a batch). Label smoothing applies to both labels: smoothed cross entropy is linear in the target. A
     data-parallel rank blends within its own part of a batch.
     """

@@ -27,9 +27,10 @@ _TRIES = 10  # torchvision draws at most ten boxes, then leaves the image whole
 class RandomErasing(Defense):
     """Erase one rectangle of an image with probability `p`, drawn for every image on its own.
 
-    area: smallest and largest share of the image's area, in (0, 1]; aspect: height over width, drawn evenly in the
-    logarithm; fill: `constant` (the colour, in [-1, 1], None for the published one), `mean` (the image's own mean
-    colour) or `random` (every pixel uniform in [-1, 1]).
+    p: probability that an image is erased; area: smallest and largest fraction of the image's area, in (0, 1]; aspect:
+    smallest and largest height over width, drawn evenly in the logarithm; fill: `constant` (by `colour`), `mean`
+    (the image's own mean colour) or `random` (every pixel uniform in [-1, 1]); colour: of fill constant: red, green and
+    blue in [-1, 1], None for the published (0.485, 0.456, 0.406).
     """
 
     p: Annotated[float, Gt(0), Le(1)] = 1.0

@@ -53,7 +53,8 @@ OFFICIAL: dict[str, dict[str, tuple[float, ...]]] = {
 class SkipRemoval(Defense):
     """Multiply the skip connections of each stage by a factor: 0 removes them (RoLSS), one below 1 weakens them (SSF).
 
-    skip: None for the last stage alone, times `scale` in [0, 1); the name of a data set in OFFICIAL for its published
+    scale: factor of the last stage's skips in [0, 1), where `skip` is None; skip: None for the last stage alone, by
+    `scale`; the name of a data set for its published
     factors; or the factors themselves, in [0, 1], one for each stage of the network with skips (four in a ResNet or
     DenseNet).
 

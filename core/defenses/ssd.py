@@ -34,9 +34,12 @@ _UNLIKELY = 1e-37  # of an answer's entries, so that its logarithm is finite in 
 
 @dataclass(frozen=True, kw_only=True)
 class Ssd(Defense):
-    """eps: budget of an answer per nat of its entropy. temperature: of the class that is drawn, on probabilities.
+    """Move every answer towards the mean answer to a drawn class, within a budget.
 
-    share: of every class's training images kept back for the mean answers; draws: `by_image` or `fresh`.
+    eps: budget of an answer: the largest L1 distance to the network's own, per nat of its entropy. temperature: divides
+    the answer's probabilities before the softmax that the class is drawn by. share: fraction of every class's training
+    images held out for the mean answers. draws: the class follows from the image (`by_image`), or is drawn anew for
+    every query (`fresh`, as published).
     """
 
     leaves: ClassVar[Literal["labels", "scores", "gradients"]] = "scores"

@@ -41,10 +41,10 @@ _CHANCE = 0.5  # of the crop, and of the turn
 class TrapMid(Defense):
     """`weight` of the loss is that of images which carry a trigger, under the trigger's class; the rest is as usual.
 
-    blend: share of the trigger in an image; weight: of the images with triggers, in (0, 1); step: change of a trigger's
-    value in every step of the training, on the scale [-1, 1] (0.01 on [0, 1] there); smooth_traps: whether the labels
-    of triggers are smoothed by the recipe's factor too, where the network and where the triggers learn them (there both
-    are to be had).
+    blend: weight of the trigger in an image; weight: weight of the images with triggers in the loss; step: change of a
+    trigger's value in every step of the training, on the scale [-1, 1] (0.01 on [0, 1] there); smooth_traps: whether
+    the labels of triggers are smoothed by the recipe's factor too, where the network and where the triggers learn them
+    (there both are to be had).
     """
 
     revision: ClassVar[int] = 2  # 1: triggers learnt without the smoothing, and only trapped images were seen anew

@@ -13,7 +13,10 @@ from smoothsweep.core.models.recipe import TrainingRecipe
 
 @dataclass(frozen=True, kw_only=True)
 class WeightDecay(Defense):
-    """The optimizer's weight decay, `value` above 0: torch adds value * parameter to every gradient."""
+    """The optimizer's weight decay: torch adds value * parameter to every gradient.
+
+    value: that factor, in place of `recipe.weight_decay`.
+    """
 
     value: Positive
 

@@ -61,8 +61,12 @@ class Asked(Judge):
 
     Where it is reached stands in no sweep file: whoever runs the sweep says so by SMOOTHSWEEP_ASKED_URL, and without it
     nothing is sent and the columns stay empty, with the reason. Sent are reconstructions and real images of the
-    attacked classes. images: reconstructions of each class at most, the best first; pairs: natural pairs of each class
-    and kind at most; questions: in all, for each trial.
+    attacked classes.
+
+    model: name of the model, as the endpoint knows it; images: reconstructions of each class at most, the best first;
+    pairs: real test images of each class that are asked about at most, each once of its own person and once of another;
+    seed: of the reference photographs and the order of questions; questions: questions of each trial at most;
+    per_second: questions sent in a second at most.
     """
 
     work = Work(

@@ -14,7 +14,7 @@ SIDE = 160
 
 @dataclass(frozen=True, kw_only=True)
 class ByFeatures(Judge):
-    """name: of the network; weights: a file of its weights."""
+    """name: the network; weights: file of the network's weights, None for the shipped or staged one."""
 
     size = SIDE
     independent = True

@@ -92,8 +92,8 @@ COLUMNS: tuple[Metric, ...] = (
 class Embedder(ByFeatures):
     """An independent judge: face features learnt on other people, with a linear head on the private classes.
 
-    name: of the network; without `weights` its shipped or staged file is used (`smoothsweep weights stage`), and where
-    that is absent the judge's columns stay empty, with the reason.
+    name: the network whose features are used; without `weights` its shipped or staged file is used (`smoothsweep
+    weights stage`), and where that is absent the judge's columns stay empty, with the reason.
     """
 
     work = Work(version=4, run="smoothsweep.tasks.judges:judge_by_embedder", labelled=("real", "loot"))

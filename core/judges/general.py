@@ -62,6 +62,8 @@ class General(ByFeatures):
     """A third judge, of another family: features learnt on pictures of anything, with a linear head as the embedder's.
 
     Without `weights` the staged file is used; where that is absent the columns stay empty, with the reason.
+
+    name: the network whose features are used.
     """
 
     work = Work(version=2, run="smoothsweep.tasks.judges:judge_by_general_features", labelled=("real", "loot"))

@@ -29,8 +29,10 @@ _Made = tuple[dict[str, Any], dict[str, Any], Any]
 class InceptionJudge(Judge):
     """A judge in the features of an Inception network.
 
-    Without `weights` their staged file is used; where that is absent the columns stay empty, with the reason. sha256:
-    of `weights`, where it is not the published file. published: which of the published files.
+    Without `weights` their staged file is used; where that is absent the columns stay empty, with the reason.
+
+    weights: file of the network's weights, None for the staged file of `smoothsweep weights stage`; sha256: digest of
+    `weights`, where it is not the published file. published: which of the published files.
     """
 
     published: ClassVar[str] = ""

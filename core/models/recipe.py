@@ -52,11 +52,16 @@ Precision = Literal["fp32", "bf16"]
 class TrainingRecipe:
     """How a classifier is trained. The types say what a sweep file may ask for; its schema is derived from them.
 
-    batch_size: images per step over all workers; betas: adam's; momentum: sgd's; lr_milestones: fractions of
-    the training in (0, 1), ascending, after which the rate is multiplied by lr_factor (`multistep`); lr_min:
-    where `cosine` ends; image_size: side in pixels the network sees; augmentation: None trains on the images
-    as they are; precision: `fp32`, or `bf16` for a network that computes under autocast (weights, optimizer, loss
-    and evaluation stay fp32). What the chosen optimizer or schedule does not have must stay at its default.
+    architecture: the network. epochs: passes over the training images. batch_size: images per step, over all workers
+    together. optimizer: adam or sgd. lr: learning rate at the start. betas: of adam, its two decay rates. momentum: of
+    sgd alone. weight_decay: factor of the parameters that is added to their gradient. lr_schedule: how the learning
+    rate falls, at milestones or along a cosine. lr_milestones: of `multistep`: fractions of the training in (0, 1),
+    ascending, after which the rate is multiplied by lr_factor. lr_factor: of `multistep`: factor at each milestone.
+    lr_min: of `cosine`: learning rate at the end. image_size: side in pixels that the network sees. augmentation:
+    random changes of the training images; None trains on them as they are. precision: `fp32`, or `bf16` for a network
+    that computes under autocast (weights, optimizer, loss and evaluation stay fp32).
+
+    What the chosen optimizer or schedule does not have must stay at its default.
     """
 
     architecture: Architecture = "resnet_small"

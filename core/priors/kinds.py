@@ -68,7 +68,11 @@ class PriorSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class EigenfacesFit(PriorSettings):
-    """PCA of the public images: fitted in seconds, needs no file."""
+    """PCA of the public images: fitted in seconds, needs no file.
+
+    components: principal components, as many numbers as a latent has; fewer than there are public images. seed: of the
+    random sketch that stands in for the full PCA where images and pixels are many.
+    """
 
     components: Count = 150
     seed: Seed = 0
@@ -91,7 +95,10 @@ class EigenfacesFit(PriorSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class ShippedPrior(PriorSettings):
-    """A generator that comes with smoothsweep."""
+    """A generator that comes with smoothsweep.
+
+    name: the generator.
+    """
 
     name: Literal["stylegan2_synthetic64"] = "stylegan2_synthetic64"
 
@@ -106,7 +113,10 @@ class ShippedPrior(PriorSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class PriorFolder(PriorSettings):
-    """A prior written by smoothsweep earlier: a directory with weights.safetensors and prior.json."""
+    """A prior that smoothsweep trained or imported earlier.
+
+    path: the folder of the prior, with weights.safetensors and prior.json.
+    """
 
     path: FilePath
 
@@ -124,7 +134,12 @@ class PriorFolder(PriorSettings):
 
 @dataclass(frozen=True, kw_only=True)
 class StyleGAN2Training(GanRecipe, PriorSettings):
-    """A StyleGAN2 trained on the public images (non-saturating loss, lazy R1, EMA)."""
+    """A StyleGAN2 trained on the public images (non-saturating loss, lazy R1, EMA).
+
+    z_dim, w_dim: numbers in a latent z, or w; mapping_layers: layers of the network from z to w; channel_base: channels
+    of a layer times its side in pixels; channel_max: channels of a layer at most; workers: processes of Ray Train that
+    share every batch; seed: of first weights and draws.
+    """
 
     unsaid: ClassVar[tuple[str, ...]] = (
         "betas",

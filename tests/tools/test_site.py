@@ -69,3 +69,25 @@ def test_a_notebook_is_a_page_with_what_its_cells_answered(pages):
     assert text.startswith("# How much does my model leak?") and "import smoothsweep" in text
     assert "<table" in text and "data:image/jpeg;base64," in text and "<style" not in text
     assert "the judge takes" in text
+
+
+def test_what_the_site_looks_and_acts_by_lies_in_it(pages, repository):
+    settings = yaml.safe_load((repository / "mkdocs.yml").read_text())
+    for name in (*settings["extra_css"], *settings["extra_javascript"]):
+        assert (pages / name).read_bytes() == (repository / "docs" / name).read_bytes()
+
+
+def test_tables_that_can_be_filtered_are_those_of_the_reference(pages):
+    """docs/site.js puts its field above pages all of whose tables begin with one of two words."""
+    script = (pages / "site.js").read_text()
+    [words] = re.findall(r"\[(\"key\", \"column\")\]", script)
+    first = {
+        page.name: {line.split("|")[1].strip() for line in tables_of(page.read_text())} for page in pages.glob("*.md")
+    }
+    filtered = [name for name, names in first.items() if names and names <= set(words.replace('"', "").split(", "))]
+    assert sorted(filtered) == ["columns.md", "sweep-keys.md"]
+
+
+def tables_of(text):
+    """The first line of every table."""
+    return re.findall(r"^(\|.*)\n\| ?-", text, flags=re.MULTILINE)

@@ -37,8 +37,9 @@ ROBUST_VIEWS = 32
 
 @dataclass(frozen=True, kw_only=True)
 class StartSearch:
-    """The search for latents of each label. batch: latents drawn at once; max_batches: how often at most; seed: of the
-    search alone, which all classes share.
+    """The search for latents of each label.
+
+    batch: latents drawn at once; max_batches: batches at most; seed: of the drawn latents, which all classes share.
     """
 
     batch: int = 256
@@ -55,12 +56,14 @@ class StartSearch:
 class BREPMI(GeneratorSettings, Attack):
     """`selected` walks per class, each from a latent of its own; the one with the largest sphere first.
 
-    starts: of the search for those latents; clamp: latents stay within [-clamp, clamp]; probes: points on the sphere in
-    each pass; inside: the sphere grows where the sum of the probes' +1 and -1 exceeds this share of their number;
-    radius: at the beginning; expansion: factor of a growth; patience: accepted steps without growth that end a walk;
-    max_passes: of one walk, probes + 1 queries each; repulsion_only: whether probes inside the class count for nothing.
-    result: the point of a walk that counts, "last_expansion", "end" or "robust", the one among those at the expansions
-    and the end that keeps its label in most of `robust_views` random crops and mirrors.
+    starts: how the latents that walks begin with are searched; clamp: latents stay within [-clamp, clamp]; probes:
+    points on the sphere in each pass; inside: the sphere grows where the sum of the probes' +1 and -1 exceeds this
+    fraction of their number; radius: radius of the sphere at the beginning, in the latents' unit; expansion: factor by
+    which the radius grows; patience: accepted steps without growth that end a walk; max_passes: passes of one walk at
+    most, probes + 1 queries each; repulsion_only: whether probes inside the class count for nothing. result: the point
+    of a walk that counts, "last_expansion", "end" or "robust", the one among those at the expansions and the end that
+    keeps its label in most of `robust_views` random crops and mirrors; robust_views: random crops and mirrors of each
+    such point, of result robust alone.
     """
 
     title: ClassVar[str] = "BREP-MI"

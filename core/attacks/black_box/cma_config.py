@@ -15,11 +15,12 @@ LEAST_DIRECTIONS = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Evolution:
-    """components: principal directions of the pool's latents that are searched, fewer where latents or pool have fewer;
-    population: images of a generation; sigma: of the first, in standard deviations of the pool along each direction;
-    box: coordinates of a latent stay within so many standard deviations of the pool's mean, or
-    where the search began; max_queries: images that
-    the target is shown for one class at most.
+    """What CMA-ES searches, and how long.
+
+    components: principal directions of the pool's latents that are searched, fewer where latents or pool have fewer;
+    population: images of a generation; sigma: spread of the first generation, in standard deviations of the pool along
+    each direction; box: coordinates of a latent stay within so many standard deviations of the pool's mean, or where
+    the search began; max_queries: images that the target is shown for one class at most.
     """
 
     components: Annotated[int, Ge(LEAST_DIRECTIONS), Le(MOST)] = 64

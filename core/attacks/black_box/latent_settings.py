@@ -15,8 +15,10 @@ GENERATORS = ("prior", GENERAL)
 
 @dataclass(frozen=True, kw_only=True)
 class LatentSettings:
-    """truncation_psi, truncation_cutoff: handed to the prior's mapping (1: nothing is pulled; cutoff None: every
-    layer); image_crop: side in pixels of the centre crop of the prior's images, None for no crop.
+    """How latents z become images.
+
+    truncation_psi: the prior's truncation, 1 for none; truncation_cutoff: how many layers it is applied to, from the
+    coarsest on, None for all; image_crop: side in pixels of the centre crop of the prior's images, None for no crop.
     """
 
     crop_key: ClassVar[str] = "attack.image_crop"
@@ -41,7 +43,7 @@ class LatentSettings:
 @dataclass(frozen=True, kw_only=True)
 class GeneratorSettings(LatentSettings):
     """generator: what decodes the latents, the sweep's `prior` or `general_gan`, GMI's GAN of the public images, in
-    which the official black-box attacks search; gan: how that is trained, by default as its later users have it.
+    which the official black-box attacks search; gan: how `general_gan` is trained, by default as its later users do.
     """
 
     generator: Literal["prior", "general_gan"] = "prior"

@@ -15,9 +15,12 @@ from smoothsweep.core.models.image_sizes import LEAST
 
 @dataclass(frozen=True, kw_only=True)
 class TaughtBySGD:
-    """architectures: one network each; pretrained: start from ImageNet weights; epochs: passes over the images, what is
-    left of a last batch aside; batch_size: images of a step; lr, momentum, weight_decay: SGD's; seed: of weights and
-    order.
+    """Networks that learn a target's answers, by SGD.
+
+    architectures: of the networks that learn, one each; pretrained: start from ImageNet weights; epochs: passes over
+    the images, without what is left of a last batch; batch_size: images of a step; lr: SGD's learning rate at the
+    start; momentum: SGD's momentum; weight_decay: factor of the parameters that is added to their gradient; seed: of
+    first weights and order.
     """
 
     KEY: ClassVar[str]
@@ -54,7 +57,9 @@ class StudentConfig:
 class Distillation(TaughtBySGD, Shared):
     """How LOMMA's students are made of the public images and the target's scores; the rate halves every 20 epochs.
 
-    temperature: of both softmaxes; the rest is described with `TaughtBySGD`. Protocol `paper` trains an epoch less: the
+    temperature: what logits are divided by, in both softmaxes.
+
+    The rest is described with `TaughtBySGD`. Protocol `paper` trains an epoch less: the
     published students are those of a file that is named after the epoch which begins when it is written.
     """
 

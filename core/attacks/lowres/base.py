@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 class LowResolution(OwnGan):
     """A GAN of the attack's own, and a search that minimises the sum of a prior and an identity loss.
 
-    selected: images of a class; steps, lr: of the search; identity_weight: of the identity loss beside the
-    discriminator's; reference_batch: classes of the batch that the official code takes means over; gan: its training.
+    selected: reconstructions of each class; steps: steps of the search in latents; lr: learning rate of the search;
+    identity_weight: weight of the identity loss beside the discriminator's; reference_batch: classes of the batch that
+    the official code takes means over; gan: how the attack's own GAN is trained.
     """
 
     selected: Count = 5

@@ -25,7 +25,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class GMI(LowResolution):
-    """Restarts from Gaussian latents, each one an image. momentum: of the search; bound: z stays in [-bound, bound]."""
+    """Restarts from Gaussian latents, each one an image.
+
+    momentum: momentum of the search in latents; bound: every number of a latent stays in [-bound, bound].
+    """
 
     title: ClassVar[str] = "GMI"
 

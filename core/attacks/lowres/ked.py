@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 class KED(LowResolution):
     """One search per class for mean and log variance; `selected` latents are drawn from what it finds.
 
-    start_log_variance: of the latents at first (1 in the official code).
+    start_log_variance: logarithm of the latents' variance at the start (1 in the official code).
     """
 
     title: ClassVar[str] = "KED-MI"

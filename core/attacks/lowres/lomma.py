@@ -32,9 +32,11 @@ RAW_LOGIT, WITH_STUDENTS = ("ours", "L_logit"), ("ours", "L_aug")
 
 @dataclass(frozen=True, kw_only=True)
 class Lomma(LowResolution):
-    """form: `L_logit`, minus the logit instead of cross-entropy and features pulled to their public mean; `L_aug`, the
-    students beside the target; `ours`, both (the paper's name of it); `baseline`, neither. feature_weight: of the pull,
-    of forms that have it; students: how they are made, of forms that have them.
+    """LOMMA's two changes to a GAN attack.
+
+    form: `L_logit`, minus the logit instead of cross-entropy and features pulled to their public mean; `L_aug`, the
+    students beside the target; `ours`, both (the paper's name of it); `baseline`, neither. feature_weight: weight of
+    the feature term, of forms L_logit and ours; students: how students are trained, of forms L_aug and ours.
     """
 
     form: Form = "ours"
@@ -134,4 +136,5 @@ class LommaKED(Lomma, KED):
     title: ClassVar[str] = "LOMMA on KED-MI"
     clamp: ClassVar[float | None] = 1.0
 
-    steps: Count = 2400  # said again: the default that both bases share would hide KED-MI's
+    # Declared again: the default that both bases share would hide KED-MI's.
+    steps: Count = 2400

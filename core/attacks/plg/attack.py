@@ -30,7 +30,8 @@ class PLGMI(OwnGan):
     """Latents of a generator that was trained to please the target, moved by Adam towards the class.
 
     top_n: public images labelled with each class; gan: how the conditional GAN is trained; selected: restarts, all of
-    which are kept; steps, lr, loss: of the search.
+    which are kept; steps: Adam steps of the search in latents; lr: learning rate of the search; loss: what the search
+    minimises, by name.
     """
 
     title: ClassVar[str] = "PLG-MI"

@@ -13,9 +13,11 @@ from smoothsweep.core.checks import require_choice, require_count, require_numbe
 class ConditionalTraining(Importable):
     """How the pair is trained, or the folder of one that is trained already.
 
-    steps: iterations, each one step of the generator and then critic_steps of the discriminator; lr, betas: Adam's, of
-    both; inversion_weight: of the target's loss beside the hinge loss; loss: which loss of the target, a name of
-    `core.attacks.optimisation.losses.ATTACK_LOSSES`; z_dim, width: of the networks.
+    steps: iterations, each one step of the generator and then critic_steps of the discriminator; critic_steps: steps of
+    the discriminator in each iteration; batch_size: images of a step, over all workers together; lr: Adam's learning
+    rate, of both networks; betas: Adam's two decay rates; inversion_weight: weight of the target's loss beside the
+    hinge loss; loss: loss of the target, by name; z_dim: numbers in a latent; width: channels of the largest feature
+    map; seed: of first weights and draws.
     """
 
     steps: int = 30_000

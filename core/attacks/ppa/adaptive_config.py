@@ -25,9 +25,13 @@ class Averaging:
     """A step's gradient as the mean over neighbours of the image that the target would be shown.
 
     AlignMI (arXiv 2509.20177, section 5; AlanPeng0897/AlignMI, high_resolution/attacks/optimize.py), whose values are
-    the defaults, but for its 50 views. views: neighbours of a step, each of them a query; kind: "transforms", a random
-    crop of crop_scale and crop_ratio, a mirror with chance hflip, a turn by up to `degrees`; or "noise", Gaussian, of
-    `noise` times the range of the image: 0.05 as in the paper, where the cited code has 0.06.
+    the defaults, but for its 50 views.
+
+    views: neighbours of a step, each of them a query. kind: "transforms", a random crop, mirror and rotation, or
+    "noise", Gaussian. crop_scale: of transforms: smallest and largest fraction of the area that a crop keeps.
+    crop_ratio: of transforms: smallest and largest width over height of a crop. hflip: of transforms: probability of a
+    horizontal flip. degrees: of transforms: largest rotation, in degrees. noise: of kind noise: standard deviation, as
+    a fraction of the image's range (0.05 as in the paper; the cited code has 0.06).
     """
 
     views: Count = 8

@@ -87,21 +87,31 @@ SELECTORS: dict[str, StageKind] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """Stage 1, where the optimisation starts; kind: a row of `SAMPLERS`."""
+    """Stage 1, where the optimisation starts.
+
+    kind: top_confidence, the latents of the pool that the target is surest of, or random, any of the pool.
+    """
 
     kind: Literal["top_confidence", "random"] = "top_confidence"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Optimise:
-    """Stage 2, how latents are moved; kind: a row of `OPTIMISERS`."""
+    """Stage 2, how latents are moved.
+
+    kind: adam, or none, which leaves them as they were sampled.
+    """
 
     kind: Literal["adam", "none"] = "adam"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Select:
-    """Stage 3, which of them are kept; kind: a row of `SELECTORS`."""
+    """Stage 3, which of them are kept.
+
+    kind: augmented_confidence, by the mean softmax of the class over random views; augmented_margin, by the mean logit
+    margin over them; top_confidence, by the softmax on the image itself.
+    """
 
     kind: Literal["augmented_confidence", "augmented_margin", "top_confidence"] = "augmented_confidence"
 
@@ -113,9 +123,12 @@ STAGES: Mapping[str, Mapping[str, StageKind]] = {"sample": SAMPLERS, "optimise":
 class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
     """Latents of a pool that the target is surest of, optimised, and selected under augmentation.
 
-    stages: the ways of each stage, the usual one first; an attack that derives from this one may add to them. pool:
-    the latents to begin with; sample, optimise, select: which way each stage is done. The settings of the stages
-    are described with their classes; one that no chosen stage reads is refused.
+    stages: the ways of each stage, the usual one first; an attack that derives from this one may add to them. pool: the
+    latents to begin with; sample: how stage 1 chooses latents of the pool; optimise: how stage 2 moves them; select:
+    how stage 3 chooses the reconstructions. sampling_target: another trial of the sweep, whose target scores the pool
+    in stage 1; selection_target: another trial, whose target selects in stage 3; None for the attacked target.
+
+    The settings of the stages are described with their classes; one that no chosen stage reads is refused.
     """
 
     title: ClassVar[str] = "Plug & Play"

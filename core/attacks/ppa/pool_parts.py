@@ -30,7 +30,10 @@ def pool_and_candidates(pool: Pool) -> tuple[Part, Part]:
 
 @dataclass(frozen=True, kw_only=True)
 class FromPool(Attack):
-    """An attack that begins with the best `selected` of a pool. pool: as of Plug & Play, and shared with it."""
+    """An attack that begins with the best `selected` of a pool.
+
+    pool: the latents to begin with, shared with Plug & Play.
+    """
 
     pool: Pool = field(default_factory=Pool)
 

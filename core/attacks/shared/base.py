@@ -55,9 +55,10 @@ class Attack:
     other_targets: settings of a sweep that name another target than the attacked one -> the part that asks it instead,
     None where `invert` does, which then finds its view in `Given.targets`.
 
-    selected: reconstructions to keep per class; seed: of the attack, mixed with the trial's; readout: how a target
-    whose answers are noisy is read, None as the protocol does; precision: of the networks' passes, None for fp32
-    (tf32 is CUDA's); loot_size: protocol clean alone, side in pixels that reconstructions are kept at, None as decoded.
+    selected: reconstructions to keep per class; seed: of the attack's random draws, mixed with the trial's; readout:
+    how a target whose answers are noisy (defense mid) is read, None as the protocol does; precision: of the networks'
+    passes, None for fp32 (tf32 is CUDA's); loot_size: side in pixels that reconstructions are stored at, protocol clean
+    alone, None as decoded.
     """
 
     title: ClassVar[str] = "an attack"

@@ -11,7 +11,10 @@ from smoothsweep.core.checks import require
 
 @dataclass(frozen=True, kw_only=True)
 class Shared:
-    """workers: of Ray Train, each with its rows of every batch; BatchNorm makes it another experiment."""
+    """What a training on several workers has.
+
+    workers: processes of Ray Train that share every batch; above 1 BatchNorm makes it a different experiment.
+    """
 
     workers: Count = 1
 
@@ -35,7 +38,8 @@ class Shared:
 class Importable(Shared):
     """How a GAN is trained, unless it comes from elsewhere.
 
-    imported: the folder that `smoothsweep import gan` wrote; then nothing is trained, and nothing else may be said.
+    imported: the folder that `smoothsweep import gan` wrote; then nothing is trained, and no other key may stand
+    beside it.
     """
 
     imported: FilePath | None = None

@@ -35,9 +35,11 @@ if TYPE_CHECKING:
 class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
     """The best `selected` of a class by the target's own answers.
 
-    pool: the pictures that the target is asked about in advance, its size the budget; surrogates: how networks learn
-    the answers; candidates and what follows: of Plug & Play on them, described with its stages; finalists: candidates
-    that the surrogates recognise best in `views` random views, and which the target is then asked about in as many.
+    pool: the pictures that the target is asked about in advance, its size the budget in queries; surrogates: how
+    networks learn the answers; finalists: candidates that the surrogates recognise best in `views` random views, and
+    which the target is then asked about in as many; views: random views of each finalist.
+
+    The other settings are Plug & Play's on the surrogates, described with its stages.
     """
 
     learns: ClassVar[Literal["labels", "scores"]]
