@@ -62,7 +62,7 @@ def write_sweep_report(
 ) -> tuple[str, list[Path], Verdicts]:
     """Write results.parquet, report.html and figures into `out`; returns the table as text, the files, what is said of
     each recipe."""
-    table = write_results(trials, store, failures, out)
+    table = write_results(trials, store, failures, out, sweep_axes(loaded, trials))
     data = report_data(loaded, trials, store, table, out)
     summary = summarise(data)
     asked = query_frame(summary, asked_by_parts(_of_sweep(trials), store))
