@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import abc
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -33,6 +34,8 @@ class AtAt(Defense):
 
     eps, step: largest change of a pixel and its change in each of `steps` steps, on images in [-1, 1].
     """
+
+    cites: ClassVar[tuple[str, ...]] = ("torp2026reducing",)
 
     weight: Positive = 0.08
     eps: Positive = 5e-4

@@ -4,6 +4,7 @@ distributions")."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -15,6 +16,8 @@ from smoothsweep.core.defenses.base import Defense, Step, StepLoss, over_outputs
 @dataclass(frozen=True, kw_only=True)
 class ConfidencePenalty(Defense):
     """Criterion - beta * entropy of the softmax output (natural logarithm); `beta` above 0."""
+
+    cites: ClassVar[tuple[str, ...]] = ("pereyra2017regularizing",)
 
     beta: Positive
 

@@ -49,6 +49,7 @@ _TINY = 1e-6  # in the divisor of the clipping, as in Opacus
 class DpSgd(Defense):
     """noise: its deviation over `clip` (Opacus: noise_multiplier); clip: largest norm of an image's gradient."""
 
+    cites: ClassVar[tuple[str, ...]] = ("abadi2016deep", "yousefpour2021opacus")
     alone: ClassVar[str | None] = "the noise is drawn once, for the clipped gradients of the whole batch"
 
     noise: Positive

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch.nn.functional as F
 from annotated_types import Gt, Lt
@@ -16,6 +16,8 @@ from smoothsweep.core.models.classifiers import Classifier
 @dataclass(frozen=True, kw_only=True)
 class Dropout(Defense):
     """Every feature is zeroed with probability `p` in (0, 1) while training, the others scaled by 1 / (1 - p)."""
+
+    cites: ClassVar[tuple[str, ...]] = ("srivastava2014dropout",)
 
     p: Annotated[float, Gt(0), Lt(1)]
 

@@ -9,6 +9,7 @@ would reward a smaller p_true as soon as that loss is negative, and is not used.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -22,6 +23,8 @@ _LEAST = 1e-12  # of 1 - p, so that a gamma below 1 has a finite slope where p r
 @dataclass(frozen=True, kw_only=True)
 class Focal(Defense):
     """Minimise -sum_k t_k (1 - p_k)^gamma log p_k over the smoothed target t; `gamma` above 0."""
+
+    cites: ClassVar[tuple[str, ...]] = ("lin2017focal",)
 
     gamma: Positive
 

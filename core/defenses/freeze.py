@@ -8,6 +8,7 @@ models/classify.py (VGG16_TL), where the index of the last frozen layer is given
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Generator, nn
 
@@ -26,6 +27,8 @@ class Freeze(Defense):
     no more than this share of the backbone's parameters, in (0, 1); layers: parts by name. The frozen parts' BatchNorm
     uses and keeps the statistics it came with; the official training lets them drift (engine.py).
     """
+
+    cites: ClassVar[tuple[str, ...]] = ("ho2024model",)
 
     stages: Count | None = None
     fraction: Inside | None = None

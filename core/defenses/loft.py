@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Generator, nn
 
@@ -24,6 +25,8 @@ class Loft(Defense):
 
     norm: whether the network's own features pass a BatchNorm first.
     """
+
+    cites: ClassVar[tuple[str, ...]] = ("yu2024calor",)
 
     rank: Width
     norm: bool = True

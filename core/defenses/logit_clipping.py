@@ -7,6 +7,7 @@ The predicted class is the same. It bounds what smoothing with a negative factor
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Generator, Tensor, nn
 
@@ -18,6 +19,8 @@ from smoothsweep.core.models.classifiers import Classifier
 @dataclass(frozen=True, kw_only=True)
 class LogitClipping(Defense):
     """Shorten every logit vector longer than `norm` (Euclidean, above 0) to that length."""
+
+    cites: ClassVar[tuple[str, ...]] = ("wei2023mitigating",)
 
     norm: Positive
 

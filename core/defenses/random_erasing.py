@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from annotated_types import Ge, Gt, Le
@@ -31,6 +31,8 @@ class RandomErasing(Defense):
     logarithm; fill: `constant` (the colour, in [-1, 1], None for the published one), `mean` (the image's own mean
     colour) or `random` (every pixel uniform in [-1, 1]).
     """
+
+    cites: ClassVar[tuple[str, ...]] = ("tran2025defending", "zhong2020random")
 
     p: Annotated[float, Gt(0), Le(1)] = 1.0
     area: tuple[float, float] = (0.1, 0.4)

@@ -39,6 +39,7 @@ class Ssd(Defense):
     share: of every class's training images kept back for the mean answers; draws: `by_image` or `fresh`.
     """
 
+    cites: ClassVar[tuple[str, ...]] = ("zhuang2025stealthy",)
     leaves: ClassVar[Literal["labels", "scores", "gradients"]] = "scores"
 
     eps: Positive

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import ClassVar
 
 from smoothsweep.core.bounds import Positive
 from smoothsweep.core.checks import require
@@ -14,6 +15,8 @@ from smoothsweep.core.models.recipe import TrainingRecipe
 @dataclass(frozen=True, kw_only=True)
 class WeightDecay(Defense):
     """The optimizer's weight decay, `value` above 0: torch adds value * parameter to every gradient."""
+
+    cites: ClassVar[tuple[str, ...]] = ("krogh1991simple",)
 
     value: Positive
 

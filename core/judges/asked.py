@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from annotated_types import MaxLen, MinLen
 
@@ -64,6 +64,8 @@ class Asked(Judge):
     attacked classes. images: reconstructions of each class at most, the best first; pairs: natural pairs of each class
     and kind at most; questions: in all, for each trial.
     """
+
+    cites: ClassVar[tuple[str, ...]] = ("ho2025uncovering",)
 
     work = Work(
         run="smoothsweep.tasks.vision_judge:judge_by_asking",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from smoothsweep.core.analysis.embedding_settings import EmbeddingSettings
 from smoothsweep.core.judges.base import Bench, Judge, Planned, Work
@@ -62,6 +63,8 @@ class Features(EmbeddingSettings, Judge):
 
     `perplexity` is t-SNE's and must be less than the number of images mapped, those of `classes` classes.
     """
+
+    cites: ClassVar[tuple[str, ...]] = ("maaten2008visualizing",)
 
     work = Work(
         run="smoothsweep.tasks.feature_space:judge_features",

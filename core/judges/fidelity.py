@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from smoothsweep.core.bounds import Count
 from smoothsweep.core.errors import InputError
@@ -83,6 +83,13 @@ class Fidelity(InceptionJudge):
     In the features of the Inception network of 2015 (the one of pytorch-fid). neighbours: k of precision, recall,
     density and coverage.
     """
+
+    cites: ClassVar[tuple[str, ...]] = (
+        "heusel2017gans",
+        "binkowski2018demystifying",
+        "kynkaanniemi2019improved",
+        "naeem2020reliable",
+    )
 
     work = Work(version=2, run="smoothsweep.tasks.fidelity:judge_by_fidelity", labelled=("real", "loot"))
     columns = COLUMNS

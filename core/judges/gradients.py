@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from smoothsweep.core.analysis.gradient_settings import GradientSettings
 from smoothsweep.core.errors import InputError
@@ -59,6 +59,8 @@ COLUMNS: tuple[Metric, ...] = tuple(
 @dataclass(frozen=True, kw_only=True)
 class Gradients(GradientSettings, Judge):
     """The target's gradients, followed from random latents (the paper's Figs. 6b and 7); it needs no attack."""
+
+    cites: ClassVar[tuple[str, ...]] = ("struppek2024careful",)
 
     work = Work(
         run="smoothsweep.tasks.gradients:collect_gradients",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
 from smoothsweep.core.judges.base import Bench, Judge, Planned, Work
@@ -78,6 +78,8 @@ COLUMNS: tuple[Metric, ...] = (
 @dataclass(frozen=True, kw_only=True)
 class Robustness(RobustnessSettings, Judge):
     """Adversarial images of the target's test images (the paper's Table 11); it needs no reconstructions."""
+
+    cites: ClassVar[tuple[str, ...]] = ("goodfellow2015explaining", "madry2018towards")
 
     work = Work(
         run="smoothsweep.tasks.robustness:judge_robustness",

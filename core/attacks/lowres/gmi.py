@@ -28,6 +28,7 @@ class GMI(LowResolution):
     """Restarts from Gaussian latents, each one an image. momentum: of the search; bound: z stays in [-bound, bound]."""
 
     title: ClassVar[str] = "GMI"
+    cites: ClassVar[tuple[str, ...]] = ("zhang2020secret",)
 
     momentum: Beta = 0.9
     bound: Positive = 1.0
