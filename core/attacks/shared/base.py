@@ -48,8 +48,8 @@ class Attack:
     """An attack that sees nothing and needs nothing; a kind of attack overrides what it changes.
 
     title: what a page calls the kind; cites: its sources, as `core.citations` has them; access: what it sees of the
-    target; control: whether it is no attack but the line that a leak must exceed; crop_key: what of a sweep file sets `crop`; facts: what `invert` reports of a class -> how
-    classes are summed up.
+    target; control: whether it is no attack but the line that a leak must exceed; crop_key: what of a sweep file sets
+    `crop`; facts: what `invert` reports of a class -> how classes are summed up.
     `PREFIX: parameter` begins every refusal.
     leaves_images: whether it leaves images itself, since the latents beside them do not make them.
     other_targets: settings of a sweep that name another target than the attacked one -> the part that asks it instead,

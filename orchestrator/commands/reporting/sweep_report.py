@@ -31,7 +31,7 @@ from smoothsweep.orchestrator.reading.numbers.model import (
     ReportData,
     Spent,
 )
-from smoothsweep.orchestrator.reading.numbers.summary import recipe_label, summarise
+from smoothsweep.orchestrator.reading.numbers.summary import Summary, recipe_label, summarise
 from smoothsweep.orchestrator.reading.published.comparison import beside_paper, published_frame
 from smoothsweep.orchestrator.reading.published.text import published_text
 from smoothsweep.orchestrator.reading.results import (
@@ -63,11 +63,8 @@ def write_sweep_report(
     """Write results.parquet, report.html and figures into `out`; returns the table as text, the files, what is said of
     each recipe."""
     table = write_results(trials, store, failures, out, sweep_axes(loaded, trials))
-    data = report_data(loaded, trials, store, table, out)
-    summary = summarise(data)
-    asked = query_frame(summary, asked_by_parts(_of_sweep(trials), store))
-    sheets = tuple(_sheets(_of_sweep(trials), data.axes, store, sheet_recipes(summary)))
-    data = replace(data, sheets=sheets, queries=asked if len(asked) else None)
+    data, summary = gathered(loaded, trials, store, table, out)
+    data = replace(data, sheets=contact_sheets(trials, store, data, summary))
     page = write_report(data, out, summary)
     files = [out / "results.parquet", page, *figure_files(out)]
     texts, found = [text_table(summary)], hidings(summary)
@@ -78,8 +75,8 @@ def write_sweep_report(
         files.append(out / VERDICTS)
     if looked := look_text(summary):
         texts.append(looked)
-    if len(asked):
-        write_rows(asked, out / QUERIES)
+    if data.queries is not None:
+        write_rows(data.queries, out / QUERIES)
         files.append(out / QUERIES)
     published = beside_paper(data, summary)
     if published is not None:
@@ -87,6 +84,21 @@ def write_sweep_report(
         texts.append(published_text(published))
         files.append(out / COMPARISON)
     return "\n\n".join(texts), files, verdicts_of(summary, found)
+
+
+def gathered(
+    loaded: LoadedSweep, trials: list[Trial], store: Store, table: pd.DataFrame, out: Path
+) -> tuple[ReportData, Summary]:
+    """What a report shows, and its cells: everything but the pictures."""
+    data = report_data(loaded, trials, store, table, out)
+    summary = summarise(data)
+    asked = query_frame(summary, asked_by_parts(_of_sweep(trials), store))
+    return replace(data, queries=asked if len(asked) else None), summary
+
+
+def contact_sheets(trials: list[Trial], store: Store, data: ReportData, summary: Summary) -> tuple[ContactSheet, ...]:
+    """One per attack, with the recipes that a report shows pictures of in columns."""
+    return tuple(_sheets(_of_sweep(trials), data.axes, store, sheet_recipes(summary)))
 
 
 def report_data(loaded: LoadedSweep, trials: list[Trial], store: Store, table: pd.DataFrame, out: Path) -> ReportData:
