@@ -80,9 +80,7 @@ def formats(flag: str, typed: str, known: tuple[str, ...]) -> tuple[str, ...]:
         return ()
     wrong = [one for one in asked if one not in known]
     if wrong:
-        raise InputError(
-            f"{flag}: expected some of {', '.join(known)} with commas between, or none, got {shown(typed)}"
-        )
+        raise InputError(f"{flag}: expected some of {','.join(known)}, or none, got {shown(typed)}")
     if len(set(asked)) < len(asked):
         raise InputError(f"{flag}: expected each format once, got {shown(typed)}")
     return tuple(one for one in known if one in asked)

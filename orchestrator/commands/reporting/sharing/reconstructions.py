@@ -99,6 +99,7 @@ def _provenance(sweep: str, one: Pictured, name: str, label: int, rank: int, sto
     """Where a picture comes from; rank: from 0, counted from 1 for readers."""
     reconstructions = present(one.stages.reconstructions, "reconstructions")
     return {
+        "kind": "reconstruction by an attack on a model, not a photograph",
         "sweep": sweep,
         "trial": one.trial.id,
         "recipe": one.recipe,
@@ -115,7 +116,6 @@ def _provenance(sweep: str, one: Pictured, name: str, label: int, rank: int, sto
             "target": one.stages.target.fingerprint,
             "data": one.stages.data.fingerprint,
         },
-        "synthetic": "made by an attack on a model; no photograph",
     }
 
 
