@@ -1,5 +1,5 @@
-"""The commands: smoothsweep run | plan | status | report | export | study | audit | diff | lineage | rejudge | ui |
-doctor | plugins | import | data | init | weights.
+"""The commands: smoothsweep run | plan | status | report | export | bundle | study | audit | diff | lineage | rejudge |
+ui | doctor | plugins | import | data | init | weights.
 
 Exit codes: 0 all done; 1 some stage failed (the rest finished); 2 the input is wrong; 130 interrupted (resumable).
 Each command imports what it needs when it is opened, so that `--help` and mistakes answer at once.
@@ -34,6 +34,7 @@ from smoothsweep.orchestrator.commands.study.arguments import add_study_commands
 if TYPE_CHECKING:
     from smoothsweep.orchestrator.commands.confirm import Confirmation
 
+STORE = "store"
 STORE_HELP = "the artifact store, a folder or s3://bucket/prefix (default: ./store)"
 PRICE_HELP = "price of a device-hour, e.g. 4.1: shows what is to be spent"
 _CHOICE = re.compile(r"invalid choice: '(?P<got>[^']*)' \(choose from (?P<known>.+)\)")
@@ -203,7 +204,7 @@ def _sweep_options() -> argparse.ArgumentParser:
         dest="overrides",
         help="set a key of the sweep file, e.g. --set recipe.epochs=20 (repeatable)",
     )
-    options.add_argument("--store", default="store", metavar="STORE", help=STORE_HELP)
+    options.add_argument("--store", default=STORE, metavar="STORE", help=STORE_HELP)
     return options
 
 
@@ -274,8 +275,16 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
+    from smoothsweep.orchestrator.commands.reporting.sharing.opening import is_bundle, report_bundle
     from smoothsweep.orchestrator.commands.run import report_only
 
+    if is_bundle(options.sweep):
+        given = [
+            flag for flag, is_given in (("--set", options.overrides), ("--store", options.store != STORE)) if is_given
+        ]
+        if given:
+            raise InputError(f"{given[0]}: expected a sweep file beside it, got the bundle {options.sweep}")
+        return report_bundle(options.sweep, options.out)
     return report_only(options.sweep, options.overrides, options.store, options.out)
 
 

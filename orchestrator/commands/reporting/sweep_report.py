@@ -65,6 +65,12 @@ def write_sweep_report(
     table = write_results(trials, store, failures, out, sweep_axes(loaded, trials))
     data, summary = gathered(loaded, trials, store, table, out)
     data = replace(data, sheets=contact_sheets(trials, store, data, summary))
+    return write_gathered(data, summary, out)
+
+
+def write_gathered(data: ReportData, summary: Summary, out: Path) -> tuple[str, list[Path], Verdicts]:
+    """The page, the figures and the tables beside results.parquet, of what `gathered` returns. As
+    `write_sweep_report`."""
     page = write_report(data, out, summary)
     files = [out / "results.parquet", page, *figure_files(out)]
     texts, found = [text_table(summary)], hidings(summary)

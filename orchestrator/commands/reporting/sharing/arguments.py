@@ -1,4 +1,4 @@
-"""`smoothsweep export`: what may be said to it."""
+"""`smoothsweep export` and `bundle`: what may be said to them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def add_sharing_commands(commands: argparse._SubParsersAction, sweep_options: argparse.ArgumentParser) -> None:
-    """Adds `export` to a parser's commands. sweep_options: what every command of a sweep takes."""
+    """Adds them to a parser's commands. sweep_options: what every command of a sweep takes."""
     text = "tables, figures, images and references of a sweep, for a paper"
     export = commands.add_parser("export", parents=[sweep_options], help=text, description=text)
     export.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new or empty folder")
@@ -25,6 +25,29 @@ def add_sharing_commands(commands: argparse._SubParsersAction, sweep_options: ar
     )
     export.add_argument("--redact", action="store_true", help="no names of classes and no pictures, for sharing")
     export.set_defaults(command=_export)
+    text = "report, tables, manifests and settings of a sweep as one file, which `report` opens"
+    bundle = commands.add_parser("bundle", parents=[sweep_options], help=text, description=text)
+    bundle.add_argument("out", type=Path, metavar="OUT.zip", help="a new file")
+    bundle.add_argument("--with-images", action="store_true", help="training images beside reconstructions too")
+    bundle.add_argument(
+        "--with-artifacts", action="store_true", help="all finished stages too: models, training images, attacks"
+    )
+    bundle.set_defaults(command=_bundle)
+
+
+def _bundle(options: argparse.Namespace) -> int:
+    from smoothsweep.orchestrator.commands.reporting.sharing.bundle import BundleRequest, bundle
+
+    return bundle(
+        BundleRequest(
+            sweep_file=options.sweep,
+            overrides=options.overrides,
+            store=options.store,
+            out=options.out,
+            images=options.with_images,
+            artifacts=options.with_artifacts,
+        )
+    )
 
 
 def _export(options: argparse.Namespace) -> int:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+import pandas as pd
+
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.commands.reporting.sharing.bibliography import bibliography_of
 from smoothsweep.orchestrator.commands.reporting.sharing.reconstructions import (
@@ -44,6 +46,7 @@ class Gathered:
     store: Store
     data: ReportData
     summary: Summary
+    table: pd.DataFrame
 
     @property
     def name(self) -> str:
@@ -60,7 +63,7 @@ def gather(loaded: LoadedSweep, trials: list[Trial], store: Store, *, redact: bo
     if redact:
         data = without_names(data)
         summary = summarise(data)
-    return Gathered(loaded=loaded, trials=trials, store=store, data=data, summary=summary)
+    return Gathered(loaded=loaded, trials=trials, store=store, data=data, summary=summary, table=table)
 
 
 def without_names(data: ReportData) -> ReportData:
@@ -96,16 +99,19 @@ def figure_files(sweep: Gathered, kinds: tuple[str, ...]) -> Iterator[tuple[str,
                 yield name, canvas.file(name)
 
 
-def image_files(sweep: Gathered, choice: Choice) -> Iterator[tuple[str, bytes]]:
-    """Reconstructions, and sheets of them beside training images. Raises InputError where the store has none."""
+def image_files(sweep: Gathered, choice: Choice, *, sheets: bool = True) -> Iterator[tuple[str, bytes]]:
+    """Reconstructions, and sheets of them beside training images. sheets: False where a report has those already.
+
+    Raises InputError where the store has no reconstructions.
+    """
     shown = pictured(choice, sweep.trials, sweep.data.axes, sweep.summary, sweep.store)
     if choice == "none":
         return
     if not shown:
         raise InputError(f"--images {choice}: expected reconstructions in {sweep.store.location}, got none")
     yield from reconstruction_files(sweep.name, shown, sweep.store)
-    sheets = contact_sheets(sweep.trials, sweep.store, sweep.data, sweep.summary)
-    for number, sheet in enumerate(sheets, start=1):
+    drawn = contact_sheets(sweep.trials, sweep.store, sweep.data, sweep.summary) if sheets else ()
+    for number, sheet in enumerate(drawn, start=1):
         yield f"images/sheet-{number}.png", png(sheet_image(sheet))
 
 
