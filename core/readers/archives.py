@@ -54,7 +54,7 @@ class Members:
         return self._entries[name].file_size
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """All bytes of a member, a mebibyte at a time. Raises InputError where they are not as many as the list says."""
+        """All bytes of a member, a mebibyte at a time. Raises InputError where the list says another size."""
         left = self._entries[name].file_size
         try:
             with self._archive.open(self._entries[name]) as file:
