@@ -34,7 +34,6 @@ from smoothsweep.orchestrator.commands.study.arguments import add_study_commands
 if TYPE_CHECKING:
     from smoothsweep.orchestrator.commands.confirm import Confirmation
 
-STORE = "store"
 STORE_HELP = "the artifact store, a folder or s3://bucket/prefix (default: ./store)"
 PRICE_HELP = "price of a device-hour, e.g. 4.1: shows what is to be spent"
 _CHOICE = re.compile(r"invalid choice: '(?P<got>[^']*)' \(choose from (?P<known>.+)\)")
@@ -148,7 +147,6 @@ def _parser() -> argparse.ArgumentParser:
 
     add_sharing_commands(commands, _sweep_options())
     add_study_commands(commands, _sweep_options())
-
     ui = commands.add_parser("ui", help="MLflow's pages on the local store, opened where the newest sweep is compared")
     ui.add_argument("--store", default="store", metavar="STORE", help=STORE_HELP)
     ui.add_argument("--port", type=int, default=5000, help="port on this machine (default: 5000)")
@@ -204,7 +202,7 @@ def _sweep_options() -> argparse.ArgumentParser:
         dest="overrides",
         help="set a key of the sweep file, e.g. --set recipe.epochs=20 (repeatable)",
     )
-    options.add_argument("--store", default=STORE, metavar="STORE", help=STORE_HELP)
+    options.add_argument("--store", default="store", metavar="STORE", help=STORE_HELP)
     return options
 
 
@@ -275,17 +273,9 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.commands.reporting.sharing.opening import is_bundle, report_bundle
-    from smoothsweep.orchestrator.commands.run import report_only
+    from smoothsweep.orchestrator.commands.reporting.sharing.opening import report_or_open
 
-    if is_bundle(options.sweep):
-        given = [
-            flag for flag, is_given in (("--set", options.overrides), ("--store", options.store != STORE)) if is_given
-        ]
-        if given:
-            raise InputError(f"{given[0]}: expected a sweep file beside it, got the bundle {options.sweep}")
-        return report_bundle(options.sweep, options.out)
-    return report_only(options.sweep, options.overrides, options.store, options.out)
+    return report_or_open(options.sweep, options.overrides, options.store, options.out)
 
 
 def _ui(options: argparse.Namespace) -> int:

@@ -19,29 +19,12 @@ from smoothsweep.core.text import shown
 from smoothsweep.orchestrator.commands.reporting.sharing.folder import digest
 
 INDEX = "bundle.json"
-KINDS = frozenset(
-    [
-        "bib",
-        "csv",
-        "html",
-        "json",
-        "jsonl",
-        "md",
-        "parquet",
-        "pdf",
-        "png",
-        "safetensors",
-        "svg",
-        "tex",
-        "txt",
-        "yaml",
-    ]  # no pickle, no program
-)
-"""Endings of the files of a bundle."""
+_TEXT = ("bib", "csv", "html", "json", "jsonl", "md", "svg", "tex", "txt", "yaml")
+KINDS = frozenset((*_TEXT, "parquet", "pdf", "png", "safetensors"))
+"""Endings of the files of a bundle: no pickle, no program."""
 MOST_DEFLATED = 32 * 2**20
 """Bytes of text that are compressed, all together: what opens a bundle takes no more that unpacks to more."""
 MOST_PARTS, LONGEST_PART = 8, 200
-_TEXT = frozenset(["bib", "csv", "html", "json", "jsonl", "md", "svg", "tex", "txt", "yaml"])
 _PART = re.compile(r"[A-Za-z0-9_+=@,()-][A-Za-z0-9_.+=@,() -]*")
 
 Content = bytes | Path

@@ -11,17 +11,25 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import making_folder, write_file, write_pieces
 from smoothsweep.core.readers.archives import Members, members_of
 from smoothsweep.core.readers.files import read_text
+from smoothsweep.orchestrator.commands import run
 from smoothsweep.orchestrator.commands.reporting.sharing.archive import INDEX, Index, index_of
 from smoothsweep.orchestrator.commands.reporting.sharing.bundle import SETTINGS, STORE, TEXT
 from smoothsweep.orchestrator.commands.reporting.sharing.folder import beside, put_in_place, refuse_other_content
 
 PAGE = "report.html"
+DEFAULT_STORE = "store"
+"""What `--store` is where nobody says it: a bundle has no use for another."""
 MOST_TEXT = 16 * 2**20
 
 
-def is_bundle(path: Path) -> bool:
-    """Whether what a command was given names a bundle, not a sweep."""
-    return path.suffix == ".zip"
+def report_or_open(sweep: Path, overrides: list[str], store: str, out: Path | None) -> int:
+    """The report of a sweep, or of the bundle that is named in its place. Returns the exit code."""
+    if sweep.suffix != ".zip":
+        return run.report_only(sweep, overrides, store, out)
+    for flag, given in (("--set", overrides), ("--store", store != DEFAULT_STORE)):
+        if given:
+            raise InputError(f"{flag}: expected a sweep file beside it, got the bundle {sweep}")
+    return report_bundle(sweep, out)
 
 
 def report_bundle(path: Path, out: Path | None) -> int:
