@@ -1,5 +1,5 @@
-"""The commands: smoothsweep run | plan | status | report | study | audit | diff | lineage | rejudge | ui | doctor |
-plugins | import | data | init | weights.
+"""The commands: smoothsweep run | plan | status | report | export | bundle | study | audit | diff | lineage | rejudge |
+ui | doctor | plugins | import | data | init | weights.
 
 Exit codes: 0 all done; 1 some stage failed (the rest finished); 2 the input is wrong; 130 interrupted (resumable).
 Each command imports what it needs when it is opened, so that `--help` and mistakes answer at once.
@@ -28,6 +28,7 @@ from smoothsweep.orchestrator.commands.data.arguments import add_data_commands
 from smoothsweep.orchestrator.commands.health.plugins import add_plugins_command
 from smoothsweep.orchestrator.commands.importing.arguments import add_import_commands, add_weights_commands
 from smoothsweep.orchestrator.commands.records.arguments import add_record_commands
+from smoothsweep.orchestrator.commands.reporting.sharing.arguments import add_sharing_commands
 from smoothsweep.orchestrator.commands.study.arguments import add_study_commands
 
 if TYPE_CHECKING:
@@ -145,8 +146,8 @@ def _parser() -> argparse.ArgumentParser:
     report = _sweep_command(commands, "report", "write results, report.html and figures from the store", _report)
     report.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: STORE/sweeps/NAME)")
 
+    add_sharing_commands(commands, _sweep_options())
     add_study_commands(commands, _sweep_options())
-
     ui = commands.add_parser("ui", help="MLflow's pages on the local store, opened where the newest sweep is compared")
     ui.add_argument("--store", default="store", metavar="STORE", help=STORE_HELP)
     ui.add_argument("--port", type=int, default=5000, help="port on this machine (default: 5000)")
@@ -273,9 +274,9 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.commands.run import report_only
+    from smoothsweep.orchestrator.commands.reporting.sharing.opening import report_or_open
 
-    return report_only(options.sweep, options.overrides, options.store, options.out)
+    return report_or_open(options.sweep, options.overrides, options.store, options.out)
 
 
 def _ui(options: argparse.Namespace) -> int:

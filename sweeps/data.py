@@ -18,6 +18,16 @@ from smoothsweep.sweeps.derived import derived, one_of, one_value
 Spread = Annotated[float, Field(gt=0, le=1e6)]  # beyond, traits are no numbers that faces can be drawn from
 
 
+PUBLISHED_SOURCES = {
+    "facescrub": ("ng2014data",),
+    "celeba": ("liu2015deep",),
+    "celeba64": ("liu2015deep",),
+    "stanford_dogs": ("khosla2011novel",),
+    "imagenette": ("howard2019imagenette",),
+}
+"""What to cite for a published data set, by its kind."""
+
+
 class SyntheticData(Model):
     """Private identities drawn by the procedural face renderer: no real person is exposed."""
 
@@ -30,6 +40,7 @@ class SyntheticData(Model):
     seed: Seed = 0  # decides who is drawn, and how
     samples_per_class: Count | None = None  # train on this many images of each class (the low-data study)
 
+    cites: ClassVar[tuple[str, ...]] = ()
     path: ClassVar[None] = None
 
     @property
@@ -45,6 +56,8 @@ class LabelledData(Model):
     largest_classes: keep this many classes, those with most training images. on_corrupt: skip leaves out images that
     cannot be read, and training images that the test part holds too; refuse ends with an error.
     """
+
+    cites: ClassVar[tuple[str, ...]] = ()
 
     kind: Literal["labelled"]
     path: FilePath  # the Parquet file or the folder
@@ -80,6 +93,11 @@ class PublishedData(Model):
     on_corrupt: Literal["refuse", "skip"] = "refuse"  # skip: after the split, leave out what cannot be read
     pictures: Literal["crops", "aligned", "in_the_wild", "in_the_wild_68"] | None = None
 
+    @property
+    def cites(self) -> tuple[str, ...]:
+        """Its sources, as `core.citations` has them."""
+        return PUBLISHED_SOURCES[self.kind]
+
     @model_validator(mode="after")
     def _nothing_ignored(self) -> PublishedData:
         only_with(self, "pictures", "kind", "celeba")
@@ -101,6 +119,7 @@ class SyntheticPublic(Model):
     spread: Spread = 0.6  # how far identities differ: 1 is a population, 0.4 look-alikes
     seed: Seed = 0  # decides who is drawn, and how
 
+    cites: ClassVar[tuple[str, ...]] = ()
     path: ClassVar[None] = None
 
     @property
@@ -112,6 +131,8 @@ class SyntheticPublic(Model):
 class PublishedPublic(Model):
     """The public pictures of the low-resolution attacks: the published list beside the private ones of `celeba64`."""
 
+    cites: ClassVar[tuple[str, ...]] = PUBLISHED_SOURCES["celeba64"]
+
     kind: Literal["celeba64"]
     path: FilePath  # the folder with CelebA
     size: Annotated[int, Field(ge=16, le=256)] = 64  # side in pixels that the central 108 are resized to
@@ -122,6 +143,8 @@ class PublishedPublic(Model):
 
 class UnlabelledPublic(Model):
     """Public images of other people: a Parquet file with an `image` column or a folder of images."""
+
+    cites: ClassVar[tuple[str, ...]] = ()
 
     kind: Literal["unlabelled"]
     path: FilePath  # the Parquet file or the folder
@@ -149,6 +172,11 @@ class AnyData(Model):
     def built(self) -> DataKind:
         """The settings themselves. Raises InputError where their class refuses the values."""
         return build(DATA[self.kind], self.model_dump(exclude={"kind"}), what=f"data {self.kind}", prefix="data.")
+
+    @property
+    def cites(self) -> tuple[str, ...]:
+        """Its sources, as `core.citations` has them."""
+        return self.built.cites
 
     @property
     def classes_known(self) -> int | None:

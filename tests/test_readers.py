@@ -87,11 +87,13 @@ HELD = {
             "orchestrator/cluster/tokens.py",
             "orchestrator/commands/records/opening.py",
             "orchestrator/tracking/server/sqlite_file.py",
+            "orchestrator/commands/reporting/sharing/archive.py",
         ),
         WRITES,
     ),
     **dict.fromkeys(
         (
+            "core/citations.py",
             "sweeps/paper_numbers.py",
             "sweeps/paper_settings.py",
             "orchestrator/page/render.py",

@@ -19,6 +19,7 @@ class SelectionOnly(FromPool):
     """The best `selected` of a pool, as they are."""
 
     title: ClassVar[str] = "selection alone"
+    cites: ClassVar[tuple[str, ...]] = ("struppek2022plug",)
     access: ClassVar[Access] = "scores"
     control: ClassVar[bool] = True
 

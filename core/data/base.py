@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from smoothsweep.core.bounds import Count
 
@@ -21,7 +21,10 @@ class DataKind:
 
     path: of a file or folder, of a kind that has a field of this name: its content counts in fingerprints, not its
     place. samples_per_class: train on this many images of each class, the first ones; judges compare with all.
+    cites: its sources, as `core.citations` has them.
     """
+
+    cites: ClassVar[tuple[str, ...]] = ()
 
     samples_per_class: Count | None = None
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections import abc
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -35,6 +36,8 @@ class AtAt(Defense):
     step: change of a channel in each step of the descent, on the same scale; steps: steps of the descent that moves an
     image.
     """
+
+    cites: ClassVar[tuple[str, ...]] = ("torp2026reducing",)
 
     weight: Positive = 0.08
     eps: Positive = 5e-4

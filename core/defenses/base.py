@@ -101,9 +101,10 @@ class Defense:
     ways to read a trained network whose answers are noisy; noiseless: the one of them without noise; leaves: the most
     that an attacker can be shown, less than gradients where answers are altered at inference; alone: why it takes one
     worker, None where it does not; revision: raised where the same parameters train to other numbers, so that recipes
-    with this defense alone are trained again.
+    with this defense alone are trained again; cites: its sources, as `core.citations` has them.
     """
 
+    cites: ClassVar[tuple[str, ...]] = ()
     revision: ClassVar[int] = 1
     alone: ClassVar[str | None] = None
     combines_with_smoothing: ClassVar[str | None] = None

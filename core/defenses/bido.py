@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch.nn.functional as F
 from annotated_types import Ge
@@ -49,6 +49,8 @@ class Bido(Defense):
     of batches are two strengths of one lambda; the number is recorded. Data-parallel ranks measure their own part of a
     batch.
     """
+
+    cites: ClassVar[tuple[str, ...]] = ("peng2022bilateral",)
 
     lambda_input: NotNegative
     lambda_label: NotNegative

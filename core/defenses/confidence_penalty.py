@@ -4,6 +4,7 @@ distributions")."""
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -18,6 +19,8 @@ class ConfidencePenalty(Defense):
 
     beta: weight of the entropy, per nat.
     """
+
+    cites: ClassVar[tuple[str, ...]] = ("pereyra2017regularizing",)
 
     beta: Positive
 

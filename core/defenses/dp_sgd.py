@@ -53,6 +53,7 @@ class DpSgd(Defense):
     image's gradient.
     """
 
+    cites: ClassVar[tuple[str, ...]] = ("abadi2016deep", "yousefpour2021opacus")
     alone: ClassVar[str | None] = "the noise is drawn once, for the clipped gradients of the whole batch"
 
     noise: Positive

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 import torch.nn.functional as F
 from annotated_types import Gt, Lt
@@ -19,6 +19,8 @@ class Dropout(Defense):
 
     p: probability in (0, 1) that a feature is zeroed.
     """
+
+    cites: ClassVar[tuple[str, ...]] = ("srivastava2014dropout",)
 
     p: Annotated[float, Gt(0), Lt(1)]
 

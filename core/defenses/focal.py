@@ -9,6 +9,7 @@ would reward a smaller p_true as soon as that loss is negative, and is not used.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -25,6 +26,8 @@ class Focal(Defense):
 
     gamma: focusing exponent; the larger, the less images count that the network is sure of.
     """
+
+    cites: ClassVar[tuple[str, ...]] = ("lin2017focal",)
 
     gamma: Positive
 

@@ -8,6 +8,7 @@ models/classify.py (VGG16_TL), where the index of the last frozen layer is given
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Generator, nn
 
@@ -28,6 +29,8 @@ class Freeze(Defense):
     The frozen parts' BatchNorm
     uses and keeps the statistics it came with; the official training lets them drift (engine.py).
     """
+
+    cites: ClassVar[tuple[str, ...]] = ("ho2024model",)
 
     stages: Count | None = None
     fraction: Inside | None = None

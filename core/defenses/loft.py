@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Generator, nn
 
@@ -25,6 +26,8 @@ class Loft(Defense):
     rank: numbers that the features become (the published FaceScrub trainings: 50); norm: whether the network's own
     features pass a BatchNorm first.
     """
+
+    cites: ClassVar[tuple[str, ...]] = ("yu2024calor",)
 
     rank: Width
     norm: bool = True

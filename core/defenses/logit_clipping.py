@@ -7,6 +7,7 @@ The predicted class is the same. It bounds what smoothing with a negative factor
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from torch import Generator, Tensor, nn
 
@@ -21,6 +22,8 @@ class LogitClipping(Defense):
 
     norm: largest Euclidean length of a logit vector.
     """
+
+    cites: ClassVar[tuple[str, ...]] = ("wei2023mitigating",)
 
     norm: Positive
 

@@ -49,6 +49,7 @@ class Mid(Defense):
     none (as published).
     """
 
+    cites: ClassVar[tuple[str, ...]] = ("wang2021improving",)
     readouts: ClassVar[tuple[str, ...]] = READOUTS
     noiseless: ClassVar[str | None] = "mean"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 import torch
@@ -22,6 +23,8 @@ class Mixup(Defense):
     draws one for a batch). Label smoothing applies to both labels: smoothed cross entropy is linear in the target. A
     data-parallel rank blends within its own part of a batch.
     """
+
+    cites: ClassVar[tuple[str, ...]] = ("zhang2018mixup",)
 
     alpha: Positive
 

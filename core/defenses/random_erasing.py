@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import torch
 from annotated_types import Ge, Gt, Le
@@ -32,6 +32,8 @@ class RandomErasing(Defense):
     (the image's own mean colour) or `random` (every pixel uniform in [-1, 1]); colour: of fill constant: red, green and
     blue in [-1, 1], None for the published (0.485, 0.456, 0.406).
     """
+
+    cites: ClassVar[tuple[str, ...]] = ("tran2025defending", "zhong2020random")
 
     p: Annotated[float, Gt(0), Le(1)] = 1.0
     area: tuple[float, float] = (0.1, 0.4)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Generator, Tensor, nn
@@ -61,6 +61,8 @@ class SkipRemoval(Defense):
     In a DenseNet a factor is 0 or 1: every layer of a block at 0 sees the layer before it alone, and the last one's
     channels are the block's output, 32 of hundreds or more, so that whatever follows with other widths begins anew.
     """
+
+    cites: ClassVar[tuple[str, ...]] = ("koh2024vulnerability",)
 
     scale: float = 0.0
     skip: Literal["facescrub", "stanford_dogs"] | tuple[float, ...] | None = None

@@ -42,6 +42,7 @@ class Ssd(Defense):
     every query (`fresh`, as published).
     """
 
+    cites: ClassVar[tuple[str, ...]] = ("zhuang2025stealthy",)
     leaves: ClassVar[Literal["labels", "scores", "gradients"]] = "scores"
 
     eps: Positive

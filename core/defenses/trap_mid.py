@@ -47,6 +47,7 @@ class TrapMid(Defense):
     (there both are to be had).
     """
 
+    cites: ClassVar[tuple[str, ...]] = ("liu2024trap",)
     revision: ClassVar[int] = 2  # 1: triggers learnt without the smoothing, and only trapped images were seen anew
 
     alone: ClassVar[str | None] = "its triggers and their discriminator live in one process"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import ClassVar
 
 from smoothsweep.core.bounds import Positive
 from smoothsweep.core.checks import require
@@ -17,6 +18,8 @@ class WeightDecay(Defense):
 
     value: that factor, in place of `recipe.weight_decay`.
     """
+
+    cites: ClassVar[tuple[str, ...]] = ("krogh1991simple",)
 
     value: Positive
 

@@ -69,6 +69,8 @@ class Asked(Judge):
     per_second: questions sent in a second at most.
     """
 
+    cites: ClassVar[tuple[str, ...]] = ("ho2025uncovering",)
+
     work = Work(
         run="smoothsweep.tasks.vision_judge:judge_by_asking",
         on_device=False,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from smoothsweep.core.judges.base import Bench, Judge, Planned, Work
 from smoothsweep.core.metrics.metric import Metric
@@ -46,6 +47,8 @@ COLUMNS: tuple[Metric, ...] = (
 @dataclass(frozen=True, kw_only=True)
 class Backdoor(Judge):
     """How often the trigger decides on test images; every target that was poisoned is measured."""
+
+    cites: ClassVar[tuple[str, ...]] = ("gu2017badnets",)
 
     stage = "backdoor"
     asked = "recipe.poison"

@@ -139,8 +139,15 @@ class Judge:
     weights_words: ClassVar[str] = ""
     size: ClassVar[int] = 0
     reads: ClassVar[tuple[str, ...]] = ("loot", "data")
+    cites: ClassVar[tuple[str, ...]] = ()
+    """Its sources, as `core.citations` has them."""
     example: ClassVar[Mapping[str, Any]] = {}
     wrong: ClassVar[tuple[Mapping[str, Any], ...]] = ()
+
+    @property
+    def citations(self) -> tuple[str, ...]:
+        """What to cite for it: the sources of its kind, and of what its settings add."""
+        return self.cites
 
     @property
     def staged(self) -> str | None:

@@ -23,6 +23,11 @@ class ByFeatures(Judge):
     weights: FilePath | None = None
 
     @property
+    def citations(self) -> tuple[str, ...]:
+        """Of the network too."""
+        return (*self.cites, *KINDS[self.name].cites)
+
+    @property
     def staged(self) -> str | None:
         """The network's published file, unless the settings name another."""
         return self.name if self.weights is None and KINDS[self.name].is_staged else None

@@ -180,6 +180,8 @@ COLUMNS: tuple[Metric, ...] = (
 class Evaluator(ClassifierJudge):
     """The paper's judge: another architecture trained on the same private data."""
 
+    cites: ClassVar[tuple[str, ...]] = ("struppek2022plug",)
+
     work = Work(
         version=4,
         run="smoothsweep.tasks.judges:judge_by_evaluator",

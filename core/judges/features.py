@@ -65,6 +65,8 @@ class Features(EmbeddingSettings, Judge):
     `perplexity` is t-SNE's and must be less than the number of images mapped, those of `classes` classes.
     """
 
+    cites: ClassVar[tuple[str, ...]] = ("maaten2008visualizing",)
+
     work = Work(
         run="smoothsweep.tasks.feature_space:judge_features",
         on_device=False,

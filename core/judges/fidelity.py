@@ -85,6 +85,13 @@ class Fidelity(InceptionJudge):
     density and coverage.
     """
 
+    cites: ClassVar[tuple[str, ...]] = (
+        "heusel2017gans",
+        "binkowski2018demystifying",
+        "kynkaanniemi2019improved",
+        "naeem2020reliable",
+    )
+
     work = Work(version=2, run="smoothsweep.tasks.fidelity:judge_by_fidelity", labelled=("real", "loot"))
     columns = COLUMNS
     example: ClassVar[Mapping[str, Any]] = {"neighbours": 1}

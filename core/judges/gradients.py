@@ -61,6 +61,8 @@ COLUMNS: tuple[Metric, ...] = tuple(
 class Gradients(GradientSettings, Judge):
     """The target's gradients, followed from random latents (the paper's Figs. 6b and 7); it needs no attack."""
 
+    cites: ClassVar[tuple[str, ...]] = ("struppek2024careful",)
+
     work = Work(
         run="smoothsweep.tasks.gradients:collect_gradients",
         shard="smoothsweep.tasks.gradients:follow_classes",

@@ -42,6 +42,8 @@ class Knowledge(ClassifierJudge):
     With sgd momentum defaults to 0.9, with the cosine schedule lr_min to 1e-4.
     """
 
+    cites: ClassVar[tuple[str, ...]] = ("struppek2024careful",)
+
     stage = "knowledge"
     work = Work(
         version=2,

@@ -84,6 +84,8 @@ class PublishedFid(InceptionJudge):
 class FidLomma(PublishedFid):
     """As LOMMA publishes it, in the FID network."""
 
+    cites: ClassVar[tuple[str, ...]] = ("heusel2017gans", "nguyen2023rethinking")
+
     columns = FID_LOMMA
     published = "fid_inception"
     weights_words = "the FID network"
@@ -91,6 +93,8 @@ class FidLomma(PublishedFid):
 
 class FidPlg(PublishedFid):
     """As PLG-MI publishes it, in torchvision's Inception."""
+
+    cites: ClassVar[tuple[str, ...]] = ("heusel2017gans", "yuan2023pseudo")
 
     columns = FID_PLG
     published = "inception_v3"

@@ -80,6 +80,8 @@ COLUMNS: tuple[Metric, ...] = (
 class Robustness(RobustnessSettings, Judge):
     """Adversarial images of the target's test images (the paper's Table 11); it needs no attack."""
 
+    cites: ClassVar[tuple[str, ...]] = ("goodfellow2015explaining", "madry2018towards")
+
     work = Work(
         run="smoothsweep.tasks.robustness:judge_robustness",
         labelled=("target", "data"),

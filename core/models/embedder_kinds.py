@@ -21,7 +21,8 @@ class EmbedderKind:
     else weights come from. published: what whoever publishes its weights calls it, of those that `smoothsweep import
     judge` knows. size: side in pixels at which it is to get images as they are decoded, 0 for any. of_paper: what the
     paper calls it, of the one that its tables were made with. general: whether it learnt on pictures of anything, not
-    on faces. sizes: of its layers, where they are not the published ones.
+    on faces. sizes: of its layers, where they are not the published ones. cites: its sources, as
+    `core.citations` has them.
     """
 
     network: str
@@ -33,6 +34,7 @@ class EmbedderKind:
     of_paper: str | None = None
     general: bool = False
     sizes: Mapping[str, int] = field(default_factory=dict)
+    cites: tuple[str, ...] = ()
 
     @property
     def shipped_file(self) -> Path | None:
@@ -70,28 +72,35 @@ KINDS: dict[str, EmbedderKind] = {
         published="FaceNet (facenet-pytorch)",
         size=160,
         of_paper="FaceNet",
+        cites=("schroff2015facenet",),
     ),
     "mobilefacenet_a": EmbedderKind(
         network="mobilefacenet:MobileFaceNetA",
         origin="the state dict of github.com/Xiaoccer/MobileFaceNet_Pytorch, model/best/068.ckpt",
         published="MobileFaceNet (Xiaoccer/MobileFaceNet_Pytorch)",
+        cites=("chen2018mobilefacenets",),
     ),
     "mobilefacenet_b": EmbedderKind(
         network="mobilefacenet:MobileFaceNetB",
         origin="the state dict of github.com/foamliu/MobileFaceNet, weights/mobilefacenet.pt",
         published="MobileFaceNet (foamliu/MobileFaceNet)",
+        cites=("chen2018mobilefacenets",),
     ),
     "ir50": EmbedderKind(
         network="face_ir:face_ir50",
         origin="what `smoothsweep import judge` makes of face.evoLVe's IR-50",
         published="IR-50 (face.evoLVe)",
+        cites=("deng2019arcface",),
     ),
     "ir152": EmbedderKind(
         network="face_ir:face_ir152",
         origin="what `smoothsweep import judge` makes of face.evoLVe's IR-152",
         published="IR-152 (face.evoLVe)",
+        cites=("deng2019arcface",),
     ),
-    "swag_vit_b_16": EmbedderKind(network="general:SwagViT", state="general:swag_state", general=True),
+    "swag_vit_b_16": EmbedderKind(
+        network="general:SwagViT", state="general:swag_state", general=True, cites=("singh2022revisiting",)
+    ),
 }
 
 FACES = tuple(name for name, kind in KINDS.items() if not kind.general)

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from smoothsweep.core.cards.network_card import NetworkCard
     from smoothsweep.core.priors.card import StyleGAN2Config
 
+STYLEGAN2 = ("karras2020analyzing", "karras2020training")
+"""What to cite for its networks and their training."""
+
 WEIGHTS, DESCRIPTION, DISCRIMINATOR = "weights.safetensors", "prior.json", "discriminator.safetensors"
 
 _SHIPPED_AT = Path(__file__).parent / "weights"
@@ -190,12 +193,13 @@ class PriorKind:
 
     make: 'module:function' of (settings, public images uint8 [N, 3, R, R] or None) -> Prior; None where it is trained
     step by step, which tasks/stylegan.py does, on several workers if asked; needs_public: whether it learns from the
-    public images.
+    public images; cites: its sources, as `core.citations` has them.
     """
 
     settings: type[PriorSettings]
     make: str | None
     needs_public: bool = False
+    cites: tuple[str, ...] = ()
 
     def function(self) -> Callable[..., Any]:
         """The function that makes it."""
@@ -207,11 +211,16 @@ PRIORS: dict[str, PriorKind] = with_plugins(
     "priors",
     {
         "eigenfaces": PriorKind(
-            settings=EigenfacesFit, make="smoothsweep.core.priors.eigenfaces:from_public", needs_public=True
+            settings=EigenfacesFit,
+            make="smoothsweep.core.priors.eigenfaces:from_public",
+            needs_public=True,
+            cites=("turk1991eigenfaces",),
         ),
-        "shipped": PriorKind(settings=ShippedPrior, make="smoothsweep.core.priors.registry:from_files"),
-        "folder": PriorKind(settings=PriorFolder, make="smoothsweep.core.priors.registry:from_files"),
-        "stylegan2": PriorKind(settings=StyleGAN2Training, make=None, needs_public=True),
+        "shipped": PriorKind(
+            settings=ShippedPrior, make="smoothsweep.core.priors.registry:from_files", cites=STYLEGAN2
+        ),
+        "folder": PriorKind(settings=PriorFolder, make="smoothsweep.core.priors.registry:from_files", cites=STYLEGAN2),
+        "stylegan2": PriorKind(settings=StyleGAN2Training, make=None, needs_public=True, cites=STYLEGAN2),
     },
     PriorKind,
 )

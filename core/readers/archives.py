@@ -49,6 +49,25 @@ class Members:
             raise InputError(f"{self._where}, got a larger member {name} than the {MOST_TEXT} bytes that are looked at")
         return self._archive.read(self._entries[name])
 
+    def size(self, name: str) -> int:
+        """Bytes of a member, as the archive's list says."""
+        return self._entries[name].file_size
+
+    def pieces(self, name: str) -> Iterator[bytes]:
+        """All bytes of a member, a mebibyte at a time. Raises InputError where the list says another size."""
+        left = self._entries[name].file_size
+        try:
+            with self._archive.open(self._entries[name]) as file:
+                while piece := file.read(min(2**20, left + 1)):
+                    left -= len(piece)
+                    if left < 0:
+                        break
+                    yield piece
+        except _ERRORS as error:
+            raise InputError(f"{self._where}, got: {' '.join(str(error).split())[:200]}") from None
+        if left:
+            raise InputError(f"{self._where}, got one whose member {name} has another size than its list says")
+
     def write(self, kept: Mapping[str, bytes | None], into: BinaryIO, root: str = "program") -> None:
         """A new archive of these members, uncompressed, in one folder; the same bytes for the same members.
 

@@ -47,7 +47,7 @@ def comparison_sheet(trials: Sequence[Trial], columns: Sequence[str], store: Sto
         tiles = tuple(_reconstruction(store, s, label, 0) if s is not None and s in ready else None for s in stages)
         rows.append(SheetRow(name=names[label], real=_real(store, ready[0], label), reconstructions=tiles))
     caption = f"Seed {trials[0].seed}; the reconstruction each target was surest of; classes chosen by number."
-    judge = next((metric.label for metric, _ in _looking(ready[0])), "judge")
+    judge = judge_name(ready[0]) or "judge"
     return ContactSheet(title=title, columns=tuple(columns), rows=tuple(rows), caption=caption, judge=judge)
 
 
@@ -102,12 +102,17 @@ def _nearest(store: Store, stages: InversionStages, label: int) -> tuple[Path, i
 
 def _reconstruction(store: Store, stages: InversionStages, label: int, rank: int) -> Tile:
     image = reconstruction(store, stages, label, rank)
-    return Tile(image=image, recognised=_verdict(store, stages, label, rank))
+    return Tile(image=image, recognised=recognised(store, stages, label, rank))
 
 
-def _verdict(store: Store, stages: InversionStages, label: int, rank: int) -> bool | None:
-    """The word of the most telling judge that has looked."""
+def recognised(store: Store, stages: InversionStages, label: int, rank: int) -> bool | None:
+    """Whether the most telling judge that has looked takes a reconstruction for its class; None where none has."""
     return next((bool(rows["hit"].iloc[0]) for _, rows in _judged(store, stages, label, rank)), None)
+
+
+def judge_name(stages: InversionStages) -> str | None:
+    """What the report calls the most telling judge; None where none looks at single images."""
+    return next((metric.label for metric, _ in _looking(stages)), None)
 
 
 def _judged(store: Store, stages: InversionStages, label: int, rank: int) -> Iterator[tuple[Stage, pd.DataFrame]]:

@@ -19,7 +19,8 @@ from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.balanced import balanced_accuracies
 from smoothsweep.orchestrator.reading.numbers.estimates import images_column
 from smoothsweep.orchestrator.reading.numbers.format import is_null
-from smoothsweep.orchestrator.reading.numbers.model import StageLink
+from smoothsweep.orchestrator.reading.numbers.model import Axis, StageLink
+from smoothsweep.orchestrator.reading.numbers.summary import recipe_label
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.stages.unheard import unavailable_judges
 from smoothsweep.orchestrator.store.common.artifacts import MANIFEST
@@ -202,11 +203,30 @@ def relative_links(trial: Trial, store: Store, folder: Path, *, workers: float =
     )
 
 
-def write_results(trials: list[Trial], store: Store, failures: dict[str, str], folder: Path) -> pd.DataFrame:
-    """The table of results, written to `folder` as results.parquet, which is replaced as a whole."""
+def write_results(
+    trials: list[Trial], store: Store, failures: dict[str, str], folder: Path, axes: Sequence[Axis] | None = None
+) -> pd.DataFrame:
+    """The table of results, written to `folder` as results.parquet, which is replaced as a whole.
+
+    axes: of the sweep, which name recipes; the file then has a column `recipe` that joins it with verdicts.parquet.
+    """
     table = results_table(trials, store, failures)
-    write_rows(table, folder / "results.parquet")
+    write_rows(table if axes is None else with_recipes(table, axes), folder / "results.parquet")
     return table
+
+
+RECIPE, RECIPE_SETTINGS = "recipe", "recipe_settings"
+
+
+def with_recipes(table: pd.DataFrame, axes: Sequence[Axis]) -> pd.DataFrame:
+    """The table with a column `recipe`, the report's name of each row's recipe.
+
+    A sweep of whole recipes has an axis of that name: its settings are then called `recipe_settings`.
+    """
+    named = [recipe_label(axes, row) for row in table.to_dict("records")]
+    others = table.rename(columns={RECIPE: RECIPE_SETTINGS})
+    others.insert(list(others.columns).index("seed") + 1, RECIPE, named)
+    return others
 
 
 def write_rows(table: pd.DataFrame, path: Path) -> None:

@@ -67,6 +67,7 @@ class BREPMI(GeneratorSettings, Attack):
     """
 
     title: ClassVar[str] = "BREP-MI"
+    cites: ClassVar[tuple[str, ...]] = ("kahla2022label",)
     access: ClassVar[Access] = "labels"
     facts: ClassVar[Mapping[str, Aggregate]] = {
         "start_batch": "mean",

@@ -37,6 +37,7 @@ class CMAES(Evolution, FromPool):
     """
 
     title: ClassVar[str] = "CMA-ES"
+    cites: ClassVar[tuple[str, ...]] = ("hansen2016cma", "li2025head")
     access: ClassVar[Access] = "scores"
     facts: ClassVar[Mapping[str, Aggregate]] = {
         "log_margin": "mean",

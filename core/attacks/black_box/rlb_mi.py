@@ -46,6 +46,7 @@ class RLBMI(GeneratorSettings, Attack):
     """
 
     title: ClassVar[str] = "RLB-MI"
+    cites: ClassVar[tuple[str, ...]] = ("han2023reinforcement",)
     access: ClassVar[Access] = "scores"
     facts: ClassVar[Mapping[str, Aggregate]] = {
         "best_reward": "mean",

@@ -56,6 +56,7 @@ class IFGMI(SelectConfig, FromPool):
     """
 
     title: ClassVar[str] = "IF-GMI"
+    cites: ClassVar[tuple[str, ...]] = ("qiu2024closer",)
     access: ClassVar[Access] = "gradients"
     leaves_images: ClassVar[bool] = True
     facts: ClassVar[Mapping[str, Aggregate]] = {

@@ -31,6 +31,7 @@ class GMI(LowResolution):
     """
 
     title: ClassVar[str] = "GMI"
+    cites: ClassVar[tuple[str, ...]] = ("zhang2020secret",)
 
     momentum: Beta = 0.9
     bound: Positive = 1.0

@@ -39,6 +39,7 @@ class KED(LowResolution):
     """
 
     title: ClassVar[str] = "KED-MI"
+    cites: ClassVar[tuple[str, ...]] = ("chen2021knowledge",)
     clamp: ClassVar[float | None] = None
 
     steps: Count = 2400

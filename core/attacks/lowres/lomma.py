@@ -124,6 +124,7 @@ class LommaGMI(Lomma, GMI):
     """On GMI, with the longer search and the shorter GAN training of its repository."""
 
     title: ClassVar[str] = "LOMMA on GMI"
+    cites: ClassVar[tuple[str, ...]] = ("nguyen2023rethinking", "zhang2020secret")
 
     steps: Count = 2400
     gan: GanTraining = field(default_factory=GanTraining)
@@ -134,6 +135,7 @@ class LommaKED(Lomma, KED):
     """On KED-MI, whose settings it has."""
 
     title: ClassVar[str] = "LOMMA on KED-MI"
+    cites: ClassVar[tuple[str, ...]] = ("nguyen2023rethinking", "chen2021knowledge")
     clamp: ClassVar[float | None] = 1.0
 
     # Declared again: the default that both bases share would hide KED-MI's.

@@ -35,6 +35,7 @@ class PLGMI(OwnGan):
     """
 
     title: ClassVar[str] = "PLG-MI"
+    cites: ClassVar[tuple[str, ...]] = ("yuan2023pseudo",)
 
     selected: int = 5
     top_n: int = 30

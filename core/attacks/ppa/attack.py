@@ -132,6 +132,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
     """
 
     title: ClassVar[str] = "Plug & Play"
+    cites: ClassVar[tuple[str, ...]] = ("struppek2022plug",)
     access: ClassVar[Access] = "gradients"
     facts: ClassVar[Mapping[str, Aggregate]] = {
         "loss_first": "mean",
@@ -162,6 +163,11 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
         for name in sorted(frozenset().union(*(kind.reads for kind in table.values())) - table[chosen].reads):
             if getattr(self, name) != defaults[name]:
                 raise InputError(f"attack.{name}: expected no value with {stage} {chosen}, which does not read it")
+
+    @property
+    def citations(self) -> tuple[str, ...]:
+        """The averaged gradients have a source of their own."""
+        return self.cites if self.average is None else (*self.cites, "peng2025generative")
 
     @property
     def variant(self) -> str:

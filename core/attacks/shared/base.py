@@ -47,9 +47,9 @@ class Part:
 class Attack:
     """An attack that sees nothing and needs nothing; a kind of attack overrides what it changes.
 
-    title: what a page calls the kind; access: what it sees of the target; control: whether it is no attack but the line
-    that a leak must exceed; crop_key: what of a sweep file sets `crop`; facts: what `invert` reports of a class -> how
-    classes are summed up.
+    title: what a page calls the kind; cites: its sources, as `core.citations` has them; access: what it sees of the
+    target; control: whether it is no attack but the line that a leak must exceed; crop_key: what of a sweep file sets
+    `crop`; facts: what `invert` reports of a class -> how classes are summed up.
     `PREFIX: parameter` begins every refusal.
     leaves_images: whether it leaves images itself, since the latents beside them do not make them.
     other_targets: settings of a sweep that name another target than the attacked one -> the part that asks it instead,
@@ -62,6 +62,7 @@ class Attack:
     """
 
     title: ClassVar[str] = "an attack"
+    cites: ClassVar[tuple[str, ...]] = ()
     access: ClassVar[Access] = "none"
     control: ClassVar[bool] = False
     crop_key: ClassVar[str] = "attack.pool.crop"
@@ -93,6 +94,11 @@ class Attack:
     def variant(self) -> str | None:
         """What tells it from others of its kind in a table, in a word or two; None where the kind says it all."""
         return None
+
+    @property
+    def citations(self) -> tuple[str, ...]:
+        """What to cite for it: the sources of its kind, and of what its settings add."""
+        return self.cites
 
     @property
     def words(self) -> str:

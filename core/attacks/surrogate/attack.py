@@ -198,6 +198,7 @@ class SurrogateLabels(SurrogateAttack):
     shares of the views that the target gives the class."""
 
     title: ClassVar[str] = "surrogate taught by labels"
+    cites: ClassVar[tuple[str, ...]] = ("nguyen2023label", "li2025head")
     access: ClassVar[Access] = "labels"
     learns: ClassVar[Literal["labels", "scores"]] = "labels"
 
@@ -217,6 +218,7 @@ class SurrogateScores(SurrogateAttack):
     """From scores: begins with the pictures that the target is surest of, ends with those of the largest log margin."""
 
     title: ClassVar[str] = "surrogate taught by scores"
+    cites: ClassVar[tuple[str, ...]] = ("li2025head",)
     access: ClassVar[Access] = "scores"
     learns: ClassVar[Literal["labels", "scores"]] = "scores"
 

@@ -13,7 +13,7 @@ import pandas as pd
 
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.orchestrator.commands.reporting.search_report import search_view
-from smoothsweep.orchestrator.page.faces import UNNAMED_ATTACK, extremes
+from smoothsweep.orchestrator.page.faces import UNNAMED_ATTACK
 from smoothsweep.orchestrator.page.pictures import comparison_sheet
 from smoothsweep.orchestrator.page.writing import figure_files, write_report
 from smoothsweep.orchestrator.planning.trial import Trial
@@ -32,7 +32,7 @@ from smoothsweep.orchestrator.reading.numbers.model import (
     ReportData,
     Spent,
 )
-from smoothsweep.orchestrator.reading.numbers.summary import recipe_label, summarise
+from smoothsweep.orchestrator.reading.numbers.summary import Summary, recipe_label, summarise
 from smoothsweep.orchestrator.reading.published.comparison import beside_paper, published_frame
 from smoothsweep.orchestrator.reading.published.text import published_text
 from smoothsweep.orchestrator.reading.results import (
@@ -63,12 +63,15 @@ def write_sweep_report(
 ) -> tuple[str, list[Path], Verdicts]:
     """Write results.parquet, report.html and figures into `out`; returns the table as text, the files, what is said of
     each recipe."""
-    table = write_results(trials, store, failures, out)
-    data = report_data(loaded, trials, store, table, out)
-    summary = summarise(data)
-    asked = query_frame(summary, asked_by_parts(_of_sweep(trials), store))
-    sheets = tuple(_sheets(_of_sweep(trials), data.axes, store, {*sheet_recipes(summary), *extremes(summary)}))
-    data = replace(data, sheets=sheets, queries=asked if len(asked) else None)
+    table = write_results(trials, store, failures, out, sweep_axes(loaded, trials))
+    data, summary = gathered(loaded, trials, store, table, out)
+    data = replace(data, sheets=contact_sheets(trials, store, data, summary))
+    return write_gathered(data, summary, out)
+
+
+def write_gathered(data: ReportData, summary: Summary, out: Path) -> tuple[str, list[Path], Verdicts]:
+    """The page, the figures and the tables beside results.parquet, of what `gathered` returns. As
+    `write_sweep_report`."""
     page = write_report(data, out, summary)
     files = [out / "results.parquet", page, *figure_files(out)]
     texts, found = [text_table(summary)], hidings(summary)
@@ -79,8 +82,8 @@ def write_sweep_report(
         files.append(out / VERDICTS)
     if looked := look_text(summary):
         texts.append(looked)
-    if len(asked):
-        write_rows(asked, out / QUERIES)
+    if data.queries is not None:
+        write_rows(data.queries, out / QUERIES)
         files.append(out / QUERIES)
     published = beside_paper(data, summary)
     if published is not None:
@@ -88,6 +91,21 @@ def write_sweep_report(
         texts.append(published_text(published))
         files.append(out / COMPARISON)
     return "\n\n".join(texts), files, verdicts_of(summary, found)
+
+
+def gathered(
+    loaded: LoadedSweep, trials: list[Trial], store: Store, table: pd.DataFrame, out: Path
+) -> tuple[ReportData, Summary]:
+    """What a report shows, and its cells: everything but the pictures."""
+    data = report_data(loaded, trials, store, table, out)
+    summary = summarise(data)
+    asked = query_frame(summary, asked_by_parts(_of_sweep(trials), store))
+    return replace(data, queries=asked if len(asked) else None), summary
+
+
+def contact_sheets(trials: list[Trial], store: Store, data: ReportData, summary: Summary) -> tuple[ContactSheet, ...]:
+    """One per attack, with the recipes that a report shows pictures of in columns."""
+    return tuple(_sheets(_of_sweep(trials), data.axes, store, {*sheet_recipes(summary), *extremes(summary)}))
 
 
 def report_data(loaded: LoadedSweep, trials: list[Trial], store: Store, table: pd.DataFrame, out: Path) -> ReportData:

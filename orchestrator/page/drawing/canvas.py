@@ -30,6 +30,7 @@ DARK = {INK: "#ecebe7", SOFT: "#a5a299", LINE: "#3c3b38", PAPER: "#181817", ACCE
 LOOK: Any = {
     "svg.fonttype": "none",
     "svg.hashsalt": "smoothsweep",
+    "pdf.fonttype": 42,
     "text.parse_math": False,
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
@@ -89,10 +90,16 @@ class Canvas:
 
     def file(self, name: str) -> bytes:
         """A file of its own, by the ending of its name."""
-        return self.png() if name.endswith(".png") else self.svg_file()
+        kinds = {".png": self.png, ".pdf": self.pdf}
+        return kinds.get(name[-4:], self.svg_file)()
 
     def svg_file(self) -> bytes:
         return b'<?xml version="1.0" encoding="UTF-8"?>\n' + self._text(self._tree()).encode("utf-8")
+
+    def pdf(self) -> bytes:
+        """For a paper: lines and letters stay lines and letters."""
+        empty = dict.fromkeys(("Creator", "Producer", "CreationDate"))
+        return self._saved("pdf", metadata={**empty, "Title": _harmless(self.title)}, transparent=True)
 
     def png(self, dpi: int = 160) -> bytes:
         """For MLflow and a README, at `dpi` dots to 72 pixels."""

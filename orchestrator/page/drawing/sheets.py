@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 from PIL import Image, ImageDraw, ImageFont
+from PIL.PngImagePlugin import PngInfo
 
 from smoothsweep.orchestrator.page.drawing.canvas import ACCENT, INK, LINE, PAPER, SOFT
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
@@ -24,10 +25,10 @@ HEAD_LINE, HEAD_LINES = 18, 3
 """Of a column's name: pixels from line to line, and the most lines."""
 
 
-def png(image: Image.Image) -> bytes:
-    """The image as a file."""
+def png(image: Image.Image, text: PngInfo | None = None) -> bytes:
+    """The image as a file, with text in it if asked."""
     buffer = io.BytesIO()
-    image.save(buffer, format="PNG", optimize=True)
+    image.save(buffer, format="PNG", optimize=True, pnginfo=text)
     return buffer.getvalue()
 
 

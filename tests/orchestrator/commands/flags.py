@@ -49,6 +49,8 @@ ASKED: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "report": ("s.yaml", ("orchestrator.commands.run:report_only",)),
+    "export": ("s.yaml --out o", ("orchestrator.commands.reporting.sharing.export:export",)),
+    "bundle": ("s.yaml b.zip", ("orchestrator.commands.reporting.sharing.bundle:bundle",)),
     "study build": ("s.yaml", ("orchestrator.commands.study.build:build_study",)),
     "study read": ("a.json", ("orchestrator.commands.study.read:read_study",)),
     "ui": ("", ("orchestrator.commands.records.ui:serve_pages",)),
@@ -102,6 +104,10 @@ REFUSED = f"{STUDY}::test_what_cannot_be_asked_is_refused"
 CROP = f"{PLAN}::test_a_crop_larger_than_the_priors_images_is_refused_before_anything_starts"
 CONTENT = f"{GANS}::test_its_content_counts_and_not_where_it_lies"
 NO_JUDGE = f"{JUDGES}::test_what_fits_no_embedder_is_one_line_and_nothing_is_written"
+EXPORT, BUNDLE = (f"{COMMANDS}reporting/sharing/test_{name}.py" for name in ("export", "bundle"))
+NOT_EXPORTED = f"{EXPORT}::test_what_cannot_be_exported_is_one_line_and_nothing_is_written"
+PLAIN_BUNDLE = f"{BUNDLE}::test_a_plain_bundle_has_report_tables_manifests_and_settings_and_no_picture"
+FULL_BUNDLE = f"{BUNDLE}::test_a_bundle_with_everything_has_pictures_and_a_store"
 NO_OTHER = f"{RECORDS}rejudge.py::test_what_is_no_other_judge_is_one_line_and_nothing_starts"
 LABELS_ALONE = f"{PROGRAMS}::test_a_program_that_says_the_class_alone_has_no_calibration_and_shows_no_scores"
 
@@ -143,6 +149,25 @@ FLAGS: dict[tuple[str, str], Flag] = {
     ("report", "--set"): flag("a=1", f"{HERE}::test_the_report_goes_where_it_is_told", overrides=["a=1"]),
     ("report", "--store"): flag("there", f"{CLI}::test_who_only_reads_a_store_makes_none", location="there"),
     ("report", "--out"): flag("here", f"{HERE}::test_the_report_goes_where_it_is_told", out=Path("here")),
+    ("export", "--set"): flag("a=1", NOT_EXPORTED, request__overrides=["a=1"]),
+    ("export", "--store"): flag("there", NOT_EXPORTED, request__store="there"),
+    ("export", "--out"): flag(
+        "here",
+        f"{EXPORT}::test_a_folder_that_holds_something_else_is_refused_and_stays_as_it_is",
+        request__out=Path("here"),
+    ),
+    ("export", "--tables"): flag("csv,md", NOT_EXPORTED, request__tables="csv,md"),
+    ("export", "--figures"): flag("none", NOT_EXPORTED, request__figures="none"),
+    ("export", "--images"): flag(
+        "all", f"{EXPORT}::test_all_images_are_every_seed_attack_and_rank", request__images="all"
+    ),
+    ("export", "--redact"): flag(
+        "", f"{EXPORT}::test_a_redacted_export_has_no_name_and_no_picture", request__redact=True
+    ),
+    ("bundle", "--set"): flag("a=1", PLAIN_BUNDLE, request__overrides=["a=1"]),
+    ("bundle", "--store"): flag("there", PLAIN_BUNDLE, request__store="there"),
+    ("bundle", "--with-images"): flag("", FULL_BUNDLE, request__images=True),
+    ("bundle", "--with-artifacts"): flag("", FULL_BUNDLE, request__artifacts=True),
     ("study build", "--set"): flag("a=1", REFUSED, request__overrides=["a=1"]),
     ("study build", "--store"): flag("there", REFUSED, request__store="there"),
     ("study build", "--out"): flag(

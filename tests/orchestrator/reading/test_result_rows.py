@@ -9,6 +9,7 @@ import pytest
 
 from smoothsweep.core.judges.columns import BY_KEY, TIME_COLUMNS
 from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.numbers.model import Axis
 from smoothsweep.orchestrator.reading.results import (
     _imported_fields,
     one_type_a_column,
@@ -16,6 +17,7 @@ from smoothsweep.orchestrator.reading.results import (
     recipe_fields,
     relative_links,
     results_table,
+    with_recipes,
     write_results,
 )
 from smoothsweep.orchestrator.stages.stage import Stage
@@ -191,3 +193,17 @@ def test_a_target_that_was_brought_in_has_the_columns_of_one_that_was_trained(tm
             }.items()
             if value is not None
         }
+
+
+def test_the_file_names_each_rows_recipe_as_the_report_does(tmp_path):
+    """What the file is in memory for stays as it is; without axes there is nothing to name."""
+    table = pd.DataFrame({"trial": ["a", "b"], "seed": [1, 1], "alpha": [0.0, -0.2], "attack": ["ppa", "gmi"]})
+    axes = (Axis(key="alpha"), Axis(key="attack", role="attack"))
+    named = with_recipes(table, axes)
+    assert list(named.columns) == ["trial", "seed", "recipe", "alpha", "attack"] and "recipe" not in table
+    assert named["recipe"].tolist() == ["alpha\u00a00", "alpha\u00a0\u22120.2"], "the attack is no part of a name"
+    whole = table.rename(columns={"alpha": "recipe"})
+    axis = Axis(key="recipe", bare=True, values={0.0: "plain", -0.2: "smoothed"})
+    named = with_recipes(whole, (axis,))
+    assert named["recipe"].tolist() == ["plain", "smoothed"] and named["recipe_settings"].tolist() == [0.0, -0.2]
+    assert with_recipes(table, ())["recipe"].tolist() == ["the recipe"] * 2

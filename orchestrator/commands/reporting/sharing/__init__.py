@@ -1,0 +1,1 @@
+"""What leaves the machine: exports for a paper, bundles for a colleague."""

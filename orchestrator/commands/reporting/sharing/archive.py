@@ -1,0 +1,120 @@
+"""The zip file of a bundle: what may be in it, how it is written, and how it is taken out again."""
+
+from __future__ import annotations
+
+import json
+import re
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import replacing
+from smoothsweep.core.readers.archives import MOST_MEMBERS, Members
+from smoothsweep.core.text import shown
+from smoothsweep.orchestrator.commands.reporting.sharing.folder import digest
+
+INDEX = "bundle.json"
+_TEXT = ("bib", "csv", "html", "json", "jsonl", "md", "svg", "tex", "txt", "yaml")
+KINDS = frozenset((*_TEXT, "parquet", "pdf", "png", "safetensors"))
+"""Endings of the files of a bundle: no pickle, no program."""
+MOST_DEFLATED = 32 * 2**20
+"""Bytes of text that are compressed, all together: what opens a bundle takes no more that unpacks to more."""
+MOST_PARTS, LONGEST_PART = 8, 200
+_PART = re.compile(r"[A-Za-z0-9_+=@,()-][A-Za-z0-9_.+=@,() -]*")
+
+Content = bytes | Path
+
+
+class Index(BaseModel):
+    """bundle.json: what a bundle is of, and every other file with its digest."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    bundle: Literal[1]
+    sweep: str = Field(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_.-]+$")
+    protocol: str = Field(max_length=20)
+    code: str = Field(max_length=200)
+    trials: dict[str, int]
+    images: bool
+    artifacts: bool
+    files: dict[str, str]
+
+
+def write_archive(out: Path, root: str, files: Iterable[tuple[str, Content]], about: Mapping[str, Any]) -> str:
+    """Write the bundle, its index last; the digest of the index, which stands for all of it. Raises InputError for
+    more files than can be opened again."""
+    digests: dict[str, str] = {}
+    room = MOST_DEFLATED
+    with replacing(out) as temporary, zipfile.ZipFile(temporary, "w", zipfile.ZIP_STORED) as archive:
+        for name, content in files:
+            refuse_name(name, f"{out}")
+            if len(digests) + 2 > MOST_MEMBERS:
+                raise InputError(f"{out}: expected a bundle of at most {MOST_MEMBERS} files, got more")
+            size = len(content) if isinstance(content, bytes) else content.stat().st_size
+            deflate = name.rpartition(".")[2] in _TEXT and size <= room
+            room -= size if deflate else 0
+            digests[name] = _add(archive, f"{root}/{name}", content, size, deflate=deflate)
+        index = json.dumps({**about, "files": dict(sorted(digests.items()))}, indent=1).encode()
+        _add(archive, f"{root}/{INDEX}", index, len(index), deflate=False)
+    return digest(index)
+
+
+def _add(archive: zipfile.ZipFile, name: str, content: Content, size: int, *, deflate: bool) -> str:
+    entry = zipfile.ZipInfo(name)  # of no date: the same content is the same file
+    entry.compress_type = zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED
+    entry.external_attr, entry.file_size = 0o644 << 16, size
+    found = sha256()
+    with archive.open(entry, "w") as target:
+        for piece in _pieces(content):
+            found.update(piece)
+            target.write(piece)
+    return found.hexdigest()
+
+
+def _pieces(content: Content) -> Iterator[bytes]:
+    if isinstance(content, bytes):
+        yield content
+        return
+    with content.open("rb") as file:
+        while piece := file.read(2**20):
+            yield piece
+
+
+def index_of(members: Members, where: str) -> tuple[Index, str]:
+    """The checked index of a bundle, and its digest.
+
+    Raises InputError for a file that is no bundle, names files that it does not list, or lists a file that it lacks,
+    whose name would leave its folder, or whose kind has no place in a bundle.
+    """
+    if INDEX not in members:
+        raise InputError(f"{where}: expected a bundle of smoothsweep, got an archive without {INDEX}")
+    content = members.read(INDEX)
+    try:
+        index = Index.model_validate_json(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"])) or "content"
+        raise InputError(f"{where}: {INDEX}: {shown(key)}: {first['msg']}") from None
+    for name in index.files:
+        refuse_name(name, where)
+    folders = {name.rsplit("/", depth)[0] for name in index.files for depth in range(1, name.count("/") + 1)}
+    if both := sorted(folders & set(index.files)):
+        raise InputError(f"{where}: expected files in folders, got {shown(both[0])}, which is both")
+    if others := sorted({INDEX, *index.files} ^ set(members)):
+        raise InputError(f"{where}: expected the files that {INDEX} lists, got another set: {shown(others[0])}")
+    return index, digest(content)
+
+
+def refuse_name(name: str, where: str) -> None:
+    """Raise InputError for the name of a file that a bundle does not hold."""
+    parts = name.split("/")
+    good = len(parts) <= MOST_PARTS and all(_PART.fullmatch(part) and len(part) <= LONGEST_PART for part in parts)
+    if not good:
+        raise InputError(f"{where}: expected plain names of files, got {shown(name)}")
+    if name.rpartition(".")[2] not in KINDS:
+        raise InputError(f"{where}: expected files of kinds {', '.join(sorted(KINDS))}, got {shown(name)}")

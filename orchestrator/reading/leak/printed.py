@@ -1,0 +1,231 @@
+"""The tables as a paper prints them: typed rows of means, intervals and n, with what differs from the baseline marked.
+
+What writes them as LaTeX, Markdown or CSV stands in `page/tables`; all of them show these numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from smoothsweep.core.judges.columns import metric_of
+from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
+from smoothsweep.core.text import NBSP
+from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_lines
+from smoothsweep.orchestrator.reading.findings.tables import seeds, shown_metrics
+from smoothsweep.orchestrator.reading.numbers.format import (
+    ABSENT,
+    count,
+    interval,
+    is_null,
+    number,
+    signed,
+    signed_interval,
+)
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
+
+BY_RECIPE, BY_ATTACK = "recipes", "attacks"
+"""Stems of the tables' files."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A number of a table, in the unit of its metric (fractions for rates).
+
+    Attributes:
+        value: The mean, or a reduction; None where it was not measured.
+        low: Lower end of its interval; None where none is known.
+        high: Upper end.
+        seeds: Seeds that it rests on.
+        differs: Whether it is distinguishable from the baseline: the corrected interval of the difference leaves out 0.
+    """
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+    seeds: int | None = None
+    differs: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrintedRow:
+    """A recipe, or a recipe under one attack.
+
+    Attributes:
+        recipe: Its name in the report.
+        attack: The attack that it is shown under; empty where the sweep varies none.
+        role: "baseline", "control" (the attack is none) or empty.
+        seeds: Its seeds as the report shows them: `3`, or `2 of 3`.
+        metrics: Metric -> its number.
+        reduction: Leak of the baseline minus leak of the recipe; None where the two were not compared.
+        verdict: The word of the comparison; empty without one.
+        p: The error at which the comparison would be clear; None where it is not known.
+    """
+
+    recipe: str
+    attack: str
+    role: str
+    seeds: str
+    metrics: Mapping[str, Estimate]
+    reduction: Estimate | None = None
+    verdict: str = ""
+    p: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PrintedTable:
+    """A table with what its caption says.
+
+    Attributes:
+        stem: Of the names of its files.
+        caption: One or more sentences, plain text.
+        metrics: Columns between n and the reduction.
+        leak: The metric of the reduction; None where no leak was measured.
+        rows: In the order of the report.
+        by_attack: Whether rows of one attack form a group.
+    """
+
+    stem: str
+    caption: str
+    metrics: tuple[str, ...]
+    leak: str | None
+    rows: tuple[PrintedRow, ...]
+    by_attack: bool = False
+
+    @property
+    def compares(self) -> bool:
+        """Whether some row has a reduction."""
+        return any(row.reduction is not None for row in self.rows)
+
+    @property
+    def attacks(self) -> tuple[str, ...]:
+        """The attacks of its rows, each once."""
+        return tuple(dict.fromkeys(row.attack for row in self.rows if row.attack))
+
+
+def printed_tables(summary: Summary, title: str, protocol: str) -> tuple[PrintedTable, ...]:
+    """Every recipe under its strongest attack; beside it, where several attacks were tried, every recipe under each."""
+    tables = [_by_recipe(summary, title, protocol)] if summary.primary is not None else []
+    if len(summary.attacks) > 1 or not tables:
+        tables.append(_by_attack(summary, title, protocol))
+    return tuple(tables)
+
+
+def shown_estimate(spec: Metric, one: Estimate) -> tuple[str, str]:
+    """The mean without its unit, which the head of a column has, and the interval: `47.2`, `[34, 60]`."""
+    if is_null(one.value):
+        return ABSENT, ""
+    return number(spec, one.value).removesuffix(f"{NBSP}%"), interval(spec, one.low, one.high)
+
+
+def shown_reduction(spec: Metric, one: Estimate) -> tuple[str, str]:
+    """`+20.5`, `[+2, +39]`: percentage points for rates."""
+    return signed(spec, one.value), signed_interval(spec, one.low, one.high)
+
+
+def _by_recipe(summary: Summary, title: str, protocol: str) -> PrintedTable:
+    metrics, rows = tuple(shown_metrics(summary)), []
+    for recipe, row in summary.rows(summary.deciding).items():
+        cell, one = summary.frame.loc[row], summary.verdict(recipe)
+        reduction = None
+        if one is not None:
+            reduction = Estimate(value=one.reduction, low=one.low, high=one.high, seeds=one.seeds, differs=one.is_clear)
+        rows.append(
+            PrintedRow(
+                recipe=recipe,
+                attack=str(cell["attack"]),
+                role="baseline" if recipe in summary.references.values() else "",
+                seeds=seeds(cell),
+                metrics={key: _of_recipe(summary, recipe, key, cell) for key in metrics},
+                reduction=reduction,
+                verdict="" if one is None else one.word,
+                p=None if one is None else one.p,
+            )
+        )
+    several = ", each under the attack that works best against it" if len(summary.attacks) > 1 else ""
+    caption = f"Recipes of the sweep {title}{several}. {_reading(summary, protocol)}"
+    return PrintedTable(stem=BY_RECIPE, caption=caption, metrics=metrics, leak=summary.primary, rows=tuple(rows))
+
+
+def _of_recipe(summary: Summary, recipe: str, key: str, cell: pd.Series) -> Estimate:
+    """A leak under the attack that works best by its own judge, as its comparison is; another metric of the row."""
+    if not metric_of(key).is_leak:
+        return _estimate(cell, key)
+    row = summary.rows(key).get(recipe)
+    if row is None:
+        return Estimate(value=None)
+    one = summary.verdict(recipe, key)
+    return _estimate(summary.frame.loc[row], key, differs=one is not None and one.is_clear)
+
+
+def _by_attack(summary: Summary, title: str, protocol: str) -> PrintedTable:
+    metrics, rows = tuple(shown_metrics(summary)), []
+    for _, cell in summary.frame.iterrows():
+        reduction = _reduction(summary, cell)
+        rows.append(
+            PrintedRow(
+                recipe=cell["recipe"],
+                attack=cell["attack"],
+                role="control" if cell["control"] else "baseline" if cell["is_baseline"] else "",
+                seeds=seeds(cell),
+                metrics={key: _estimate(cell, key) for key in metrics},
+                reduction=reduction,
+            )
+        )
+    caption = f"Every recipe under every attack of the sweep {title}. {_reading(summary, protocol)}"
+    return PrintedTable(
+        stem=BY_ATTACK, caption=caption, metrics=metrics, leak=summary.primary, rows=tuple(rows), by_attack=True
+    )
+
+
+def _reduction(summary: Summary, cell: pd.Series) -> Estimate | None:
+    """Of a row beside the baseline's row under the same attack."""
+    key = summary.primary
+    if key is None or f"{key}_diff" not in cell or is_null(cell[f"{key}_diff"]):
+        return None
+    sign = summary.spec.sign
+    ends = [-sign * cell[f"{key}_diff{end}"] for end in ("_low", "_high")]
+    low, high = (None, None) if any(map(is_null, ends)) else sorted(map(float, ends))
+    return Estimate(
+        value=-sign * float(cell[f"{key}_diff"]),
+        low=low,
+        high=high,
+        seeds=int(cell[f"{key}_diff_n"]),
+        differs=_differs(cell, key),
+    )
+
+
+def _estimate(cell: pd.Series, key: str, *, differs: bool | None = None) -> Estimate:
+    if is_null(cell[key]):
+        return Estimate(value=None)
+    low, high = (None if is_null(cell[f"{key}{end}"]) else float(cell[f"{key}{end}"]) for end in ("_low", "_high"))
+    found = _differs(cell, key) if differs is None else differs
+    return Estimate(value=float(cell[key]), low=low, high=high, seeds=int(cell[f"{key}_n"]), differs=found)
+
+
+def _differs(cell: pd.Series, key: str) -> bool:
+    return cell.get(f"{key}_verdict", "") not in ("", INCONCLUSIVE)
+
+
+def _reading(summary: Summary, protocol: str) -> str:
+    """What the numbers are, what bold means, and what a leak is to be held against."""
+    level, parts = f"{100 * summary.settings.level:g} %", []
+    classes = f" and {count(summary.judged_classes, 'class', 'classes')}" if summary.judged_classes else ""
+    parts.append(f"Means over n training seeds{classes}, with {level} intervals.")
+    if summary.primary is not None and summary.references:
+        unit = ", in percentage points" if summary.spec.unit == "percent" else ""
+        parts.append(
+            f"Reduction: {summary.spec.label} of the baseline minus that of the recipe{unit}; positive leaks less. "
+            f"Bold: distinguishable from the baseline, i.e. the {level} interval of the difference, corrected for all "
+            "recipes, leaves out zero."
+        )
+    if summary.primary is not None:
+        control = summary.worst_of_control(summary.primary)
+        if control is not None:
+            parts.append(f"Control ({control[0]}): {summary.shown(control[1])}.")
+        if summary.judged_classes and summary.spec.unit == "percent":
+            parts.append(f"Chance: {number(summary.spec, 1 / summary.judged_classes)}.")
+    return " ".join([*parts, f"Protocol {protocol}.", *incomplete_lines(summary)])
