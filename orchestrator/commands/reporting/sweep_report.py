@@ -13,7 +13,7 @@ import pandas as pd
 
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.orchestrator.commands.reporting.search_report import search_view
-from smoothsweep.orchestrator.page.faces import UNNAMED_ATTACK
+from smoothsweep.orchestrator.page.faces import UNNAMED_ATTACK, extremes
 from smoothsweep.orchestrator.page.pictures import comparison_sheet
 from smoothsweep.orchestrator.page.writing import figure_files, write_report
 from smoothsweep.orchestrator.planning.trial import Trial
