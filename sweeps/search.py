@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from functools import cached_property
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -16,8 +16,14 @@ from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS, Model, Several
 from smoothsweep.sweeps.dimension import Dimension
 from smoothsweep.sweeps.settings import first_repeat
 from smoothsweep.sweeps.space import Space, inside, make_space
+from smoothsweep.sweeps.strategies import STRATEGIES, StrategyKind
 
 Direction = Literal["max", "min"]
+
+if TYPE_CHECKING:
+    Strategy = str
+else:
+    Strategy = Literal[tuple(STRATEGIES)]
 
 OBJECTIVES: dict[str, str | None] = {metric.key: metric.judge for metric in METRICS if metric.searched}
 """Columns of the results that a search can aim at -> the judge that measures them, None for every sweep's own."""
@@ -156,7 +162,7 @@ class Search(Model):
     meets more where it may extend the frontier.
     """
 
-    strategy: Literal["grid", "random", "optuna", "halving", "noise_aware"] = "noise_aware"
+    strategy: Strategy = "noise_aware"
     sampler: Literal["gp", "tpe"] | None = None
     recipes: Annotated[Count, Field(le=MAX_TRIALS)] | None = None
     seed: Seed | None = None
@@ -181,7 +187,12 @@ class Search(Model):
     @property
     def lag(self) -> int | None:
         """How many recipes may be open at once; None for any number."""
-        return self.in_flight or (LAG if self.strategy in ("optuna", "noise_aware") else None)
+        return self.in_flight or (LAG if self.row.learns else None)
+
+    @property
+    def row(self) -> StrategyKind:
+        """What is known of its strategy."""
+        return STRATEGIES[self.strategy]
 
     @property
     def seeds_at_first(self) -> int:
@@ -214,32 +225,30 @@ class Search(Model):
 
     @model_validator(mode="after")
     def _nothing_ignored(self) -> Search:
-        if self.strategy == "grid":
-            for name, why in (("recipes", "the space says it"), ("seed", "a grid has nothing random")):
-                if (got := getattr(self, name)) is not None:
-                    raise ValueError(f"{name}: expected none with strategy grid, since {why}, got {got}")
-            endless = [
-                key
-                for key, one in zip(self.dimensions.keys, self.dimensions.dimensions, strict=True)
-                if one.values is None
-            ]
-            if endless:
-                raise ValueError(f"space.{endless[0]}: expected choices or a step with strategy grid, got a range")
-            if self.dimensions.is_larger_than(MAX_TRIALS):
-                raise ValueError(f"space: expected at most {MAX_TRIALS} recipes with strategy grid, got more")
-        elif self.recipes is None:
-            raise ValueError(f"recipes: expected how many to propose at most with strategy {self.strategy}, got none")
-        if self.sampler and self.strategy != "optuna":
-            raise ValueError(f"sampler: expected only with strategy optuna, got strategy {self.strategy}")
-        if self.first_seeds and self.strategy != "noise_aware":
-            raise ValueError(f"first_seeds: expected only with strategy noise_aware, got strategy {self.strategy}")
-        if self.strategy == "halving" and not self.rungs:
-            raise ValueError("rungs: expected at least one cheap attack with strategy halving, got none")
-        if self.strategy != "halving":
-            for name in ("rungs", "audit"):
-                if getattr(self, name):
-                    raise ValueError(f"{name}: expected only with strategy halving, got strategy {self.strategy}")
+        row, strategy = self.row, f"strategy {self.strategy}"
+        for name, why in row.without.items():
+            if (got := getattr(self, name)) is not None:
+                raise ValueError(f"{name}: expected none with {strategy}, since {why}, got {got}")
+        if row.whole_space:
+            self._check_finite(strategy)
+        if "recipes" not in row.without and self.recipes is None:
+            raise ValueError(f"recipes: expected how many to propose at most with {strategy}, got none")
+        for name, expected in row.needs.items():
+            if not getattr(self, name):
+                raise ValueError(f"{name}: expected {expected} with {strategy}, got none")
+        for name in dict.fromkeys(key for kind in STRATEGIES.values() for key in kind.own):
+            if getattr(self, name) and name not in row.own:
+                owners = " or ".join(key for key, kind in STRATEGIES.items() if name in kind.own)
+                raise ValueError(f"{name}: expected only with strategy {owners}, got {strategy}")
         return self
+
+    def _check_finite(self, strategy: str) -> None:
+        """Raise ValueError where the space cannot be tried as a whole."""
+        dimensions = zip(self.dimensions.keys, self.dimensions.dimensions, strict=True)
+        if endless := [key for key, one in dimensions if one.values is None]:
+            raise ValueError(f"space.{endless[0]}: expected choices or a step with {strategy}, got a range")
+        if self.dimensions.is_larger_than(MAX_TRIALS):
+            raise ValueError(f"space: expected at most {MAX_TRIALS} recipes with {strategy}, got more")
 
     def check_seeds(self, seeds: int) -> None:
         """Raise ValueError for more first seeds than the sweep has."""

@@ -113,12 +113,12 @@ class ProposalFile:
 def search_of(loaded: LoadedSweep) -> dict[str, Any]:
     """What decides what a search proposes, apart from outcomes: another search never goes on with its proposals.
 
-    How many recipes it may propose is no part of it, except where the number shapes all that follows (halving).
+    How many recipes it may propose is no part of it, except where the number shapes all that follows (`count_shapes`).
     """
     search = loaded.sweep.search
     if search is None:
         return _looks_of(loaded)
-    without = {"recipes"} if search.strategy != "halving" else set()
+    without = set() if search.row.count_shapes else {"recipes"}
     given = search.model_dump(mode="json", exclude=without, exclude_none=True)
     return {**given, "baseline": {key: value for key, value in loaded.sweep.baseline.items() if key in search.space}}
 

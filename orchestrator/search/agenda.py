@@ -14,8 +14,7 @@ from smoothsweep.core.checks import present
 from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalFile, TrialMaker, maker_of
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.search.strategies.outcomes import OPEN, Aims, Outcome, outcome_of
-from smoothsweep.orchestrator.search.strategies.setup import Setup, Wait
-from smoothsweep.orchestrator.search.strategies.table import strategy
+from smoothsweep.orchestrator.search.strategies.setup import Setup, Wait, strategy
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.loaded import LoadedSweep
 from smoothsweep.sweeps.recipes import baseline_recipe, stated_values

@@ -25,14 +25,7 @@ from smoothsweep.orchestrator.reading.numbers.search_model import (
     paired_with_full,
 )
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
-
-STRATEGIES = {
-    "grid": "Every point of the space was tried",
-    "random": "Recipes were drawn by chance",
-    "optuna": "Optuna's sampler proposed recipes from what the earlier ones showed",
-    "halving": "Many recipes met cheap attacks, and the best of them the full one",
-    "noise_aware": "Recipes met the first seeds, and the rest of the seeds where they might extend the frontier",
-}
+from smoothsweep.sweeps.strategies import STRATEGIES
 
 
 def search_words(view: SearchView) -> list[str]:
@@ -42,7 +35,7 @@ def search_words(view: SearchView) -> list[str]:
     met = len({proposal.key for proposal in view.proposals})
     asked = f" of at most {view.asked:,}" if view.asked and view.asked > met else ""
     kept = f", with {listing(view.constraints)}" if view.constraints else ""
-    first = f"{STRATEGIES.get(view.strategy, view.strategy)}: {count(met, 'recipe')}{asked}, to drive {aims}{kept}."
+    first = f"{STRATEGIES[view.strategy].words}: {count(met, 'recipe')}{asked}, to drive {aims}{kept}."
     status = Counter(proposal.status for proposal in view.proposals)
     states = [f"{status[name]}{NBSP}{name}" for name in ("open", "failed") if status[name]]
     troubled = f" ({listing(states)})" if states else ""

@@ -12,7 +12,7 @@ import math
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import optuna
@@ -24,7 +24,7 @@ from smoothsweep.core.checks import present
 from smoothsweep.orchestrator.planning.proposals import Proposal
 from smoothsweep.orchestrator.search.strategies.outcomes import Outcome
 from smoothsweep.orchestrator.search.strategies.places import place
-from smoothsweep.orchestrator.search.strategies.setup import Setup
+from smoothsweep.orchestrator.search.strategies.setup import Outcomes, Setup
 from smoothsweep.sweeps.dimension import Dimension, Values
 from smoothsweep.sweeps.space import Space
 
@@ -32,6 +32,22 @@ STARTUP = {"gp": 4, "tpe": 10}  # recipes at least, and one more than dimensions
 PATIENCE = 4  # attempts at one proposal before chance takes over from a sampler that repeats itself
 
 optuna.logging.set_verbosity(optuna.logging.ERROR)
+
+
+def propose_optuna(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | None:
+    """Optuna's choice, from the outcomes of the proposals up to i - lag."""
+    number = len(proposals)
+    told = number - (setup.lag or 1) + 1
+    origin, drawn = "optuna", []
+
+    def draw(attempt: int) -> dict[str, Any]:
+        nonlocal origin
+        values, origin = choose(setup, proposals, outcomes, told=max(0, told), refused=drawn)
+        drawn.append(values)
+        return values
+
+    values = setup.fresh(proposals, draw)
+    return None if values is None else Proposal(number=number, values=values, origin=origin)
 
 
 def choose(

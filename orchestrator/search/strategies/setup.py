@@ -1,4 +1,8 @@
-"""What every strategy of a search knows, and what those share that draw recipe after recipe."""
+"""What every strategy of a search knows, and what those share that draw recipe after recipe.
+
+A strategy is a plain function of the proposals so far and of outcomes; it keeps nothing between calls. So the same
+search proposes the same recipes whatever was killed, resumed, or finished in another order.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +17,7 @@ from smoothsweep.orchestrator.search.strategies.outcomes import OPEN, Aims, Outc
 from smoothsweep.sweeps.dimension import Values
 from smoothsweep.sweeps.search import Rung
 from smoothsweep.sweeps.space import Space
+from smoothsweep.sweeps.strategies import STRATEGIES
 
 REDRAWS = 200  # draws in a row that may be invalid or known already before the space counts as used up
 
@@ -111,3 +116,10 @@ def baseline_first(propose: Strategy) -> Strategy:
         return propose(setup, proposals, outcomes) if settled(setup, proposals, outcomes) else Wait()
 
     return with_baseline
+
+
+def strategy(name: str) -> Strategy:
+    """The strategy of that name, which tries the baseline first; InputError naming the valid ones otherwise."""
+    if name not in STRATEGIES:
+        raise InputError(f"search.strategy: expected one of {', '.join(STRATEGIES)}, got {name!r}")
+    return baseline_first(STRATEGIES[name].propose)

@@ -93,7 +93,8 @@ def _images(request: ExportRequest) -> Choice:
 
 
 def _has_pictures(loaded: LoadedSweep) -> bool:
-    return not isinstance(loaded.sweep, ToySweep) and loaded.sweep.attack is not None
+    sweep = loaded.sweep
+    return not isinstance(sweep, ToySweep) and sweep.attack is not None
 
 
 def _tell(request: ExportRequest, names: list[str]) -> None:

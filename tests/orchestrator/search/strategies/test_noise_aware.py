@@ -18,8 +18,7 @@ from smoothsweep.orchestrator.search.record import read_search
 from smoothsweep.orchestrator.search.strategies.noise_aware import expected_worth
 from smoothsweep.orchestrator.search.strategies.outcomes import Aims
 from smoothsweep.orchestrator.search.strategies.places import place
-from smoothsweep.orchestrator.search.strategies.setup import Setup, Wait
-from smoothsweep.orchestrator.search.strategies.table import strategy
+from smoothsweep.orchestrator.search.strategies.setup import Setup, Wait, strategy
 from smoothsweep.orchestrator.search.strategies.tried import tried_recipes
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.orchestrator.tracking.runs.searching import PHASE, PROPOSAL, RUNG, proposal_tags
