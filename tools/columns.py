@@ -30,6 +30,8 @@ What the metrics of `results.parquet` mean, a row per trial. Written by `python 
 * *by*: the stage or the judge that measures it. *search*: whether a search may aim at it or constrain it.
 * *null*: why it may be missing where all that measures it has finished; `reasons` says it for every null of a row.
 
+Beside them a row has its trial, its seed, and `recipe`: the report's name of its recipe, which joins `verdicts.parquet`.
+
 A sweep of the toy experiment has the columns {_named(TOY_COLUMNS)} instead.
 Durations, in seconds: {_named(TIME_COLUMNS)}.
 
