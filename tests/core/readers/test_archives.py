@@ -153,3 +153,23 @@ def test_reading_asks_only_for_what_is_named(path):
         entry = archive.getinfo("any/data/0")
         members = Members(archive, {"x": entry}, "here")
         assert list(members) == ["x"] and members.read("x") == FILES["data/0"]
+
+
+def test_a_member_comes_in_pieces_and_as_many_bytes_as_the_list_says(tmp_path):
+    content = random.Random(1).randbytes(2**20 + 17)
+    with members_of(made(tmp_path / "a.zip", {"big": content, "none": b""}), "a bundle") as members:
+        pieces = list(members.pieces("big"))
+        assert b"".join(pieces) == content and max(map(len, pieces)) <= 2**20
+        assert list(members.pieces("none")) == [] and members.size("big") == len(content)
+
+
+@pytest.mark.parametrize("listed", [5, 40])
+def test_a_member_of_another_size_than_its_list_says_is_refused(listed, tmp_path):
+    """zipfile reads no more than the list says, and then misses the checksum of the rest."""
+    path = made(tmp_path / "a.zip", {"a": bytes(range(20)), "b": bytes(200)})
+    content = path.read_bytes()
+    start = content.rindex(b"PK\1\2", 0, content.rindex(b"PK\1\2"))  # the entry of a in the archive's list
+    sizes = start + 20
+    path.write_bytes(content[:sizes] + listed.to_bytes(4, "little") * 2 + content[sizes + 8 :])
+    with members_of(path, "a bundle") as members, pytest.raises(InputError, match="expected a bundle"):
+        list(members.pieces("a"))
