@@ -17,7 +17,7 @@ CLASSES, SEEDS = [f"c{i}" for i in range(20)], (1, 2, 3)
 
 
 def swept(leaks, *, accuracy=None, attacks=("a",), **changes):
-    """alpha -> mean leak under the first attack; each further one finds a tenth less. accuracy: alpha -> mean, else 0.9."""
+    """alpha -> mean leak under the first attack; each further attack finds a tenth less. accuracy: alpha -> mean (0.9)."""
     rows, hits = [], []
     for alpha, leak in leaks.items():
         for number, attack in enumerate(attacks):
