@@ -17,7 +17,7 @@ CLASSES, SEEDS = [f"c{i}" for i in range(20)], (1, 2, 3)
 
 
 def swept(leaks, *, accuracy=None, attacks=("a",), **changes):
-    """alpha -> mean leak under the first attack; each further attack finds a tenth less. accuracy: alpha -> mean (0.9)."""
+    """alpha -> mean leak under the first attack, a tenth less under each further one. accuracy: alpha -> mean."""
     rows, hits = [], []
     for alpha, leak in leaks.items():
         for number, attack in enumerate(attacks):
