@@ -132,7 +132,7 @@ def test_an_embedder_is_shown_the_reconstructions_at_its_own_size(tmp_path, monk
         asked.append((folder, side))
         raise InterruptedError
 
-    monkeypatch.setattr(judges, "loot_images", looked)
+    monkeypatch.setattr(judges, "reconstructed_images", looked)
     with pytest.raises(InterruptedError):
         judges.judge_by_embedder({"network": network}, {"loot": tmp_path}, tmp_path, TaskContext(work=tmp_path))
     assert asked == [(tmp_path, size)]
