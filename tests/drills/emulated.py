@@ -15,6 +15,7 @@ from typing import Any
 
 import psutil
 from ray._common.utils import get_default_system_temp_dir
+from ray._private.utils import write_ray_address
 from ray._raylet import GcsClient, GcsClientOptions, GlobalStateAccessor
 from ray.cluster_utils import Cluster
 from ray.core.generated.autoscaler_pb2 import DRAIN_NODE_REASON_PREEMPTION as PREEMPTION
@@ -64,6 +65,8 @@ class EmulatedCluster:
                 **({"dashboard_port": free_port(), "dashboard_agent_listen_port": free_port()} if dashboard else {}),
             },
         )
+        # As `ray start` notes it: a submitted job is told this address even where other Rays run on the machine.
+        write_ray_address(self._cluster.address, str(self._folder))
         self._workers: list[Any] = []
         self._state: GlobalStateAccessor | None = None
         self.mend()
