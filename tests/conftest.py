@@ -22,6 +22,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 sys.dont_write_bytecode = False
+gc.disable()  # until everything is collected
 
 # A gate draws the same examples every time; `make explore` draws new ones, and more.
 # Neither says no because the machine is slow.
@@ -68,6 +69,7 @@ def pytest_collection_finish() -> None:
     """The libraries and twelve thousand tests stay to the end: looking for garbage among them took a twelfth of all."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(100_000, 20, 100)
 
 
