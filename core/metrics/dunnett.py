@@ -64,10 +64,10 @@ class Dunnett:
         if self.comparisons == 1:
             return Bonferroni().quantiles(freedom, alpha)
         table = _table(self.comparisons)
-        row = np.clip(1 / np.asarray(freedom, dtype=np.float64), 0, 1) * (len(_INVERSES) - 1)
+        inverse = 1 / np.asarray(freedom, dtype=np.float64)
+        row = np.minimum(np.maximum(inverse, 0), 1) * (len(_INVERSES) - 1)
         step = _LOG_ALPHAS[1] - _LOG_ALPHAS[0]
-        column = np.clip((np.log(alpha) - _LOG_ALPHAS[0]) / step, 0, len(_LOG_ALPHAS) - 1)
-        row, column = np.broadcast_arrays(row, column)
+        column = np.minimum(np.maximum((np.log(alpha) - _LOG_ALPHAS[0]) / step, 0), len(_LOG_ALPHAS) - 1)
         above, left = (
             np.minimum(row.astype(int), len(_INVERSES) - 2),
             np.minimum(column.astype(int), table.shape[1] - 2),

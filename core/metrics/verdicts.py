@@ -18,6 +18,7 @@ test would.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal
 
 import numpy as np
@@ -102,17 +103,21 @@ class Errors:
 
     def _banerjee(self, alpha: float | np.ndarray, correction: Correction) -> np.ndarray:
         """Every variance times its own squared quantile."""
-        parts = zip(self.freedoms, self.variances, strict=True)
-        return sum(correction.quantiles(freedom, alpha) ** 2 * variance for freedom, variance in parts)
+        freedoms = self.freedoms.reshape(*self.freedoms.shape, *[1] * (self.variances.ndim - self.freedoms.ndim))
+        return (correction.quantiles(freedoms, alpha) ** 2 * self.variances).sum(axis=0)
 
     def _satterthwaite(self, alpha: float | np.ndarray, correction: Correction) -> np.ndarray:
-        """The sum of the variances times the squared quantile of its degrees of freedom; those of the first where
-        there is no variance."""
+        """The sum of the variances times the squared quantile of its degrees of freedom."""
+        total, freedom = self._pooled
+        return correction.quantiles(freedom, alpha) ** 2 * total
+
+    @cached_property
+    def _pooled(self) -> tuple[np.ndarray, np.ndarray]:
+        """The sum of the variances, and its degrees of freedom: those of the first where there is no variance."""
         total = self.variances.sum(axis=0)
         parts = zip(self.freedoms, self.variances, strict=True)
         spread = sum(variance**2 / freedom for freedom, variance in parts)
-        freedom = np.where(spread > 0, total**2 / np.where(spread > 0, spread, 1.0), self.freedoms[0])
-        return correction.quantiles(freedom, alpha) ** 2 * total
+        return total, np.where(spread > 0, total**2 / np.where(spread > 0, spread, 1.0), self.freedoms[0])
 
     @property
     def _sign_test(self) -> float:

@@ -51,34 +51,39 @@ def searching(**space):
 
 RANGE = {"low": 0.0, "high": 1.0, "step": 1e-12}
 TINY = yaml.safe_dump({key: value for key, value in tiny_sweep().items() if key not in ("grid", "baseline")})
-BOMBS = {
-    "laughs": "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 15)),
-    "merges": "m0: &m0 {k: 1}\n"
-    + "".join(f"m{n}: &m{n} {{<<: [{', '.join([f'*m{n - 1}'] * 40)}], k{n}: 1}}\n" for n in range(1, 300)),
-    "brackets": "a: " + "[" * 300_000,
-    "braces": "{a: " * 50_000,
-    "dashes": "- " * 100_000,
-    "indents": lines(2_000, "{n:02d}:\n"),
-    "keys": lines(400_000, "k{n}: v\n"),
-    "anchors": "".join(f"&a{n} [" for n in range(50_000)),
-    "one key": "a" * 3_000_000 + ": 1",
-    "digits": "seeds: [" + "9" * 3_000_000 + "]",
-    "large": "x: '" + "y" * 50_000_000 + "'",
-    "a grid": TINY
-    + "grid: {recipe.epochs: ["
-    + lines(999, "{n}, ")
-    + "1000], attack.steps: ["
-    + lines(999, "{n},")
-    + "1000], attack.candidates: [1, 2]}",
-    "many keys": TINY + "grid: {" + lines(20_000, "k{n}: [1], ") + "k: [1]}",
-    "seeds": TINY.replace("seeds:\n- 1\n", "seeds: [" + lines(100_001, "{n}, ") + "-1]\n"),
-    "cells": TINY + "cells:\n" + lines(60_000, "- {{attack.steps: {n}}}\n"),
-    "steps": searching(**{"recipe.lr": {**RANGE, "low": 1e-3}}),
-    "whole numbers": searching(**{"recipe.epochs": {"low": 1, "high": 1e18, "integer": True}}),
-    "a space": searching(**{f"recipe.k{n}": {"choices": list(range(100))} for n in range(30)}),
-    "choices": searching(**{"recipe.epochs": {"choices": list(range(1, 50_000))}}),
-    "dotted": TINY + "grid: {" + ".".join("a" * 3_000) + ": [1]}",
-}
+
+
+def bombs():
+    """Name -> text; made where it is needed, for it takes a second and a hundred megabytes."""
+    return {
+        "laughs": "a0: &a0 [x]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 15)),
+        "merges": "m0: &m0 {k: 1}\n"
+        + "".join(f"m{n}: &m{n} {{<<: [{', '.join([f'*m{n - 1}'] * 40)}], k{n}: 1}}\n" for n in range(1, 300)),
+        "brackets": "a: " + "[" * 300_000,
+        "braces": "{a: " * 50_000,
+        "dashes": "- " * 100_000,
+        "indents": lines(2_000, "{n:02d}:\n"),
+        "keys": lines(400_000, "k{n}: v\n"),
+        "anchors": "".join(f"&a{n} [" for n in range(50_000)),
+        "one key": "a" * 3_000_000 + ": 1",
+        "digits": "seeds: [" + "9" * 3_000_000 + "]",
+        "large": "x: '" + "y" * 50_000_000 + "'",
+        "a grid": TINY
+        + "grid: {recipe.epochs: ["
+        + lines(999, "{n}, ")
+        + "1000], attack.steps: ["
+        + lines(999, "{n},")
+        + "1000], attack.candidates: [1, 2]}",
+        "many keys": TINY + "grid: {" + lines(20_000, "k{n}: [1], ") + "k: [1]}",
+        "seeds": TINY.replace("seeds:\n- 1\n", "seeds: [" + lines(100_001, "{n}, ") + "-1]\n"),
+        "cells": TINY + "cells:\n" + lines(60_000, "- {{attack.steps: {n}}}\n"),
+        "steps": searching(**{"recipe.lr": {**RANGE, "low": 1e-3}}),
+        "whole numbers": searching(**{"recipe.epochs": {"low": 1, "high": 1e18, "integer": True}}),
+        "a space": searching(**{f"recipe.k{n}": {"choices": list(range(100))} for n in range(30)}),
+        "choices": searching(**{"recipe.epochs": {"choices": list(range(1, 50_000))}}),
+        "dotted": TINY + "grid: {" + ".".join("a" * 3_000) + ": [1]}",
+    }
+
 
 MEASURED = """
 import json, resource, sys, time
@@ -104,8 +109,9 @@ def limited():
 
 def test_bombs_are_refused_in_two_seconds_and_500_megabytes(tmp_path, repository):
     """In a process of limited memory; a highest mark of memory that one has set, the later ones may use too."""
-    paths = [tmp_path / f"{name}.yaml" for name in BOMBS]
-    for path, content in zip(paths, BOMBS.values(), strict=True):
+    texts = bombs()
+    paths = [tmp_path / f"{name}.yaml" for name in texts]
+    for path, content in zip(paths, texts.values(), strict=True):
         path.write_text(content)
     done = subprocess.run(
         [sys.executable, "-c", MEASURED, *map(str, paths)],

@@ -26,13 +26,11 @@ def registered():
 UNLISTED = [
     ("aten", name) for space, name in registered() if space == "aten" and name not in ATEN and name.isidentifier()
 ]
+KNOWN = {*UNLISTED, *(("aten", one) for one in ATEN), *(("prim", one) for one in PRIM)}
 ELSEWHERE = [
     (space, name)
     for space, name in registered()
-    if (space, name) not in {*UNLISTED, *(("aten", one) for one in ATEN), *(("prim", one) for one in PRIM)}
-    and name.isidentifier()
-    and space.isidentifier()
-    and space != "aten"
+    if (space, name) not in KNOWN and name.isidentifier() and space.isidentifier() and space != "aten"
 ]
 
 

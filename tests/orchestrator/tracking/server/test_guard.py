@@ -6,14 +6,13 @@ import os
 import re
 import socket
 from base64 import b64encode
+from importlib import import_module
 from urllib.parse import parse_qsl, urlencode, urljoin, urlsplit
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mlflow.environment_variables import MLFLOW_DISABLE_TELEMETRY, MLFLOW_SERVER_ENABLE_JOB_EXECUTION
-from mlflow.server import constants
-from mlflow.server.handlers import STATIC_PREFIX_ENV_VAR
 
 from smoothsweep.orchestrator.tracking.server.guard import BOUNCE, POLICY, Guard, with_token
 from smoothsweep.orchestrator.tracking.server.serving import SETTINGS, UNWANTED, new_token, serve
@@ -177,6 +176,9 @@ def test_the_server_refuses_another_interface_and_a_missing_token(host, token, c
 
 
 def test_the_settings_of_the_server_are_called_as_this_mlflow_calls_them():
+    # Loading the server takes seconds: only where this test runs.
+    constants = import_module("mlflow.server.constants")
+    STATIC_PREFIX_ENV_VAR = import_module("mlflow.server.handlers").STATIC_PREFIX_ENV_VAR
     known = {value for name, value in vars(constants).items() if name.endswith("ENV_VAR")}
     known |= {MLFLOW_SERVER_ENABLE_JOB_EXECUTION.name, MLFLOW_DISABLE_TELEMETRY.name, STATIC_PREFIX_ENV_VAR}
     assert {*SETTINGS, *UNWANTED} <= known
