@@ -14,7 +14,8 @@ from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.bounds import Count, Fraction
 from smoothsweep.core.cards.cards import read_card
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.kinds import KINDS, Answers, OutsideKind, is_outside
+from smoothsweep.core.external.base import Answers
+from smoothsweep.core.external.kinds import KINDS, OutsideKind, is_outside
 from smoothsweep.core.models.image_sizes import IN_UNIT_RANGE
 from smoothsweep.sweeps.base import FilePath, Model, Several
 from smoothsweep.sweeps.mistakes import first_mistake

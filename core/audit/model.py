@@ -16,7 +16,7 @@ from smoothsweep.core.attacks.shared.view import View, view_of
 from smoothsweep.core.checks import require, require_choice, require_count
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.kinds import Answers
+from smoothsweep.core.external.base import Answers
 from smoothsweep.core.external.model import Opened, OutsideModel
 from smoothsweep.core.external.reading import as_logits
 from smoothsweep.core.models.classifiers import Classifier

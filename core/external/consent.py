@@ -11,7 +11,7 @@ import hashlib
 import os
 from pathlib import Path
 
-from smoothsweep.core.external.kinds import BY_CONSENT, KINDS
+from smoothsweep.core.external.kinds import KINDS
 from smoothsweep.core.files import write_file
 from smoothsweep.core.isolation.limits import can_isolate
 from smoothsweep.core.readers.archives import MOST_BYTES
@@ -20,7 +20,7 @@ from smoothsweep.core.readers.files import pieces_of
 
 def needs_consent(kind: str) -> bool:
     """Whether a model of this kind (`core.external.kinds.KINDS`) is used only where this user has imported it."""
-    return kind in BY_CONSENT or (kind in KINDS and not can_isolate())
+    return kind in KINDS and not (KINDS[kind].computes_alone and can_isolate())
 
 
 def agreed_to(file: Path) -> bool:

@@ -13,21 +13,22 @@ import io
 import json
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import torch
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.model import Opened
+from smoothsweep.core.external.base import ForeignModel
 from smoothsweep.core.external.operators import ATEN
-from smoothsweep.core.external.running import one_line
-from smoothsweep.core.isolation.process import in_memory
-from smoothsweep.core.isolation.program import IsolatedProgram
-from smoothsweep.core.isolation.serving import Loaded, whole
 from smoothsweep.core.readers.archives import Members, members_of, text_of
 from smoothsweep.core.text import brief
+
+if TYPE_CHECKING:
+    import torch
+
+    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.isolation.serving import Loaded
+    from smoothsweep.core.models.official_targets import ImportFacts
 
 WHAT = "a program of torch.export"
 GRAPH = "models/model.json"
@@ -49,11 +50,41 @@ _SPECS = ("in_spec", "out_spec")
 _CONTAINERS = (None, "builtins.tuple", "builtins.list", "builtins.dict")
 
 
+class TorchExport(ForeignModel):
+    """What `torch.export.save` writes. timm's networks become such programs."""
+
+    words = WHAT
+    short = "torch.export"
+    file = "program.pt2"
+    makes = "timm:"
+    computes_alone = True
+
+    @classmethod
+    def is_archive(cls, members: Sequence[str]) -> bool:
+        """It holds a graph."""
+        return any(name.startswith("models/") and name.endswith(".json") for name in members)
+
+    def make(
+        self, architecture: str, checkpoint: Path, *, num_classes: int, image_size: int | None, out: Path
+    ) -> ImportFacts:
+        """A network of timm's with the checkpoint's weights."""
+        from smoothsweep.core.external.timm_network import export_timm
+
+        return export_timm(architecture, checkpoint, num_classes=num_classes, image_size=image_size, out=out)
+
+    @staticmethod
+    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+        """The program, checked, in an isolated process."""
+        return open_exported(path, settings, device)
+
+
 def check_exported(members: Members, path: Path) -> dict[str, bytes | None]:
     """The members that torch is given; None for tensors, which are taken as they are.
 
     Raises InputError, one line, for whatever is no plain arithmetic on tensors.
     """
+    import torch
+
     for name in (GRAPH, WEIGHTS, CONSTANTS, *_PLAIN):
         if name not in members:
             raise InputError(f"{path}: expected {WHAT} as torch 2.9 or later saves it, got an archive without {name}")
@@ -69,6 +100,8 @@ def check_exported(members: Members, path: Path) -> dict[str, bytes | None]:
 
 
 def _json(content: bytes, where: str) -> dict[str, Any]:
+    from smoothsweep.core.external.running import one_line
+
     try:
         found = json.loads(text_of(content, where))
     except (ValueError, RecursionError) as error:
@@ -161,6 +194,10 @@ def _check_spec(text: str, where: str) -> None:
 
 def open_exported(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
     """The program on the device, as it was exported. Raises InputError, one line."""
+    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.isolation.process import in_memory
+    from smoothsweep.core.isolation.program import IsolatedProgram
+
     with in_memory() as program:
         with members_of(path, WHAT) as members:
             members.write(check_exported(members, path), program)
@@ -183,6 +220,10 @@ def open_exported(path: Path, settings: Mapping[str, Any], device: torch.device)
 
 def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> Loaded:
     """In the isolated process: the program that was checked, and the shape of its one input, None for what may vary."""
+    import torch
+
+    from smoothsweep.core.isolation.serving import Loaded, whole
+
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given buffer is not writable")
         found = torch.export.load(whole(program))

@@ -9,18 +9,37 @@ from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
-
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.cards.cards import read_card
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.model import Opened
-from smoothsweep.core.external.running import answering, one_line
-from smoothsweep.core.models.weight_files import file_sha256
+from smoothsweep.core.external.base import ForeignModel
 
-FORM = "python:MODULE:FACTORY"
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+    from smoothsweep.core.external.model import Opened
+
+PREFIX, FORM = "python:", "python:MODULE:FACTORY"
+
+
+class Function(ForeignModel):
+    """Code of the user's own, which does whatever it does: used only where this user has imported it."""
+
+    words = "a function of the user's"
+    file = "function.json"
+    prefixes = (PREFIX,)
+    remark = "every use of it runs the code of {name}, here and in every worker"
+
+    def describe(self, name: str, folder: Path) -> str:
+        """Its module is looked for where the command is run."""
+        return describe_function(name, Path.cwd())
+
+    @staticmethod
+    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+        """What its factory makes, in this process."""
+        return open_function(path, settings, device)
 
 
 def describe_function(name: str, folder: Path) -> str:
@@ -29,7 +48,9 @@ def describe_function(name: str, folder: Path) -> str:
     folder: where its module lies, unless it is installed. The function is not run; packages that hold its module are.
     Raises InputError, one line.
     """
-    module, _, factory = name.removeprefix("python:").partition(":")
+    from smoothsweep.core.models.weight_files import file_sha256
+
+    module, _, factory = name.removeprefix(PREFIX).partition(":")
     if not all(part.isidentifier() for part in (*module.split("."), factory)):
         raise InputError(f"{name}: expected {FORM}, such as python:my_model:load")
     digest = file_sha256(_file_of(module, folder, name))
@@ -40,8 +61,12 @@ def describe_function(name: str, folder: Path) -> str:
 def open_function(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
     """What the factory makes: a function (or network, which is put on the device) of float32 [n, 3, S, S] as the model
     wants its images -> [n, C] or int64 [n]. Runs the user's code. Raises InputError, one line."""
+    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.external.running import answering, one_line
+    from smoothsweep.core.models.weight_files import file_sha256
+
     said = read_card(path, "what describes a function")
-    name = f"python:{said['module']}:{said['factory']}"
+    name = f"{PREFIX}{said['module']}:{said['factory']}"
     folder = Path(said["folder"])
     if file_sha256(_file_of(said["module"], folder, name)) != said["sha256"]:
         raise InputError(f"{name}: expected the file that was brought in, got one that has changed: import it again")
@@ -56,10 +81,14 @@ def open_function(path: Path, settings: Mapping[str, Any], device: torch.device)
 
 
 def _ready(made: Callable[[Tensor], Tensor], device: torch.device) -> Callable[[Tensor], Tensor]:
+    from torch import nn
+
     return made.to(device).eval().requires_grad_(False) if isinstance(made, nn.Module) else made
 
 
 def _file_of(module: str, folder: Path, name: str) -> Path:
+    from smoothsweep.core.external.running import one_line
+
     with _looked_for(folder):
         try:
             spec = find_spec(module)

@@ -1,49 +1,39 @@
-"""Models under attack that are no classifiers of ours, by kind. Reading the table loads no torch."""
+"""The kinds of foreign models by name, and which of them a model is. Reading the table loads no torch.
+
+docs/new-model.md shows how to add one.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Any, Literal
 
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.base import ForeignModel
+from smoothsweep.core.external.exported import TorchExport
+from smoothsweep.core.external.function import Function
+from smoothsweep.core.external.http_endpoint import HTTPEndpoint
+from smoothsweep.core.external.onnx_file import ONNX
+from smoothsweep.core.external.torchscript import TorchScript
 from smoothsweep.core.readers.archives import names_of
 from smoothsweep.core.uris import shown_uri
 
-OutsideKind = Literal["torchscript", "torch_export", "onnx", "function", "endpoint"]
-FUNCTION, URLS = "python:", ("http://", "https://")
-
-Answers = Literal["logits", "probabilities", "labels"]
-"""What a model says of an image: numbers before the softmax, after it, or the class that it decides for."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Kind:
-    """words: for a sentence; file: what it is kept as (of a function or endpoint, what describes it); open:
-    'module:function' of (source, settings, device) -> `core.external.model.Opened`."""
-
-    words: str
-    file: str
-    open: str
-
-
-KINDS: dict[str, Kind] = {
-    "torchscript": Kind(
-        words="a TorchScript program",
-        file="program.torchscript",
-        open="smoothsweep.core.external.torchscript:open_torchscript",
-    ),
-    "torch_export": Kind(
-        words="a program of torch.export", file="program.pt2", open="smoothsweep.core.external.exported:open_exported"
-    ),
-    "onnx": Kind(words="an ONNX model", file="model.onnx", open="smoothsweep.core.external.onnx_file:open_onnx"),
-    "function": Kind(
-        words="a function of the user's", file="function.json", open="smoothsweep.core.external.function:open_function"
-    ),
-    "endpoint": Kind(
-        words="an HTTP endpoint", file="endpoint.json", open="smoothsweep.core.external.endpoint:open_endpoint"
-    ),
+KINDS: dict[str, type[ForeignModel]] = {
+    "torch_export": TorchExport,
+    "torchscript": TorchScript,
+    "onnx": ONNX,
+    "function": Function,
+    "endpoint": HTTPEndpoint,
 }
+"""Name in a card, in the place of an architecture -> the kind. An archive is of the first kind that knows it."""
+
+if TYPE_CHECKING:
+    OutsideKind = str
+else:
+    OutsideKind = Literal[tuple(KINDS)]
 
 
 @dataclass(frozen=True)
@@ -57,7 +47,7 @@ class Named:
 
     @property
     def kind(self) -> str:
-        return "function" if self.text.startswith(FUNCTION) else "endpoint"
+        return next(name for name, kind in KINDS.items() if self.text.startswith(kind.prefixes))
 
     @property
     def name(self) -> str:
@@ -74,7 +64,7 @@ Source = Path | Named
 
 def as_source(text: str) -> Source:
     """What somebody calls a model, on a command line."""
-    return Named(text) if text.startswith((FUNCTION, *URLS)) else Path(text)
+    return Named(text) if any(text.startswith(kind.prefixes) for kind in KINDS.values()) else Path(text)
 
 
 def kind_of(source: Source) -> str | None:
@@ -82,17 +72,10 @@ def kind_of(source: Source) -> str | None:
     return source.kind if isinstance(source, Named) else kind_of_file(source)
 
 
-BY_CONSENT = ("function", "endpoint")
-"""Kinds that do more than compute: `core.external.consent`."""
-
-
-TIMM = "timm:"
-"""Before the name of one of timm's networks: its checkpoints become programs of torch.export."""
-
-
-def is_timm(architecture: str | None) -> bool:
-    """Whether it names one of timm's networks."""
-    return architecture is not None and architecture.startswith(TIMM)
+def kind_made_of(architecture: str | None) -> str | None:
+    """The kind that a checkpoint of this architecture is turned into, such as one of timm's; None for any other."""
+    told = {name: kind.makes for name, kind in KINDS.items() if kind.makes and architecture is not None}
+    return next((name for name, prefix in told.items() if str(architecture).startswith(prefix)), None)
 
 
 def is_outside(architecture: str | None) -> bool:
@@ -101,16 +84,31 @@ def is_outside(architecture: str | None) -> bool:
 
 
 def kind_of_file(path: Path) -> str | None:
-    """The kind that a file is, by what is in it; None for whatever else it may be, such as a checkpoint."""
-    if path.suffix == ".onnx":
-        return "onnx"
+    """The kind that a file is, by its name or what is in it; None for anything else, such as a checkpoint."""
+    named = next((name for name, kind in KINDS.items() if kind.is_named(path)), None)
+    if named is not None:
+        return named
     try:
         found = names_of(path, f"{path}: expected a model") if path.is_file() else None
     except OSError:
         return None
     if found is None:
         return None
-    names = [name.partition("/")[2] for name in found]
-    if any(name.startswith("models/") and name.endswith(".json") for name in names):
-        return "torch_export"
-    return "torchscript" if "constants.pkl" in names and any(name.startswith("code/") for name in names) else None
+    members = [name.partition("/")[2] for name in found]
+    return next((name for name, kind in KINDS.items() if kind.is_archive(members)), None)
+
+
+def asked_with(kind: str | None, options: Mapping[str, Any], source: Source) -> ForeignModel | None:
+    """The kind of a model with the options that were given for it; None for a network of ours.
+
+    options: every kind's, by the names of their fields, None or False where absent.
+
+    Raises InputError for an option of another kind, and for a value that the kind refuses.
+    """
+    given = {name: value for name, value in options.items() if value is not None and value is not False}
+    known = set() if kind is None else {field.name for field in fields(KINDS[kind])}
+    for name in given:
+        if name not in known:
+            whose = next(one.words for one in KINDS.values() if name in {field.name for field in fields(one)})
+            raise InputError(f"--{name.replace('_', '-')}: expected it with {whose} alone, got {source}")
+    return None if kind is None else KINDS[kind](**given)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.kinds import Answers
+from smoothsweep.core.external.base import Answers
 from smoothsweep.core.external.reading import Reader, sums_to_one
 from smoothsweep.core.models.normalisation import Normalisation, input_layer
 

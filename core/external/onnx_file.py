@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import numpy as np
-import torch
-from torch import Tensor, nn
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.model import Opened
+from smoothsweep.core.external.base import ForeignModel
 from smoothsweep.core.external.onnx_graph import check_onnx
-from smoothsweep.core.isolation.process import in_memory
-from smoothsweep.core.isolation.program import IsolatedProgram
-from smoothsweep.core.isolation.serving import Loaded
 from smoothsweep.core.readers.files import read_whole
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.isolation.serving import Loaded
 
 WHAT = "an ONNX model"
 NEEDED = "expected onnxruntime to run it, which is not installed: pip install 'smoothsweep[onnx]'"
@@ -29,11 +29,34 @@ MOST_BYTES = 2 * 2**30  # of a protocol buffer
 AGREEMENT = 1e-3  # relative to the largest answer: between onnxruntime and the network that onnx2torch made
 
 
+class ONNX(ForeignModel):
+    """A file of the Open Neural Network Exchange."""
+
+    words = WHAT
+    short = "ONNX"
+    file = "model.onnx"
+    computes_alone = True
+
+    @classmethod
+    def is_named(cls, path: Path) -> bool:
+        """Nothing in it says what it is."""
+        return path.suffix == ".onnx"
+
+    @staticmethod
+    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+        """The model, checked, in an isolated process."""
+        return open_onnx(path, settings, device)
+
+
 def open_onnx(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
     """The model on the device where onnxruntime has it, else on the CPU. Raises InputError, one line.
 
     settings: `access`, unless nobody knows it yet; below gradients onnx2torch is not asked.
     """
+    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.isolation.process import in_memory
+    from smoothsweep.core.isolation.program import IsolatedProgram
+
     if find_spec("onnxruntime") is None:
         raise InputError(f"{path}: {NEEDED}")
     wanted = settings.get("access", "gradients") == "gradients"
@@ -72,6 +95,11 @@ def open_onnx(path: Path, settings: Mapping[str, Any], device: torch.device) -> 
 
 def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> Loaded:
     """In the isolated process: the model as a session, or as a network that answers as the session does."""
+    import numpy as np
+    import torch
+
+    from smoothsweep.core.isolation.serving import Loaded
+
     content = program.read()
     session = _session(content, device)
     given, outputs = session.get_inputs(), session.get_outputs()
@@ -102,6 +130,7 @@ def _content(path: Path) -> bytes:
 
 def _session(content: bytes, device: torch.device) -> Any:
     import onnxruntime
+    import torch
 
     onnxruntime.set_default_logger_severity(3)
     onnxruntime.disable_telemetry_events()
@@ -126,6 +155,8 @@ def _network(content: bytes, device: torch.device) -> nn.Module | None:
 
 def _agree(network: nn.Module, run: Any, fixed: list[int | None], device: torch.device) -> bool:
     """Whether the network that was made answers as onnxruntime does: gradients of another function help nobody."""
+    import torch
+
     side = fixed[2] or 64
     images = torch.rand(fixed[0] or 2, 3, side, side, generator=torch.Generator().manual_seed(1), device="cpu")
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,8 @@ import torch
 
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.kinds import KINDS, Answers
+from smoothsweep.core.external.base import Answers
+from smoothsweep.core.external.kinds import KINDS
 from smoothsweep.core.external.model import Opened, OutsideModel
 from smoothsweep.core.models.normalisation import Normalisation
 
@@ -27,8 +27,7 @@ class Found:
 
 def open_outside(kind: str, source: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
     """The model that `source` holds. settings: what its card says. Raises InputError, one line."""
-    module, _, name = KINDS[kind].open.partition(":")
-    return getattr(import_module(module), name)(source, settings, device)
+    return KINDS[kind].open(source, settings, device)
 
 
 def try_outside(

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.kinds import Answers
+from smoothsweep.core.external.base import Answers
 
 LEAST_PROBABILITY = 1e-30
 """What a probability counts as at least: its logarithm must be a number."""

@@ -16,7 +16,6 @@ import torch
 from torch import nn
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.kinds import TIMM
 from smoothsweep.core.files import write_file
 from smoothsweep.core.models.official_targets import ImportFacts, read_official_checkpoint
 from smoothsweep.core.models.pretrained import fitting_state
@@ -36,7 +35,7 @@ def export_timm(
     Raises InputError, one line: timm is not installed, has no such network, or torch cannot export it; the checkpoint
     does not fit.
     """
-    timm, name = _timm(architecture), architecture.removeprefix(TIMM)
+    timm, name = _timm(architecture), architecture.partition(":")[2]
     if name not in timm.list_models():
         meant = suggestion(name, timm.list_models())
         raise InputError(f"--architecture: expected a network of timm {timm.__version__}, got {brief(name)!r}{meant}")

@@ -10,19 +10,19 @@ from __future__ import annotations
 
 import pickletools
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
-
-import torch
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.model import Opened
-from smoothsweep.core.external.script_code import checked_code
-from smoothsweep.core.isolation.process import in_memory
-from smoothsweep.core.isolation.program import IsolatedProgram
-from smoothsweep.core.isolation.serving import Loaded, whole
+from smoothsweep.core.external.base import ForeignModel
 from smoothsweep.core.readers.archives import Members, members_of
+
+if TYPE_CHECKING:
+    import torch
+
+    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.isolation.serving import Loaded
 
 WHAT = "a TorchScript program"
 MOST_PICKLE = 16 * 2**20  # bytes of data.pkl: names and shapes, no weights
@@ -32,11 +32,32 @@ _ALWAYS = ("version", "byteorder")
 _OWN_CLASSES = "torch.classes"
 
 
+class TorchScript(ForeignModel):
+    """What `torch.jit.save` writes."""
+
+    words = WHAT
+    short = "TorchScript"
+    file = "program.torchscript"
+    computes_alone = True
+
+    @classmethod
+    def is_archive(cls, members: Sequence[str]) -> bool:
+        """It holds constants and code."""
+        return "constants.pkl" in members and any(name.startswith("code/") for name in members)
+
+    @staticmethod
+    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+        """The program, checked, in an isolated process."""
+        return open_torchscript(path, settings, device)
+
+
 def check_torchscript(members: Members, where: str) -> dict[str, bytes | None]:
     """The members that torch is given, the code written anew; None for tensors, which are taken as they are.
 
     Raises InputError, one line, for a program that could do more than compute, and for what is none.
     """
+    from smoothsweep.core.external.script_code import checked_code
+
     kept: dict[str, bytes | None] = {name: members.read(name) for name in _ALWAYS if name in members}
     for folder in ("data", "constants"):
         name = f"{folder}.pkl"
@@ -65,6 +86,10 @@ def _texts(pickled: bytes, where: str) -> set[str]:
 
 def open_torchscript(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
     """The program on the device, in evaluation mode. Raises InputError, one line."""
+    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.isolation.process import in_memory
+    from smoothsweep.core.isolation.program import IsolatedProgram
+
     with in_memory() as program:
         with members_of(path, WHAT) as members:
             members.write(check_torchscript(members, str(path)), program)
@@ -82,6 +107,10 @@ def open_torchscript(path: Path, settings: Mapping[str, Any], device: torch.devi
 
 def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> Loaded:
     """In the isolated process: the program that was checked."""
+    import torch
+
+    from smoothsweep.core.isolation.serving import Loaded, whole
+
     script = torch.jit.load(whole(program), map_location=device).eval()
     for parameter in script.parameters():
         parameter.requires_grad_(False)

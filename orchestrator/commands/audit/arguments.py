@@ -6,9 +6,10 @@ import argparse
 from pathlib import Path
 
 from smoothsweep.core.audit.references import EPOCHS
-from smoothsweep.core.external.kinds import as_source
-from smoothsweep.orchestrator.commands.importing.arguments import add_endpoint_options, add_reading_options, reading_of
+from smoothsweep.core.external.kinds import KINDS, as_source
+from smoothsweep.orchestrator.commands.importing.arguments import add_kind_options, add_reading_options, reading_of
 
+PROGRAMS = ", ".join(kind.short for kind in KINDS.values() if kind.short)
 ACCESS = ("gradients", "scores", "labels")
 MINUTES, REFERENCE_MINUTES, FIX_MINUTES = 5.0, 20.0, 60.0
 
@@ -23,8 +24,7 @@ def add_audit_command(commands: argparse._SubParsersAction) -> None:
         "model",
         type=as_source,
         metavar="MODEL",
-        help="a checkpoint (.pth, .pt, .tar, .safetensors), a "
-        "program (TorchScript, torch.export, ONNX), or the folder of an imported one",
+        help=f"a checkpoint (.pth, .pt, .tar, .safetensors), a program ({PROGRAMS}), or the folder of an imported one",
     )
     audit.add_argument(
         "--data",
@@ -61,7 +61,7 @@ def add_audit_command(commands: argparse._SubParsersAction) -> None:
         "--architecture", metavar="NAME", help="needed for a checkpoint, e.g. resnet18 or timm:vit_tiny_patch16_224"
     )
     _add_reading(audit)
-    add_endpoint_options(audit)
+    add_kind_options(audit)
     audit.set_defaults(command=_audit)
 
 

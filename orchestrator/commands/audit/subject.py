@@ -14,7 +14,7 @@ from smoothsweep.core.audit.references import EPOCHS, Beside, trained_beside
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.sources import TEST, list_labelled
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.kinds import KINDS, Named, Source, is_outside, is_timm, kind_of
+from smoothsweep.core.external.kinds import KINDS, Named, Source, asked_with, is_outside, kind_made_of, kind_of
 from smoothsweep.core.models.embedder_kinds import GENERAL
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.core.models.image_sizes import LEAST, check_image_size
@@ -23,7 +23,7 @@ from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import brief
 from smoothsweep.orchestrator.commands.importing.converting import TargetRequest, import_target_file
 from smoothsweep.orchestrator.commands.importing.describing import Reading
-from smoothsweep.orchestrator.commands.importing.named import described_source, kept_beside
+from smoothsweep.orchestrator.commands.importing.named import name_of
 from smoothsweep.sweeps.imported import CARD, ImportedClassifier, TargetCard
 
 RENDERED = "synthetic"
@@ -65,7 +65,7 @@ class AuditRequest(Reading):
         """The kind of model that it is, where it is no network of ours."""
         if isinstance(self.model, Path) and (self.model / CARD).is_file():
             return ImportedClassifier(imported=str(self.model.resolve())).checked.architecture
-        return kind_of(self.model) or ("torch_export" if is_timm(self.architecture) else None)
+        return kind_of(self.model) or kind_made_of(self.architecture)
 
     @property
     def independent(self) -> dict[str, dict[str, str]]:
@@ -92,7 +92,9 @@ class AuditRequest(Reading):
         """Raise InputError for what can be seen to be wrong before anything is read."""
         if isinstance(self.model, Path) and not self.model.exists():
             raise InputError(f"MODEL {self.model}: expected a checkpoint or an imported folder, got nothing there")
-        self.terms.check(self.model, self._kind)
+        kind = asked_with(self._kind, self.options, self.model)
+        if kind is not None:
+            kind.check(name_of(self.model))
         if not math.isfinite(self.minutes) or self.minutes <= 0:
             raise InputError(f"--minutes: expected more than 0, got {self.minutes:g}")
         if self.people < 2:
@@ -165,8 +167,9 @@ def imported_model(request: AuditRequest, people: int) -> tuple[Path, TargetCard
         if not _is_known(request, folder):
             import_target_file(_as_target(request, folder, people))
     card = ImportedClassifier(imported=str(folder.resolve())).checked
-    if card.architecture == "endpoint":
-        request.terms.agree(kept_beside(folder))
+    foreign = asked_with(card.architecture if is_outside(card.architecture) else None, request.options, request.model)
+    if foreign is not None:
+        foreign.agree(folder)
     if card.num_classes != people:
         raise InputError(f"--data {request.data}: expected the model's {card.num_classes} people, got {people}")
     return folder.resolve(), card
@@ -203,7 +206,8 @@ def _is_known(request: AuditRequest, folder: Path) -> bool:
         return False
     source = ImportedClassifier(imported=str(folder)).checked.source
     if isinstance(request.model, Named):
-        now = hashlib.sha256(described_source(request.model, folder, request.terms).encode()).hexdigest()
+        kind = present(asked_with(request.model.kind, request.options, request.model), "kind")
+        now = hashlib.sha256(kind.describe(request.model.text, folder).encode()).hexdigest()
     else:
         now = file_sha256(request.model)
     if source is None or source.sha256 != now:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
 from smoothsweep.core.attacks.gan.imported import NETWORKS
 from smoothsweep.core.data.names import PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.kinds import Answers, as_source
-from smoothsweep.orchestrator.commands.importing.named import PER_SECOND, QUERIES, Terms
+from smoothsweep.core.external.base import Answers
+from smoothsweep.core.external.kinds import KINDS, as_source
 
 
 def add_import_commands(commands: argparse._SubParsersAction) -> None:
@@ -28,7 +29,7 @@ def add_import_commands(commands: argparse._SubParsersAction) -> None:
             "every attack: a classifier that does not recognise them is refused.",
         )
     )
-    add_endpoint_options(target)
+    add_kind_options(target)
     target.set_defaults(command=_import_target)
     gan = things.add_parser("gan", help="the GAN of GMI, KED-MI, LOMMA or PLG-MI, from the official checkpoints")
     gan.add_argument("--part", required=True, choices=tuple(NETWORKS), help="which part of an attack it is")
@@ -111,27 +112,27 @@ def add_reading_options(reading: argparse._ArgumentGroup) -> None:
     )
 
 
-def add_endpoint_options(command: argparse.ArgumentParser) -> None:
-    """Options that say how an endpoint may be asked."""
-    asking = command.add_argument_group(
-        "how an endpoint is asked",
-        "Pictures of people leave this machine: nothing is sent without --yes. What was answered is never asked again.",
-    )
-    asking.add_argument("--yes", action="store_true", help="send the pictures of --data, and what attacks draw")
-    asking.add_argument("--queries", type=int, metavar="N", help=f"at most so many in all (default: {QUERIES})")
-    asking.add_argument("--per-second", type=float, metavar="N", help=f"no faster than that (default: {PER_SECOND:g})")
-    asking.add_argument("--token-env", metavar="NAME", help="the environment variable that holds its bearer token")
+def add_kind_options(command: argparse.ArgumentParser) -> None:
+    """Options that one kind of foreign model alone has."""
+    for kind in (one for one in KINDS.values() if fields(one)):
+        group = command.add_argument_group(*kind.options)
+        for field in fields(kind):
+            said, name = field.metadata, f"--{field.name.replace('_', '-')}"
+            if said["reads"] is None:
+                group.add_argument(name, action="store_true", help=said["help"])
+            else:
+                group.add_argument(name, type=said["reads"], metavar=said["metavar"], help=said["help"])
 
 
 def reading_of(options: argparse.Namespace) -> dict[str, Any]:
-    """What was said of how a classifier reads an image, and how an endpoint is asked: fields of `Reading`."""
+    """What was said of how a classifier reads an image, and what its kind alone is told: fields of `Reading`."""
     said = ("architecture", "image_size", "mean", "std", "input_range", "class_names", "answers")
-    asked = ("yes", "queries", "per_second", "token_env")
+    own = [field.name for kind in KINDS.values() for field in fields(kind)]
     return {
         **{name: getattr(options, name) for name in said},
         "transform_input": None if options.transform_input is None else options.transform_input == "true",
         "stated_acc": options.test_acc,
-        "terms": Terms(**{name: getattr(options, name) for name in asked}),
+        "options": {name: getattr(options, name) for name in own},
     }
 
 

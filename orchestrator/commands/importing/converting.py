@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.kinds import is_timm, kind_of
+from smoothsweep.core.external.kinds import asked_with, kind_made_of, kind_of
 from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.orchestrator.commands.importing.describing import (
     TargetRequest,
@@ -19,7 +19,8 @@ from smoothsweep.orchestrator.commands.importing.describing import (
     said_of,
     tried,
 )
-from smoothsweep.orchestrator.commands.importing.programs import import_program, import_timm
+from smoothsweep.orchestrator.commands.importing.named import name_of
+from smoothsweep.orchestrator.commands.importing.programs import import_made, import_program
 from smoothsweep.sweeps.imported import CARD, WEIGHTS, TargetCard, checked_card
 
 
@@ -45,11 +46,12 @@ def import_target_file(request: TargetRequest) -> int:
     Returns the exit code.
     """
     kind = kind_of(request.file)
-    request.terms.check(request.file, kind)
-    if kind is not None:
-        return import_program(request, kind)
-    if is_timm(request.architecture):
-        return import_timm(request)
+    model = asked_with(kind, request.options, request.file)
+    if kind is not None and model is not None:
+        model.check(name_of(request.file))
+        return import_program(request, kind, model)
+    if (made := kind_made_of(request.architecture)) is not None:
+        return import_made(request, made)
     from smoothsweep.core.models.official_targets import import_target
 
     if request.architecture is None:

@@ -12,7 +12,6 @@ from smoothsweep.core.data.names import PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, Source, is_outside
 from smoothsweep.core.readers.files import read_whole
-from smoothsweep.orchestrator.commands.importing.named import Terms
 from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.imported import CARD_VERSION, TargetCard, checked_card
 
@@ -26,7 +25,7 @@ class Reading:
     """What whoever has a classifier says of it; None where nothing was said.
 
     stated_acc: in [0, 1]. architecture: needed for weights alone; answers: what a program says of an image, a word of
-    `core.external.kinds.Answers`; terms: how an endpoint is asked.
+    `core.external.base.Answers`; options: those that one kind of foreign model alone has, by the names of its fields.
     """
 
     architecture: str | None
@@ -38,7 +37,7 @@ class Reading:
     class_names: Path | None
     stated_acc: float | None
     answers: str | None = None
-    terms: Terms = field(default_factory=Terms)
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,7 +184,8 @@ def said_of(card: TargetCard) -> list[str]:
     """How the weights will be read, and what was measured."""
     mean, std = (" ".join(f"{value + 0.0:g}" for value in values) for values in (card.mean, card.std))  # no -0
     order = "the data's own order" if card.class_names is None else f"{card.class_names[0]}, {card.class_names[1]}, ..."
-    shown = "sent as pictures" if card.architecture == "endpoint" else f"mean {mean}, std {std}"
+    is_sent = is_outside(card.architecture) and KINDS[card.architecture].sent_pictures
+    shown = "sent as pictures" if is_sent else f"mean {mean}, std {std}"
     lines = [f"images of {card.image_size} pixels, {shown}; classes: {order}"]
     measured = {"test accuracy": card.test_acc, "test accuracy other input": card.test_acc_other_input}
     lines += [f"{name}: {value:.2%}" for name, value in measured.items() if value is not None]

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any, cast
 from smoothsweep.core import screen
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.base import Answers, ForeignModel
 from smoothsweep.core.external.consent import agree_to, needs_consent
-from smoothsweep.core.external.kinds import BY_CONSENT, KINDS, Answers
+from smoothsweep.core.external.kinds import KINDS, Named
 from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.orchestrator.commands.importing.describing import (
     TargetRequest,
@@ -23,7 +24,7 @@ from smoothsweep.orchestrator.commands.importing.describing import (
     said_of,
     tried,
 )
-from smoothsweep.orchestrator.commands.importing.named import kept_beside, source_file
+from smoothsweep.orchestrator.commands.importing.named import source_file
 from smoothsweep.sweeps.imported import CARD, TargetCard, checked_card
 
 if TYPE_CHECKING:
@@ -36,33 +37,38 @@ GIVES = {
 }
 
 
-def import_program(request: TargetRequest, kind: str) -> int:
+def import_program(request: TargetRequest, kind: str, model: ForeignModel) -> int:
     """As `_import`, with a place for what describes a model that is no file."""
     with tempfile.TemporaryDirectory() as place:
-        return _import(request, kind, Path(place))
+        return _import(request, kind, model, Path(place))
 
 
-def import_timm(request: TargetRequest) -> int:
-    """As `_import`, of a checkpoint of one of timm's networks, which is made a program first."""
-    from smoothsweep.core.external.timm_network import export_timm
-
+def import_made(request: TargetRequest, kind: str) -> int:
+    """As `_import`, of a checkpoint that is turned into a program of this kind first."""
+    model = KINDS[kind]()
     if request.answers is not None:
         raise InputError(f"--answers: expected none with a checkpoint, which gives logits, got {request.answers}")
     refuse_existing(request.out)
     with tempfile.TemporaryDirectory() as place:
-        made = Path(place) / KINDS["torch_export"].file
-        facts = export_timm(
+        made = Path(place) / model.file
+        facts = model.make(
             present(request.architecture, "architecture"),
             cast("Path", request.file),
             num_classes=request.classes,
             image_size=request.image_size,
             out=made,
         )
-        return _import(replace(request, architecture=None), "torch_export", Path(place), made=made, facts=facts)
+        return _import(replace(request, architecture=None), kind, model, Path(place), made=made, facts=facts)
 
 
 def _import(
-    request: TargetRequest, kind: str, place: Path, *, made: Path | None = None, facts: ImportFacts | None = None
+    request: TargetRequest,
+    kind: str,
+    model: ForeignModel,
+    place: Path,
+    *,
+    made: Path | None = None,
+    facts: ImportFacts | None = None,
 ) -> int:
     """Keep a program with a card that says what it gives; tried on real images where the data are given.
 
@@ -77,17 +83,17 @@ def _import(
     from smoothsweep.core.models.normalisation import Normalisation
     from smoothsweep.core.models.weight_files import file_sha256
 
-    _refuse_layers(request, kind)
+    _refuse_layers(request, model)
     refuse_existing(request.out)
     answers = cast("Answers", request.answers or "logits")
     stated: dict[str, Any] = {"answers": answers, "access": "labels" if answers == "labels" else "scores"}
-    if kind == "endpoint":
-        described(request, architecture=kind, outside=stated)  # before anything of it is written, or asked
-        request.terms.agree(kept_beside(request.out))
-    file = made or source_file(request.file, request.out, request.terms, place)
+    if isinstance(request.file, Named):
+        described(request, architecture=kind, outside=stated)  # before anything of it is written, run or asked
+        model.agree(request.out)
+    file = made or source_file(request.file, request.out, model, place)
     if needs_consent(kind):
         agree_to(file)  # the user who runs this command named it
-        if kind not in BY_CONSENT:
+        if model.computes_alone:
             screen.err(
                 f"{request.file}: this system cannot isolate a program, which could therefore do what you can do"
             )
@@ -109,9 +115,9 @@ def _import(
     )
     card = checked_card(card.model_dump() | {"source": source, **measured}, "import target")
     with making_folder(request.out) as draft:
-        shutil.copyfile(file, draft / KINDS[kind].file)
+        shutil.copyfile(file, draft / model.file)
         write_file(draft / CARD, json.dumps(card.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")
-    _tell(request, kind, card, found.access)
+    _tell(request, model, card, found.access)
     return 0
 
 
@@ -127,10 +133,10 @@ def _unseen(kind: str, num_classes: int, sha256: str) -> dict[str, Any]:
     }
 
 
-def _tell(request: TargetRequest, kind: str, card: TargetCard, access: str) -> None:
-    screen.out(f"{request.file.name}: {KINDS[kind].words} of {card.num_classes} classes; {GIVES[access]}")
-    if kind == "function":
-        screen.out(f"every use of it runs the code of {request.file.name}, here and in every worker")
+def _tell(request: TargetRequest, model: ForeignModel, card: TargetCard, access: str) -> None:
+    screen.out(f"{request.file.name}: {model.words} of {card.num_classes} classes; {GIVES[access]}")
+    if model.remark:
+        screen.out(model.remark.format(name=request.file.name))
     for line in said_of(card):
         screen.out(line)
     screen.out(f"in a sweep file:  recipe: {{imported: {request.out}}}")
@@ -142,11 +148,11 @@ def _adopt(file: Path, *given: Any, where: str) -> dict[str, Any]:
     return adopt_outside(file, *given, where=where)
 
 
-def _refuse_layers(request: TargetRequest, kind: str) -> None:
+def _refuse_layers(request: TargetRequest, model: ForeignModel) -> None:
     """What is said of a network of ours says nothing of a program."""
     for option, value in (("--architecture", request.architecture), ("--transform-input", request.transform_input)):
         if value is not None:
-            raise InputError(f"{option}: expected none with {KINDS[kind].words}, which brings its own, got {value}")
+            raise InputError(f"{option}: expected none with {model.words}, which brings its own, got {value}")
     for option, value in (("--mean", request.mean), ("--std", request.std), ("--input-range", request.input_range)):
-        if kind == "endpoint" and value is not None:
-            raise InputError(f"{option}: expected none with an endpoint, which is sent pictures, got {value}")
+        if model.sent_pictures and value is not None:
+            raise InputError(f"{option}: expected none with {model.words}, which is sent pictures, got {value}")

@@ -6,7 +6,7 @@ import pytest
 
 from smoothsweep.core.external import consent
 from smoothsweep.core.external.consent import agree_to, agreed_to, needs_consent
-from smoothsweep.core.external.kinds import BY_CONSENT, KINDS
+from smoothsweep.core.external.kinds import KINDS
 from smoothsweep.core.isolation import seccomp
 from smoothsweep.core.isolation.limits import can_isolate
 
@@ -21,7 +21,7 @@ def home(tmp_path, monkeypatch):
 @pytest.mark.parametrize("able", [True, False])
 def test_programs_need_consent_where_they_cannot_be_isolated(kind, able, monkeypatch):
     monkeypatch.setattr(consent, "can_isolate", lambda: able)
-    assert needs_consent(kind) is (kind in BY_CONSENT or (kind in KINDS and not able))
+    assert needs_consent(kind) is (kind in ("function", "endpoint") or (kind in KINDS and not able))
 
 
 def test_a_kernel_without_filters_cannot(monkeypatch):

@@ -12,6 +12,7 @@ from smoothsweep.core.external import onnx_file
 from smoothsweep.core.external.kinds import kind_of_file
 from smoothsweep.core.external.model import OutsideModel
 from smoothsweep.core.external.opening import open_outside, try_outside
+from smoothsweep.core.isolation import program as isolated
 from smoothsweep.core.models.normalisation import USUAL
 from tests.core.external.test_programs import pictures
 from tests.foreign_classifier import SIDE
@@ -85,11 +86,11 @@ def test_rows_and_sides_are_those_of_the_file_or_of_the_card(network, tmp_path, 
     asked = []
 
     class Isolated:
-        def __init__(self, program, **given):
-            asked.append((program.read(), given))
+        def __init__(self, content, **given):
+            asked.append((content.read(), given))
             self.facts = {**usual, **facts}
 
-    monkeypatch.setattr(onnx_file, "IsolatedProgram", Isolated)
+    monkeypatch.setattr(isolated, "IsolatedProgram", Isolated)
     path = as_onnx(network, tmp_path / "model.onnx")
     opened = onnx_file.open_onnx(path, settings, CPU)
     assert (opened.rows, opened.side) == (rows, facts["shape"][2])
@@ -111,9 +112,7 @@ def test_rows_and_sides_are_those_of_the_file_or_of_the_card(network, tmp_path, 
 )
 def test_what_the_process_found_is_held_to_what_was_said(network, tmp_path, monkeypatch, facts, line):
     usual = {"inputs": 1, "outputs": 1, "shape": [None, 3, 32, 32], "differentiable": True}
-    monkeypatch.setattr(
-        onnx_file, "IsolatedProgram", lambda program, **given: SimpleNamespace(facts={**usual, **facts})
-    )
+    monkeypatch.setattr(isolated, "IsolatedProgram", lambda content, **given: SimpleNamespace(facts={**usual, **facts}))
     with pytest.raises(InputError, match=line):
         onnx_file.open_onnx(as_onnx(network, tmp_path / "model.onnx"), {"access": "gradients"}, CPU)
 

@@ -17,7 +17,6 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.opening import open_outside
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
-from smoothsweep.orchestrator.commands.importing.named import Terms
 from smoothsweep.sweeps.imported import ImportedClassifier
 
 SIDE, CLASSES = 16, 3
@@ -143,7 +142,7 @@ def test_an_audit_s_reference_needs_a_network_of_ours(tmp_path):
             "minutes": 5.0,
             "people": 2,
             "reference": "",
-            "terms": Terms(),
+            "options": {},
         }
     )
     with pytest.raises(InputError, match="which cannot be trained here"):

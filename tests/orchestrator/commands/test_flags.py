@@ -40,7 +40,9 @@ def test_a_new_flag_is_missed():
 
 
 def parts_of(name, value):
-    """The value, or those of a dataclass's fields under dotted names."""
+    """The value, or those of a dataclass's fields and of its options under dotted names."""
+    if name.endswith(".options"):
+        return {f"{name}.{key}": one for key, one in value.items()}
     if not is_dataclass(value) or isinstance(value, type):
         return {name: value}
     found = {}

@@ -8,10 +8,10 @@ import torch
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.answers import KeptAnswers
+from smoothsweep.core.external.http_endpoint import kept_beside
 from smoothsweep.core.external.kinds import Named, as_source
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep
-from smoothsweep.orchestrator.commands.importing.named import kept_beside
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.tasks.external import keep_outside, load_outside
@@ -73,7 +73,7 @@ FAST = ["--per-second", "10000"]
         (["--queries", "9"], "expected --yes, since up to 9 pictures"),
         (["--yes", "--queries", "0"], "--queries: expected at least 1, got 0"),
         (["--yes", "--per-second", "nan"], "--per-second: expected more than 0, got nan"),
-        (["--yes", "--input-range", "0", "1"], "--input-range: expected none with an endpoint"),
+        (["--yes", "--input-range", "0", "1"], "--input-range: expected none with an HTTP endpoint"),
         (["--yes", "--token-env", "NOBODY_SET_THIS"], "expected its token in the environment variable NOBODY_SET_THIS"),
     ],
 )
@@ -113,7 +113,7 @@ def test_an_audit_of_an_endpoint_asks_for_consent_too(server, people, tmp_path, 
 def test_terms_are_for_endpoints_alone(people, tmp_path, capsys):
     torch.save({}, tmp_path / "own.pth")
     assert bring(str(tmp_path / "own.pth"), people, tmp_path / "out", "--architecture", "resnet18", "--yes") == 2
-    assert "--yes: expected it with an endpoint alone" in capsys.readouterr().err
+    assert "--yes: expected it with an HTTP endpoint alone" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("answers", "access"), [("logits", "scores"), ("labels", "labels")])

@@ -9,8 +9,7 @@ from PIL import Image
 
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS, access_needed, looks_at_layers
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external import exported as exported_files
-from smoothsweep.core.external import torchscript as torchscript_files
+from smoothsweep.core.isolation import program as isolated
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep, lesser, portfolio, untried
 from smoothsweep.sweeps.data import LabelledData
@@ -58,8 +57,7 @@ class Here:
 @pytest.fixture
 def here(monkeypatch):
     """No process is started for a program."""
-    for module in (torchscript_files, exported_files):
-        monkeypatch.setattr(module, "IsolatedProgram", Here)
+    monkeypatch.setattr(isolated, "IsolatedProgram", Here)
 
 
 def bring(made, name, out, *more):
