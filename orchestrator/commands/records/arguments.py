@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-NAMES = "a sweep's name, SWEEP:axis=value,... for a recipe, or a trial's id"
+NAMES = "a sweep's name, SWEEP:RECIPE with the report's name of it, SWEEP:axis=value,... or a trial's id"
 
 
 def add_record_commands(
