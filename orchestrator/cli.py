@@ -239,7 +239,7 @@ def _plan(options: argparse.Namespace) -> int:
     from smoothsweep.orchestrator.planning.power.summary import asked_difference, power_of_plan
     from smoothsweep.orchestrator.planning.trials import trials_of
     from smoothsweep.orchestrator.search.forecast import ahead_of
-    from smoothsweep.orchestrator.stages.fingerprints import pictures_may_be_absent
+    from smoothsweep.orchestrator.stages.fingerprints import files_may_be_absent
     from smoothsweep.orchestrator.stages.weights import weights_summary
     from smoothsweep.orchestrator.store.opening import open_store
     from smoothsweep.sweeps.load import load_sweep
@@ -247,7 +247,7 @@ def _plan(options: argparse.Namespace) -> int:
     price = None if options.price is None else amount("--price", options.price)
     tell = None if options.tell is None else asked_difference(options.tell)
     store, loaded = open_store(options.store), load_sweep(options.sweep, options.overrides)
-    with without_collection(), pictures_may_be_absent() as absent:
+    with without_collection(), files_may_be_absent() as absent:
         trials = trials_of(loaded, store)
         planned = make_plan(trials, store, ahead_of(loaded, store))
         refuse_impossible(planned)
