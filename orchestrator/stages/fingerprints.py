@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Mapping
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
@@ -24,6 +24,9 @@ SHIPPED_FILES = {
     "stylegan2_synthetic64": "core/priors/weights/stylegan2_synthetic64.safetensors",
 }
 
+
+NOTHING_AT = "nothing at "
+"""How the content begins of files that a plan is made without."""
 
 _ABSENT: ContextVar[dict[str, str] | None] = ContextVar("files that are not there", default=None)
 
@@ -64,10 +67,15 @@ def content_of(path: str | Path | None, key: str, *, any_files: bool = False) ->
     place = Path(path).expanduser().resolve()
     if (absent := _ABSENT.get()) is not None and is_absent(place, key):
         absent[key] = str(place)
-        return {"content": f"nothing at {place}"}
+        return {"content": f"{NOTHING_AT}{place}"}
     if not place.exists():
         raise InputError(f"{key}: expected a file or folder, got nothing at {place}")
     return {"content": _digest(str(place), any_files)}
+
+
+def lacks_files(config: Mapping[str, Any]) -> bool:
+    """Whether this stage's own files are nowhere: what they hold cannot be checked yet."""
+    return str(config.get("content", "")).startswith(NOTHING_AT)
 
 
 @lru_cache(maxsize=len(SHIPPED_FILES))
