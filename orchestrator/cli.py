@@ -232,31 +232,9 @@ def _confirmation(options: argparse.Namespace) -> Confirmation:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.commands.confirm import amount
-    from smoothsweep.orchestrator.commands.reporting.plan_text import plan_text
-    from smoothsweep.orchestrator.commands.uncollected import without_collection
-    from smoothsweep.orchestrator.planning.plan import history_of, make_plan, plan_summary, refuse_impossible
-    from smoothsweep.orchestrator.planning.power.summary import asked_difference, power_of_plan
-    from smoothsweep.orchestrator.planning.trials import trials_of
-    from smoothsweep.orchestrator.search.forecast import ahead_of
-    from smoothsweep.orchestrator.stages.fingerprints import pictures_may_be_absent
-    from smoothsweep.orchestrator.stages.weights import weights_summary
-    from smoothsweep.orchestrator.store.opening import open_store
-    from smoothsweep.sweeps.load import load_sweep
+    from smoothsweep.orchestrator.commands.reporting.plan import tell_plan
 
-    price = None if options.price is None else amount("--price", options.price)
-    tell = None if options.tell is None else asked_difference(options.tell)
-    store, loaded = open_store(options.store), load_sweep(options.sweep, options.overrides)
-    with without_collection(), pictures_may_be_absent() as absent:
-        trials = trials_of(loaded, store)
-        planned = make_plan(trials, store, ahead_of(loaded, store))
-        refuse_impossible(planned)
-        stated = None if options.overrides else loaded.hardware  # what the file says is of the file as it is
-        history = history_of(planned, store)
-        summary = {**plan_summary(planned, store, price, history=history), "absent": absent, "stated": stated}
-        summary |= weights_summary(loaded, trials) | power_of_plan(loaded, planned, store, history, tell)
-    screen.out_text(json.dumps(summary, indent=1) if options.json else plan_text(summary))
-    return EXIT_DONE
+    return tell_plan(options.sweep, options.overrides, options.store, options.price, options.tell, as_json=options.json)
 
 
 def _status(options: argparse.Namespace) -> int:

@@ -1,5 +1,6 @@
 """A store as a finished run leaves it, with made-up numbers and no files: for doors that read manifests alone."""
 
+from smoothsweep.orchestrator.commands.run import names_of
 from smoothsweep.orchestrator.planning.trial_notes import write_trial_notes
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors
@@ -35,5 +36,5 @@ def recorded(folder, *, root=None, without=(), code="1a2b3c", **changes):
             "libraries": {"torch": "2"},
         }
         store.commit(stage, draft, manifest)
-    write_trial_notes(store, loaded.sweep.name, trials)
+    write_trial_notes(store, loaded.sweep.name, trials, names_of(loaded, trials))
     return trials, store

@@ -11,6 +11,7 @@ import torch
 from smoothsweep.core.data.listing import PublishedListing, few
 from smoothsweep.core.data.published import published_set
 from smoothsweep.core.data.readable import unreadable_pictures
+from smoothsweep.core.data.recorded_counts import CLASSES, IMAGES, TRAINING
 
 _MOST_LINES = 20
 
@@ -49,30 +50,6 @@ class PublishedCheck:
     def fine(self) -> bool:
         """Whether everything is there and readable, and every recorded number agrees."""
         return not self.faults and not self.oddities and all(count.agrees for count in self.counts)
-
-
-# What, number (None: not recorded), where it is recorded.
-_CLASSES: dict[str, tuple[str, int, str]] = {
-    "facescrub": ("identities", 530, "the paper, Sec. 4.1"),
-    "celeba": ("identities", 1000, "the paper, Sec. 4.1"),
-    "celeba64": ("identities", 1000, "the published lists"),
-    "stanford_dogs": ("breeds", 120, "the official lists"),
-    "stanford_dogs_cropped": ("breeds", 120, "the official lists"),
-    "imagenette": ("classes", 10, "the paper, App. C.9"),
-}
-_IMAGES: dict[str, tuple[int | None, str]] = {
-    "facescrub": (None, "neither the paper nor its code records one"),
-    "celeba": (None, "neither the paper nor its code records one"),
-    "celeba64": (30_027, "the published lists"),
-    "stanford_dogs": (20_580, "the official lists"),
-    "stanford_dogs_cropped": (20_580, "the official lists"),
-    "imagenette": (13_394, "the release of 2019, imagenette2"),
-}
-# Only where the set has a split of its own; the others split 90/10 whatever there is.
-_TRAINING: dict[str, tuple[int, str]] = {
-    "celeba64": (27_018, "the published lists"),
-    "imagenette": (9_469, "the release of 2019, imagenette2"),
-}
 
 
 def check_published(
@@ -124,15 +101,15 @@ def check_text(check: PublishedCheck) -> list[str]:
 
 
 def _counts(kind: str, listing: PublishedListing, readable: int) -> tuple[Count, ...]:
-    what, classes, source = _CLASSES[kind]
-    images, images_source = _IMAGES[kind]
+    what, classes, source = CLASSES[kind]
+    images, images_source = IMAGES[kind]
     # Classes with a picture: an empty folder is no identity.
     counts = [
         Count(what=what, found=len(torch.unique(listing.labels)), paper=classes, source=source),
         Count(what="readable images", found=readable, paper=images, source=images_source),
     ]
-    if kind in _TRAINING:
-        number, source = _TRAINING[kind]
+    if kind in TRAINING:
+        number, source = TRAINING[kind]
         counts.append(Count(what="training images listed", found=len(listing.train), paper=number, source=source))
     return tuple(counts)
 

@@ -16,7 +16,7 @@ from smoothsweep.orchestrator.commands.damage import healed, set_damaged_aside
 from smoothsweep.orchestrator.planning.plan import Plan, make_plan, refuse_impossible
 from smoothsweep.orchestrator.planning.proposals import reaudit_trials, write_reaudit
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.planning.trial_notes import write_trial_notes
+from smoothsweep.orchestrator.planning.trial_notes import Named, write_trial_notes
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.running.driver import run_search, run_trials
 from smoothsweep.orchestrator.running.progress import Display
@@ -161,13 +161,24 @@ def _report(
     text, files, verdicts = write(loaded, trials, store, failures, out)
     screen.out_text(text)
     if recorder is not None or out == store.sweep_folder(loaded.sweep.name):
-        write_trial_notes(store, loaded.sweep.name, trials)
+        write_trial_notes(store, loaded.sweep.name, trials, names_of(loaded, trials))
     if out == store.sweep_folder(loaded.sweep.name):
         store.publish(out, loaded.sweep.name)
     if recorder is not None:
         _, wall_s = spent(store, loaded.sweep.name)
         recorder.close(files, failed=len(failures), verdicts=verdicts, wall_s=wall_s)
     return out / "report.html"
+
+
+def names_of(loaded: LoadedSweep, trials: list[Trial]) -> Named | None:
+    """What the report calls each trial's recipe and attack; None for the two-dimensional example."""
+    if isinstance(loaded.sweep, ToySweep):
+        return None
+    from smoothsweep.orchestrator.reading.axes import sweep_axes
+    from smoothsweep.orchestrator.reading.numbers.summary import attack_label, recipe_label
+
+    axes = sweep_axes(loaded, trials)
+    return lambda trial: (recipe_label(axes, trial.cell.axes), attack_label(axes, trial.cell.axes))
 
 
 def _where_to_compare(recorder: Recorder, tracking_uri: str | None, location: str) -> list[str]:

@@ -18,6 +18,7 @@ from smoothsweep.orchestrator.page import content
 from smoothsweep.orchestrator.page.drawing.canvas import Canvas
 from smoothsweep.orchestrator.page.drawing.sheets import tile_uri
 from smoothsweep.orchestrator.page.figures.toy import ends_inside, hue, mark_of, toy_panel
+from smoothsweep.orchestrator.page.origin import origin
 from smoothsweep.orchestrator.reading.findings.display import of_cell, of_recipe, told, told_difference
 from smoothsweep.orchestrator.reading.numbers import format as shown
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
@@ -73,7 +74,7 @@ PROTOCOLS = {
 def render(data: ReportData, summary: Summary | None = None, *, results_file: bool = False) -> str:
     """The whole page. summary: `summarise(data)` where the caller has it. results_file: link results.parquet."""
     summary = summary or summarise(data)
-    return fill("report.html", **content.everything(data, summary), results_file=results_file)
+    return fill("report.html", **content.everything(data, summary), results_file=results_file, origin=origin(data))
 
 
 def part(name: str, data: ReportData, summary: Summary) -> Markup:

@@ -12,6 +12,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.history import History, read_history
 from smoothsweep.orchestrator.planning.reference import MACHINE, borrowed
 from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.stages.fingerprints import lacks_files
 from smoothsweep.orchestrator.stages.shared import Shared, canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
@@ -98,7 +99,7 @@ def refuse_impossible(plan: Plan) -> None:
     seen: set[tuple[object, ...]] = set()
     for stage in plan.missing:
         kind = task(stage.name)
-        if kind.check is None or (told := _told(stage, kind.check_reads)) in seen:
+        if kind.check is None or lacks_files(stage.config) or (told := _told(stage, kind.check_reads)) in seen:
             continue
         seen.add(told)
         read = {name: stage.inputs[name] for name in kind.check_reads if name in stage.inputs}
@@ -141,9 +142,8 @@ def plan_summary(
 ) -> dict[str, Any]:
     """The plan as JSON values: counts, device-hours to run and device-hours reused, each with a range.
 
-    Device-hours are null where a kind of stage was never measured in this store; `known_device_hours` then is the part
-    that can be told, and `about` what it would be by the rates of another machine, null where those do not know it
-    either. price: dollars per device-hour; without one there are no dollars. history: of the plan, where it was read.
+    Device-hours are null where a kind of stage was never measured here; `known_device_hours` is the part known, `about`
+    what another machine's rates say, null where they do not. price: dollars per device-hour. history: of the plan.
     """
     missing = {stage.fingerprint for stage in plan.missing}
     to_run = _by_name(stage for stage in plan.stages if stage.fingerprint in missing)

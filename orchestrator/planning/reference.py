@@ -38,6 +38,16 @@ def _fitted(stage: Stage) -> float | None:
     return _drawn(stage.inputs["public"]) if stage.config["kind"] == "eigenfaces" else None
 
 
+def _pooled(stage: Stage) -> float | None:
+    """Latents of a pool of the small prior, which a small target looks at."""
+    small = (("prior", "kind", "eigenfaces"), ("target", "architecture", "resnet_small"))
+    pool = stage.inputs.get("pool", stage)
+    made = {**pool.inputs, **stage.inputs}
+    if any(name in made and made[name].config.get(key) != value for name, key, value in small):
+        return None
+    return pool.config["settings"].get("size")
+
+
 def _people(stage: Stage) -> int | None:
     """Classes of the private images that a target, or what is made from it, knows; None where they are not drawn."""
     data = stage if stage.name == "data" else stage.inputs.get("data")
@@ -105,8 +115,8 @@ RATES: dict[str, tuple[float, Units]] = {
     "data": (1.0e-3, _drawn),
     "public": (7.6e-4, _drawn),
     "prior": (5.5e-4, _fitted),
-    "pool": (1.2e-4, lambda stage: stage.config["settings"].get("size")),
-    "candidates": (4.0e-4, lambda stage: stage.inputs["pool"].config["settings"].get("size")),
+    "pool": (1.2e-4, _pooled),
+    "candidates": (4.0e-4, _pooled),
     "target": (1.0, _trained),
     "attack": (PER_PASS, _inverted),
     "loot": (2.1e-4, _reconstructed),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Annotated, Any
 
 from pydantic import BaseModel, Field
@@ -14,33 +14,57 @@ from smoothsweep.orchestrator.store.notes import read_lines, write_lines
 TRIALS_FILE = "trials.jsonl"
 
 
+Named = Callable[[Trial], tuple[str, str]]
+"""A trial's recipe and attack, as the report calls them; the attack is empty where the sweep has one alone."""
+
+
 class TrialNote(BaseModel):
-    """A trial by its id. axes: short name -> value; stages: kind -> fingerprint of those whose metrics make the row."""
+    """A trial by its id. axes: short name -> value; stages: kind -> fingerprint of those whose metrics make the row.
+
+    recipe, attack: what the report calls them, empty in notes of earlier versions. stated: dotted key -> value of every
+    single setting inside the axes (recipe.defense.alpha of an axis recipe.defense).
+    """
 
     trial: Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]
     label: str
     seed: int
     phase: str
+    recipe: str = ""
+    attack: str = ""
     axes: dict[str, Any]
+    stated: dict[str, Any] = {}
     stages: dict[
         Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")], Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     ]
 
 
-def write_trial_notes(store: Store, name: str, trials: Sequence[Trial]) -> None:
-    """Replace the note of a sweep's trials as a whole."""
-    lines = (
-        TrialNote(
-            trial=trial.id,
-            label=trial.label,
-            seed=trial.seed,
-            phase=trial.phase,
-            axes=trial.cell.axes,
-            stages={stage.name: stage.fingerprint for stage in trial.stages},
-        ).model_dump(mode="json")
-        for trial in trials
+def write_trial_notes(store: Store, name: str, trials: Sequence[Trial], named: Named | None = None) -> None:
+    """Replace the note of a sweep's trials as a whole. named: what the report calls them; None without a report."""
+    write_lines(store, name, TRIALS_FILE, (_note(trial, named).model_dump(mode="json") for trial in trials))
+
+
+def _note(trial: Trial, named: Named | None) -> TrialNote:
+    recipe, attack = ("", "") if named is None else named(trial)
+    return TrialNote(
+        trial=trial.id,
+        label=trial.label,
+        seed=trial.seed,
+        phase=trial.phase,
+        recipe=recipe,
+        attack=attack,
+        axes=trial.cell.axes,
+        stated=dict(leaf for key, value in trial.cell.values.items() for leaf in _leaves(key, value)),
+        stages={stage.name: stage.fingerprint for stage in trial.stages},
     )
-    write_lines(store, name, TRIALS_FILE, lines)
+
+
+def _leaves(key: str, value: Any) -> Iterator[tuple[str, str | int | float | bool]]:
+    """Single values below a key; lists and what is not set are none."""
+    if isinstance(value, dict):
+        for inner, each in value.items():
+            yield from _leaves(f"{key}.{inner}", each)
+    elif isinstance(value, str | int | float):
+        yield key, value
 
 
 def read_trial_notes(store: Store, name: str) -> list[TrialNote]:

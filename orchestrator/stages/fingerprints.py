@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Mapping
 from contextvars import ContextVar
 from functools import lru_cache
 from pathlib import Path
@@ -16,7 +16,8 @@ from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.stages.memo import forget
 from smoothsweep.tasks.planned_files import content_at
 
-PICTURES = ("data.path", "public.path")
+READ_LATER = ("data.path", "public.path", "prior.path")
+"""Keys whose files a plan may be made without."""
 
 SHIPPED_FILES = {
     "synthetic": "core/models/weights/synthetic_embedder.safetensors",
@@ -24,12 +25,15 @@ SHIPPED_FILES = {
 }
 
 
-_ABSENT: ContextVar[dict[str, str] | None] = ContextVar("pictures that are not there", default=None)
+NOTHING_AT = "nothing at "
+"""How the content begins of files that a plan is made without."""
+
+_ABSENT: ContextVar[dict[str, str] | None] = ContextVar("files that are not there", default=None)
 
 
 @contextlib.contextmanager
-def pictures_may_be_absent() -> Generator[dict[str, str]]:
-    """Within it data that lie nowhere have a content that nobody has seen: enough for a plan, which reads none.
+def files_may_be_absent() -> Generator[dict[str, str]]:
+    """Within it data and priors that lie nowhere have a content that nobody has seen: enough for a plan.
 
     Gives a mapping, filled as stages are looked at: key of the sweep file -> the place where nothing is.
     """
@@ -48,6 +52,11 @@ def normalised(settings: BaseModel, *, without: Collection[str] = ()) -> dict[st
     return settings.model_dump(mode="json", exclude_none=True, exclude=set(without))
 
 
+def is_absent(path: str | Path, key: str) -> bool:
+    """Whether nothing lies there, and what is being planned may do without it."""
+    return _ABSENT.get() is not None and key in READ_LATER and not Path(path).expanduser().exists()
+
+
 def content_of(path: str | Path | None, key: str, *, any_files: bool = False) -> dict[str, str]:
     """{'content': SHA-256 of the file or folder} for a path, {} for none. InputError naming `key` if it is not there.
 
@@ -56,12 +65,17 @@ def content_of(path: str | Path | None, key: str, *, any_files: bool = False) ->
     if path is None:
         return {}
     place = Path(path).expanduser().resolve()
-    if not place.exists() and key in PICTURES and (absent := _ABSENT.get()) is not None:
+    if (absent := _ABSENT.get()) is not None and is_absent(place, key):
         absent[key] = str(place)
-        return {"content": f"nothing at {place}"}
+        return {"content": f"{NOTHING_AT}{place}"}
     if not place.exists():
         raise InputError(f"{key}: expected a file or folder, got nothing at {place}")
     return {"content": _digest(str(place), any_files)}
+
+
+def lacks_files(config: Mapping[str, Any]) -> bool:
+    """Whether this stage's own files are nowhere: what they hold cannot be checked yet."""
+    return str(config.get("content", "")).startswith(NOTHING_AT)
 
 
 @lru_cache(maxsize=len(SHIPPED_FILES))

@@ -17,6 +17,7 @@ from smoothsweep.orchestrator.stages.images import (
     check_crop,
     data_stage,
     prior_card,
+    prior_is_absent,
     prior_stage,
     public_stage,
 )
@@ -111,7 +112,7 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
     asked = {attack.other_targets[role]: {"target": stage} for role, stage in others.items()}
     swapped = {role: stage for role, stage in others.items() if attack.other_targets[role] is None and stage != target}
     check_crop(settings, attack)
-    if "prior" in attack.reads:
+    if "prior" in attack.reads and not prior_is_absent(settings):
         attack.check_prior(lambda: prior_card(settings))
     for part in attack.parts:
         made[part.name] = _part_stage(settings, part, {**made, **asked.get(part.name, {})})

@@ -12,7 +12,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.plugins import foreign
 from smoothsweep.core.priors.card import read_prior_card
 from smoothsweep.core.priors.kinds import PriorFolder
-from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
+from smoothsweep.orchestrator.stages.fingerprints import content_of, is_absent, normalised
 from smoothsweep.orchestrator.stages.memo import remembered
 from smoothsweep.orchestrator.stages.public_overlap import refuse_same_people
 from smoothsweep.orchestrator.stages.shared import NOTHING, Shared
@@ -60,6 +60,8 @@ def prior_stage(settings: InversionSweep) -> Stage:
     config |= content_of(files.weights, files.key)
     if not isinstance(prior.built, PriorFolder):
         return Stage(name="prior", config=Shared(config))
+    if is_absent(files.weights, files.key):
+        return Stage(name="prior", config=Shared(config), hints={"path": prior.path})
     config["card"] = read_prior_card(files.description).plain
     if "discriminator" in present(settings.attack, "attack").built.needs:
         config["discriminator"] = content_of(files.discriminator, "attack.discriminator_weight")["content"]
@@ -93,11 +95,17 @@ def check_crop(settings: InversionSweep, attack: Attack) -> None:
 
 def check_prior_crop(settings: InversionSweep, crop: int | None, key: str) -> None:
     """The same for a crop of what the prior makes. key: of the crop in a sweep file."""
-    if crop is None:
+    if crop is None or prior_is_absent(settings):
         return
     side = prior_card(settings).config.resolution
     if crop > side:
         raise InputError(f"{key}: expected at most the prior's {side} pixels, got {crop}")
+
+
+def prior_is_absent(settings: InversionSweep) -> bool:
+    """Whether the prior's files are nowhere, and a plan is made without them: what they would say is not known then."""
+    files = present(settings.prior, "prior").built.files
+    return files is not None and is_absent(files.weights, files.key)
 
 
 def prior_card(settings: InversionSweep) -> NetworkCard:

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.stages.fingerprints import pictures_may_be_absent
+from smoothsweep.orchestrator.stages.fingerprints import files_may_be_absent
 from smoothsweep.orchestrator.stages.images import data_stage
 from smoothsweep.orchestrator.stages.judges import judging_model_stage
 from smoothsweep.sweeps.expand import expand
@@ -36,7 +36,7 @@ def test_no_printed_row_is_without_a_cell_and_no_cell_without_a_row():
 def test_tables_of_one_data_set_share_its_evaluation_model():
     """It is the paper's: one for each data set, at 224 pixels; Table 8 has its own, at 64."""
     models = {}
-    with pictures_may_be_absent():
+    with files_may_be_absent():
         for file in SWEEPS.glob("table*.yaml"):
             for settings in (cell.settings for cell in expand(load_sweep(file))):
                 if (evaluator := settings.judges.evaluator) is not None:

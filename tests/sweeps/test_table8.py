@@ -7,7 +7,7 @@ import pytest
 
 from smoothsweep.core.attacks.black_box.rlb_learner import official_classes
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.stages.fingerprints import pictures_may_be_absent
+from smoothsweep.orchestrator.stages.fingerprints import files_may_be_absent
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
@@ -124,7 +124,7 @@ def test_the_nearest_neighbour_distance_is_compared_where_the_same_people_are_co
 def test_what_is_trained_once_is_one_stage(loaded, cells):
     """Without any data, as `smoothsweep plan` sees it; also with half of the sweep under the other protocol."""
     clean = load_sweep(FILE, ["protocol=clean", "paper=null"])
-    with pictures_may_be_absent() as absent:
+    with files_may_be_absent() as absent:
         both = [Trial(cell=cell, seed=seed) for seed in loaded.sweep.seeds for cell in (*cells, *expand(clean))]
         stages = with_ancestors([stage for trial in both for stage in trial.stages])
     assert absent.keys() == {"data.path", "public.path"}

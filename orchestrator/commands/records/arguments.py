@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-NAMES = "a sweep's name, SWEEP:axis=value,... for a recipe, or a trial's id"
+NAMES = "a sweep's name, SWEEP:RECIPE with the report's name of it, SWEEP:axis=value,... or a trial's id"
 
 
 def add_record_commands(
@@ -18,11 +18,13 @@ def add_record_commands(
     diff.add_argument("--store", default="store", metavar="STORE", help=store_help)
     diff.add_argument("--other-store", metavar="STORE", help="where B lies, if not in the same store")
     diff.set_defaults(command=_diff)
-    lineage = commands.add_parser("lineage", help="every manifest that a trial or a file of the store rests on")
+    lineage = commands.add_parser(
+        "lineage", help="every manifest that a trial, a report or a file rests on"
+    )
     lineage.add_argument(
         "name",
         metavar="TRIAL|FILE",
-        help="a trial's id (results.parquet has it), SWEEP:axis=value,seed=value, or a file of an artifact",
+        help="a trial's id (results.parquet has it), SWEEP:axis=value,seed=value, a report.html, or an artifact's file",
     )
     lineage.add_argument("--number", metavar="COLUMN", help="of a trial: only what this number stands on")
     lineage.add_argument("--store", default="store", metavar="STORE", help=store_help)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import brief, shown
+from smoothsweep.orchestrator.commands.records.selection import plain_name, selected
 from smoothsweep.orchestrator.planning.trial_notes import TRIALS_FILE, TrialNote, read_trial_notes
 from smoothsweep.orchestrator.store.common.base import Store
 
@@ -35,18 +36,23 @@ class Chosen:
 
 
 def chosen(store: Store, name: str) -> Chosen:
-    """A sweep by its name, trials of it as SWEEP:axis=value,axis=value, or a trial by its id or the beginning of one.
+    """A sweep by its name, trials of it as SWEEP:RECIPE or SWEEP:axis=value,axis=value, a recipe by the name that the
+    report prints where one sweep alone has it, or a trial by its id or the beginning of one.
 
     Raises InputError, naming what there is, for everything else.
     """
     known = store.sweeps()
     sweep, colon, wanted = name.partition(":")
     if sweep in known:
-        return Chosen(name=name, sweep=sweep, trials=_with_axes(name, _noted(store, sweep), wanted if colon else None))
+        trials = _noted(store, sweep)
+        return Chosen(name=name, sweep=sweep, trials=selected(name, trials, wanted) if colon else tuple(trials))
     if not colon and _TRIAL.fullmatch(name):
         return _trial(store, name, known)
+    if found := _recipe(store, name, known):
+        return found
     there = ", ".join(known[:20]) or "none"
-    expected = f"expected a sweep of {store.location} ({there}), SWEEP:axis=value, or the id of a trial"
+    ways = "SWEEP:RECIPE, SWEEP:axis=value, or the id of a trial"
+    expected = f"expected a sweep of {store.location} ({there}), {ways}"
     raise InputError(f"{expected}, got {shown(name)}{suggestion(sweep, known)}")
 
 
@@ -57,6 +63,19 @@ def _noted(store: Store, sweep: str) -> list[TrialNote]:
         f"sweep {brief(sweep)}: expected {TRIALS_FILE} in {store.location}, got none: smoothsweep report "
         "with its sweep file writes it"
     )
+
+
+def _recipe(store: Store, name: str, known: list[str]) -> Chosen | None:
+    """The recipe of this name. Raises InputError where several sweeps have one."""
+    wanted = plain_name(name)
+    found = {}
+    for sweep in known:
+        if trials := tuple(note for note in read_trial_notes(store, sweep) if plain_name(note.recipe) == wanted):
+            found[sweep] = trials
+    if len(found) > 1:
+        names = ", ".join(f"{sweep}:{wanted}" for sweep in [*found][:5])
+        raise InputError(f"{brief(name)}: expected a recipe that one sweep has, got {len(found)}: {brief(names)}")
+    return next((Chosen(name=name, sweep=sweep, trials=trials) for sweep, trials in found.items()), None)
 
 
 def _trial(store: Store, name: str, known: list[str]) -> Chosen:
@@ -70,37 +89,3 @@ def _trial(store: Store, name: str, known: list[str]) -> Chosen:
         got = f"{len(found)}: {', '.join(sorted(found)[:5])}" if found else "none"
         raise InputError(f"trial {name}: expected one trial in {store.location} whose id begins so, got {got}")
     return next(iter(found.values()))
-
-
-def _with_axes(name: str, trials: list[TrialNote], wanted: str | None) -> tuple[TrialNote, ...]:
-    if wanted is None:
-        return tuple(trials)
-    axes = list(dict.fromkeys(axis for trial in trials for axis in (*trial.axes, "seed")))
-    asked = []
-    for part in wanted.split(","):
-        axis, equals, value = part.partition("=")
-        if not equals or axis not in axes:
-            expected = f"expected axis=value with an axis of {', '.join(axes)}"
-            raise InputError(f"{brief(name)}: {expected}, got {shown(part)}{suggestion(axis, axes)}")
-        asked.append((axis, value))
-    found = tuple(t for t in trials if all(_is(_value(t, axis), value) for axis, value in asked))
-    if not found:
-        values = sorted({str(_value(trial, asked[0][0])) for trial in trials})
-        raise InputError(
-            f"{brief(name)}: expected trials with these values, got none; {asked[0][0]} is one of "
-            f"{', '.join(values[:20])}"
-        )
-    return found
-
-
-def _value(trial: TrialNote, axis: str) -> object:
-    return trial.seed if axis == "seed" else trial.axes.get(axis)
-
-
-def _is(value: object, wanted: str) -> bool:
-    if str(value) == wanted:
-        return True
-    try:
-        return isinstance(value, int | float) and float(value) == float(wanted)
-    except ValueError:
-        return False

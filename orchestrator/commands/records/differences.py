@@ -104,10 +104,16 @@ def _paired(a: Chosen, b: Chosen) -> tuple[list[tuple[TrialNote, TrialNote]], tu
     pairs, only_a = [], []
     for trial in a.trials:
         if there := others.get(key(trial)):
-            pairs.append((trial, there.pop(0)))
+            nearest = max(there, key=lambda other: _agreeing(trial, other))  # the first of those that are equally near
+            there.remove(nearest)
+            pairs.append((trial, nearest))
         else:
             only_a.append(trial.label)
     return pairs, tuple(only_a), tuple(trial.label for left in others.values() for trial in left)
+
+
+def _agreeing(a: TrialNote, b: TrialNote) -> int:
+    return sum(b.axes.get(axis) == value for axis, value in a.axes.items())
 
 
 def _varied(chosen: Chosen) -> set[str]:

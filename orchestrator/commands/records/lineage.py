@@ -16,6 +16,8 @@ from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import brief, printable, shown
 from smoothsweep.orchestrator.commands.records.ancestry import Made, Maker, in_order
 from smoothsweep.orchestrator.commands.records.chosen import chosen
+from smoothsweep.orchestrator.page.origin import read_origin
+from smoothsweep.orchestrator.planning.trial_notes import read_trial_notes
 from smoothsweep.orchestrator.store.common.artifacts import MANIFEST
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.common.sealing import FINGERPRINT, KIND
@@ -24,6 +26,7 @@ from smoothsweep.orchestrator.store.opening import open_existing_store
 from smoothsweep.tasks.registry import TASKS
 
 _DIGITS = 6
+PAGE = ".html"
 
 
 def tell_lineage(name: str, location: str, number: str | None, *, as_json: bool) -> int:
@@ -144,12 +147,31 @@ def _of_file(store: Store, name: str, number: str | None) -> tuple[str, list[Mad
     if number is not None:
         raise InputError(f"--number {number}: expected none beside a file, whose artifact is told of as a whole")
     path = Path(name).expanduser().resolve()
+    if path.suffix == PAGE and path.is_file():
+        return _of_page(store, path)
     parts = path.relative_to(store.root).parts if path.is_relative_to(store.root) else ()
     if len(parts) < 2 or not KIND.fullmatch(parts[0]) or not FINGERPRINT.fullmatch(parts[1]) or not path.exists():
-        expected = f"expected a trial, or a file of an artifact in --store {store.location} (STAGE/FINGERPRINT/FILE)"
+        files = f"a file of an artifact in --store {store.location} (STAGE/FINGERPRINT/FILE) or a report's page"
+        expected = f"expected a trial, or {files}"
         raise InputError(f"{brief(name)}: {expected}, got something else or nothing there")
     made = Maker(store)(parts[0], parts[1])
     return f"{brief('/'.join(parts[2:]) or parts[0])} of {made.label}", [made], _wrong(path, parts[2:], made)
+
+
+def _of_page(store: Store, path: Path) -> tuple[str, list[Made], list[str]]:
+    """What a report's page shows. The page only says which trials; what made them, the store alone says."""
+    said = read_origin(path)
+    if said.sweep not in store.sweeps():
+        named = f"; the page names the store {brief(said.store)}" if said.store != store.location else ""
+        expected = f"expected the sweep {brief(said.sweep)} of this page in --store {store.location}"
+        raise InputError(f"{brief(path.name)}: {expected}, got none{named}")
+    noted, read = {note.trial: note for note in read_trial_notes(store, said.sweep)}, Maker(store)
+    known = [noted[trial] for trial in said.trials if trial in noted]
+    ends = [read(kind, fingerprint) for note in known for kind, fingerprint in note.stages.items()]
+    wrong = []
+    if gone := len(said.trials) - len(known):
+        wrong = [f"  {gone} of its trials are none of the store's: the page is older, of another store, or edited"]
+    return f"{brief(path.name)}: {len(said.trials)} trials of {brief(said.sweep)}", ends, wrong
 
 
 def _wrong(path: Path, inside: Sequence[str], made: Made) -> list[str]:

@@ -8,6 +8,8 @@ from typing import Any
 from smoothsweep.core.text import printable
 from smoothsweep.orchestrator.planning.power.summary import power_lines
 
+COUNTS = {4: "four"}
+
 
 def plan_text(summary: dict[str, Any]) -> str:
     """The plan as lines for a terminal."""
@@ -32,10 +34,46 @@ def plan_text(summary: dict[str, Any]) -> str:
     ]
     if summary["looks"] is not None:
         lines += ["", *looks_text(summary["looks"])]
+    absent += [_card_text(card) for card in summary.get("cards", [])]
     stated = summary.get("stated")
     says = [f"the sweep file says: {stated}"] if stated and summary["device_hours"] is None else []
     told = ["", *power_lines(summary["power"])] if summary.get("power") else []
-    return "\n".join(map(printable, [*lines, "", *expectation(summary), *says, *absent, *weights_text(summary), *told]))
+    by_rate = stated_text(summary.get("stated_cost"))
+    lines += ["", *by_rate, *expectation(summary), *says, *absent, *weights_text(summary), *told]
+    return "\n".join(map(printable, lines))
+
+
+def stated_text(cost: dict[str, Any] | None) -> list[str]:
+    """GPU-hours by a rate that others state, and dollars where there is a price."""
+    if cost is None:
+        return []
+    parts = [
+        f"{one['attacks']} x about {_rounded(one['gpu_hours_each'])} {cost['device']}-hours "
+        f"({one['latents']:,} latents of {one['steps']} steps each)"
+        for one in cost["attacks"]
+    ]
+    days = f"{_rounded(cost['days'])} days on {COUNTS.get(cost['days_on'], cost['days_on'])}"
+    dollars = f", about ${_rounded(cost['dollars'])}" if "dollars" in cost else ""
+    return [
+        f"attacks: {' + '.join(parts)}: about {_rounded(cost['gpu_hours'])} GPU-hours, {days}{dollars}",
+        f"  stated, not measured here: {cost['rate']} on one {cost['device']} ({cost['source']}); "
+        "training and judging come on top, and nobody states a rate for them",
+        "",
+    ]
+
+
+def _rounded(value: float) -> str:
+    """A rough number with the digits that a rough rate has: 59.4 as 60, 890 as 900, 1680 as 1,700."""
+    step = 1 if value < 20 else 10 if value < 200 else 100
+    return f"{step * round(value / step):,}"
+
+
+def _card_text(card: dict[str, Any]) -> str:
+    what = next(key for key in card if key not in ("data", "images", "training_images"))
+    images = card["images"]
+    number = f"{images['count']:,} images ({images['source']})" if images["count"] else f"images: {images['source']}"
+    classes = f"{card[what]['count']:,} {what} ({card[what]['source']})"
+    return f"counts of {card['data']} are from its card: {classes}; {number}"
 
 
 def weights_text(summary: dict[str, Any]) -> list[str]:

@@ -24,17 +24,18 @@ ASKED: dict[str, tuple[str, tuple[str, ...]]] = {
     "plan": (
         "s.yaml",
         (
-            "orchestrator.store.opening:open_store",
-            "sweeps.load:load_sweep",
-            "orchestrator.planning.trials:trials_of",
-            "orchestrator.search.forecast:ahead_of",
-            "orchestrator.planning.plan:make_plan",
-            "orchestrator.planning.plan:refuse_impossible",
-            "orchestrator.planning.plan:plan_summary",
-            "orchestrator.stages.weights:weights_summary",
-            "orchestrator.planning.plan:history_of",
-            "orchestrator.planning.power.summary:power_of_plan",
-            "orchestrator.commands.reporting.plan_text:plan_text",
+            "orchestrator.commands.reporting.plan:open_store",
+            "orchestrator.commands.reporting.plan:load_sweep",
+            "orchestrator.commands.reporting.plan:trials_of",
+            "orchestrator.commands.reporting.plan:ahead_of",
+            "orchestrator.commands.reporting.plan:make_plan",
+            "orchestrator.commands.reporting.plan:refuse_impossible",
+            "orchestrator.commands.reporting.plan:plan_summary",
+            "orchestrator.commands.reporting.plan:weights_summary",
+            "orchestrator.commands.reporting.plan:before_data",
+            "orchestrator.commands.reporting.plan:history_of",
+            "orchestrator.commands.reporting.plan:power_of_plan",
+            "orchestrator.commands.reporting.plan:plan_text",
         ),
     ),
     "status": (
@@ -136,7 +137,9 @@ FLAGS: dict[tuple[str, str], Flag] = {
     ("plan", "--store"): flag(
         "there", f"{CLI}::test_a_missing_sweep_is_one_line_and_leaves_no_store", open_store__location="there"
     ),
-    ("plan", "--price"): flag("2.5", f"{PLAN}::test_the_plan_as_json_has_the_price", plan_summary__price=2.5),
+    ("plan", "--price"): flag(
+        "2.5", f"{PLAN}::test_the_plan_as_json_has_the_price", plan_summary__price=2.5, before_data__price=2.5
+    ),
     ("plan", "--tell"): flag("12.5", f"{POWER}::test_what_a_difference_needs_is_answered", power_of_plan__tell=0.125),
     ("plan", "--json"): flag("", f"{PLAN}::test_the_plan_as_json_has_the_price", is_json=True),
     ("status", "--set"): flag(

@@ -72,6 +72,7 @@ def asked(command, more, monkeypatch, capsys):
                 "plan_text": "words",
                 "status_text": "words",
                 "weights_summary": {},
+                "before_data": {},
                 "power_of_plan": {},
             }
             if name in returned:

@@ -107,7 +107,7 @@ def test_shipped_files_are_there(name):
 
 def test_pictures_that_are_not_there_have_a_content_for_a_plan_alone(tmp_path):
     place = tmp_path / "faces"
-    with fingerprints.pictures_may_be_absent() as absent:
+    with fingerprints.files_may_be_absent() as absent:
         assert content_of(place, "data.path") == {"content": f"nothing at {place}"}
         with pytest.raises(InputError, match=r"^judges\.embedder\.weights: expected a file or folder"):
             content_of(place, "judges.embedder.weights")

@@ -1,5 +1,6 @@
 """`smoothsweep lineage`: every manifest that a number stands on, and what is gone or not as it was written."""
 
+import html
 import json
 import shutil
 from pathlib import Path
@@ -109,3 +110,44 @@ def test_the_report_notes_the_trials_of_its_table(tmp_path, capsys):
         capsys.readouterr()
         assert main(["lineage", trial, "--store", str(store)]) == 1, "nothing has finished"
         assert "target" in capsys.readouterr().out
+
+
+def page(folder, said):
+    """A report's page as far as lineage reads it."""
+    path = folder / "report.html"
+    path.write_text(f"<!doctype html><meta name='smoothsweep' content='{html.escape(json.dumps(said))}'><p>rest")
+    return path
+
+
+def test_a_report_leads_to_all_that_its_trials_were_made_of(made, tmp_path, capsys):
+    trials, store = made
+    said = {"sweep": "tiny", "store": str(store.root), "trials": [trial.id for trial in trials]}
+    assert lineage(store, page(tmp_path, said), "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    everything = with_ancestors([stage for trial in trials for stage in trial.stages])
+    assert told["of"] == f"report.html: {len(trials)} trials of tiny"
+    assert {row["fingerprint"] for row in told["stages"]} == {stage.fingerprint for stage in everything}
+
+
+def test_a_trial_that_a_page_alone_knows_is_told(made, tmp_path, capsys):
+    trials, store = made
+    said = {"sweep": "tiny", "store": "elsewhere", "trials": [trials[0].id, "0" * 12]}
+    assert lineage(store, page(tmp_path, said)) == 1
+    assert "1 of its trials are none of the store's" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("said", "line"),
+    [
+        ({"sweep": "other", "store": "/a/b", "trials": ["0" * 12]}, "got none; the page names the store /a/b"),
+        ({"sweep": "tiny", "store": "/a/b", "trials": ["../../x"]}, "expected a page of `smoothsweep report`"),
+        ({"sweep": "tiny", "store": "/a/b", "trials": []}, "expected a page of `smoothsweep report`"),
+        ({"sweep": "\x1b[31m", "store": "", "trials": ["0" * 12]}, "the sweep \\x1b[31m of this page"),
+        ([[[]]], "expected a page of `smoothsweep report`"),
+    ],
+)
+def test_a_page_is_not_trusted(made, tmp_path, capsys, said, line):
+    _, store = made
+    assert lineage(store, page(tmp_path, said)) == 2
+    shown = capsys.readouterr().err
+    assert line in shown and shown.count("\n") == 1
