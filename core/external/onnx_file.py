@@ -74,6 +74,7 @@ def open_onnx(path: Path, settings: Mapping[str, Any], device: torch.device) -> 
             where=str(path),
             what=WHAT,
             preload=(__name__, "onnxruntime", *(("onnx2torch",) if convert else ())),
+            packages=("onnx", "onnxruntime", "onnx2torch"),
         )
     facts = isolated.facts
     if facts["inputs"] != 1:

@@ -20,7 +20,7 @@ SECONDS, GIBIBYTES = "SMOOTHSWEEP_PROGRAM_SECONDS", "SMOOTHSWEEP_PROGRAM_GIB"
 
 USUAL_SECONDS = 900.0
 MEMORY_FRACTION = 0.8  # of the machine's memory
-_PACKAGES = ("torch", "torchvision", "numpy", "onnx", "onnxruntime", "onnx2torch", "sympy", "networkx")
+_PACKAGES = ("torch", "torchvision", "numpy", "sympy", "networkx")
 _SYSTEM = (
     "/usr",
     "/lib",
@@ -81,9 +81,12 @@ def can_isolate() -> bool:
     return seccomp.available()
 
 
-def readable_paths() -> list[Path]:
-    """What an isolated process reads: Python, the libraries that run programs, the system's own, and this package."""
-    packages = [_home_of(name) for name in _PACKAGES]
+def readable_paths(packages: Iterable[str] = ()) -> list[Path]:
+    """What an isolated process reads: Python, torch and what it needs, the system's own, and this package.
+
+    packages: other installed packages that it reads, too.
+    """
+    homes = [_home_of(name) for name in (*_PACKAGES, *packages)]
     python = [
         sys.prefix,
         sys.base_prefix,
@@ -92,7 +95,7 @@ def readable_paths() -> list[Path]:
     ]
     libraries = os.environ.get("LD_LIBRARY_PATH", "").split(":")
     ours = [Path(__file__).resolve().parents[1], Path(smoothsweep.__file__).resolve()]
-    return [*_existing([*python, *_SYSTEM, *libraries]), *(path for path in packages if path is not None), *ours]
+    return [*_existing([*python, *_SYSTEM, *libraries]), *(path for path in homes if path is not None), *ours]
 
 
 def device_paths(device: str) -> list[Path]:

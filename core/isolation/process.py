@@ -73,12 +73,14 @@ class Isolated:
         limits: Limits,
         isolated: bool,
         preload: tuple[str, ...] = (),
+        packages: tuple[str, ...] = (),
     ) -> None:
         """Start it and have it load `program`, a file at its beginning.
 
         loader: "module:function", a `core.isolation.serving.Loader`; settings: what that function is told, plain
         values; where: how an error begins; isolated: whether it gives up files, sockets and processes (where the
-        kernel cannot, the caller has asked for consent); preload: modules to import before that.
+        kernel cannot, the caller has asked for consent); preload: modules to import before that;
+        packages: installed packages that the loader reads beside torch's.
 
         Raises InputError, one line, for what is no such program, takes too long or too much, or ends its process.
         """
@@ -99,7 +101,7 @@ class Isolated:
             "memory": limits.memory,
             "isolated": isolated,
             "preload": list(preload),
-            "readable": [str(path) for path in readable_paths()],
+            "readable": [str(path) for path in readable_paths(packages)],
             "devices": [str(path) for path in device_paths(str(device))],
             "attempt": str(Path(tempfile.gettempdir()) / f".smoothsweep-{os.getpid()}-must-not-appear"),
         }

@@ -35,6 +35,7 @@ class IsolatedProgram:
         where: str,
         what: str,
         preload: tuple[str, ...] = (),
+        packages: tuple[str, ...] = (),
         limits: Limits | None = None,
     ) -> None:
         """As `core.isolation.process.Isolated`; what: the kind of program, for the sentence about one that is none.
@@ -50,6 +51,7 @@ class IsolatedProgram:
                 device=device,
                 where=where,
                 preload=preload,
+                packages=packages,
                 limits=limits or usual_limits(),
                 isolated=can_isolate(),
             )

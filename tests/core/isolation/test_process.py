@@ -28,7 +28,7 @@ pytestmark = pytest.mark.skipif(not can_isolate(), reason="this kernel has no se
 def opened(monkeypatch):
     """Open a hostile program: `opened("fork")`. Its module may be read in there."""
     usual, made = process.readable_paths(), []
-    monkeypatch.setattr(process, "readable_paths", lambda: [*usual, HERE.parents[2]])
+    monkeypatch.setattr(process, "readable_paths", lambda packages: [*usual, HERE.parents[2]])
 
     def open_one(do, *, seconds=60.0, memory=4 * GIB, **settings):
         with process.in_memory() as program:
@@ -189,7 +189,7 @@ def test_no_process_is_left_when_the_parent_is_killed(tmp_path):
         "from smoothsweep.core.isolation import process\n"
         "from smoothsweep.core.isolation.program import IsolatedProgram\n"
         "usual = process.readable_paths()\n"
-        f"process.readable_paths = lambda: [*usual, Path({str(HERE.parents[2])!r})]\n"
+        f"process.readable_paths = lambda packages: [*usual, Path({str(HERE.parents[2])!r})]\n"
         "with process.in_memory() as program:\n"
         "    one = IsolatedProgram(program, loader='tests.core.isolation.hostile:load', settings={'do': 'forever'},\n"
         "                          device=torch.device('cpu'), where='evil.pt', what='a program')\n"
