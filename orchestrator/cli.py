@@ -232,7 +232,7 @@ def _confirmation(options: argparse.Namespace) -> Confirmation:
 
 
 def _plan(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.commands.reporting.plan import tell_plan
+    from smoothsweep.orchestrator.commands.plan import tell_plan
 
     return tell_plan(options.sweep, options.overrides, options.store, options.price, options.tell, as_json=options.json)
 

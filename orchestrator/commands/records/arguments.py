@@ -18,9 +18,7 @@ def add_record_commands(
     diff.add_argument("--store", default="store", metavar="STORE", help=store_help)
     diff.add_argument("--other-store", metavar="STORE", help="where B lies, if not in the same store")
     diff.set_defaults(command=_diff)
-    lineage = commands.add_parser(
-        "lineage", help="every manifest that a trial, a report or a file rests on"
-    )
+    lineage = commands.add_parser("lineage", help="every manifest that a trial, a report or a file rests on")
     lineage.add_argument(
         "name",
         metavar="TRIAL|FILE",
