@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import gc
 import json
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 from smoothsweep.core import screen
 from smoothsweep.orchestrator.commands.confirm import amount
 from smoothsweep.orchestrator.commands.reporting.plan_text import plan_text
-from smoothsweep.orchestrator.commands.uncollected import without_collection
 from smoothsweep.orchestrator.planning.before_data import before_data
 from smoothsweep.orchestrator.planning.plan import history_of, make_plan, plan_summary, refuse_impossible
 from smoothsweep.orchestrator.planning.power.summary import asked_difference, power_of_plan
@@ -41,3 +43,18 @@ def tell_plan(
         summary |= weights_summary(loaded, trials) | power_of_plan(loaded, planned, store, history, difference)
     screen.out_text(json.dumps(summary, indent=1) if as_json else plan_text(summary))
     return 0
+
+
+@contextmanager
+def without_collection() -> Generator[None]:
+    """Within it the collector of circular garbage rests: a plan makes millions of objects and next to no garbage.
+
+    It would look through all that was made, again and again as that grows, and find nothing.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()

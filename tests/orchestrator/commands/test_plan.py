@@ -4,7 +4,7 @@ import gc
 
 import pytest
 
-from smoothsweep.orchestrator.commands.uncollected import without_collection
+from smoothsweep.orchestrator.commands.plan import without_collection
 
 
 def test_the_collector_is_as_it_was_afterwards():
