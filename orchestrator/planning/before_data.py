@@ -6,10 +6,12 @@ no number, and the text says which work that is.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from smoothsweep.core.attacks.shared.stated_work import StatedWork
 from smoothsweep.core.data.recorded_counts import CLASSES, IMAGES, TRAINING
 from smoothsweep.orchestrator.planning.history import History
 from smoothsweep.orchestrator.planning.plan import Plan
@@ -18,41 +20,21 @@ from smoothsweep.orchestrator.stages.images import prior_card, prior_is_absent
 from smoothsweep.sweeps.other_trials import known_classes
 from smoothsweep.sweeps.schema import InversionSweep
 
-SIDE = 1024  # pixels of the prior that the rate is of
 DEVICES = 4
 
 
 @dataclass(frozen=True, kw_only=True)
-class StatedRate:
-    """hours: that one `device` took for `latents` candidates. source: who says so, and where to read it."""
-
-    device: str
-    hours: float
-    latents: int
-    source: str
-
-
-PLUG_AND_PLAY = StatedRate(
-    device="A100",
-    hours=14.0,
-    latents=25_000,
-    source="the authors' issue tracker, see docs/cluster.md; it does not say of how many steps",
-)
-"""Of Plug & Play with the 1024-pixel prior: 500 classes of 50 candidates each."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class StatedCost:
-    """Attacks of one size. attacks: how many; latents: that each attack optimises, in `steps` steps."""
+    """Attacks of one size. attacks: how many; classes: that each inverts; work: of one class."""
 
     attacks: int
-    latents: int
-    steps: int
+    classes: int
+    work: StatedWork
 
     @property
     def hours_each(self) -> float:
         """GPU-hours of one attack."""
-        return PLUG_AND_PLAY.hours * self.latents / PLUG_AND_PLAY.latents
+        return self.classes * self.work.hours
 
     @property
     def hours(self) -> float:
@@ -83,17 +65,23 @@ def _stated(plan: Plan, history: History, price: float | None) -> dict[str, Any]
     if not costs:
         return None
     hours = sum(cost.hours for cost in costs)
+    rates = list(dict.fromkeys(cost.work.rate for cost in costs))
     found = {
         "attacks": [
-            {"attacks": one.attacks, "latents": one.latents, "steps": one.steps, "gpu_hours_each": one.hours_each}
+            {
+                "attacks": one.attacks,
+                "latents": one.classes * one.work.latents,
+                "steps": one.work.steps,
+                "gpu_hours_each": one.hours_each,
+            }
             for one in costs
         ],
         "gpu_hours": hours,
         "days": hours / 24 / DEVICES,
         "days_on": DEVICES,
-        "device": PLUG_AND_PLAY.device,
-        "rate": f"{PLUG_AND_PLAY.hours:g} h for {PLUG_AND_PLAY.latents:,} latents",
-        "source": PLUG_AND_PLAY.source,
+        "device": ", ".join(dict.fromkeys(rate.device for rate in rates)),
+        "rate": ", ".join(f"{rate.hours:g} h for {rate.latents:,} latents" for rate in rates),
+        "source": "; ".join(rate.source for rate in rates),
     }
     return found if price is None else {**found, "dollars": price * hours}
 
@@ -101,37 +89,30 @@ def _stated(plan: Plan, history: History, price: float | None) -> dict[str, Any]
 def stated_costs(plan: Plan, history: History) -> list[StatedCost]:
     """Attacks that must run, that this store has not measured, and that the rate suits, by their size."""
     missing = {stage.fingerprint for stage in plan.missing if history.expected(stage) is None}
-    sizes: dict[str, tuple[int, int]] = {}
+    sizes: dict[str, tuple[int, StatedWork]] = {}
     for trial in plan.trials:
         for stage in trial.stages:
             if stage.name == "attack" and stage.fingerprint in missing and (size := _size(trial)):
                 sizes[stage.fingerprint] = size
-    return [
-        StatedCost(attacks=_count(sizes.values(), size), latents=size[0], steps=size[1])
-        for size in dict.fromkeys(sizes.values())
-    ]
+    counted = Counter(sizes.values())
+    return [StatedCost(attacks=count, classes=classes, work=work) for (classes, work), count in counted.items()]
 
 
-def _count(sizes: Iterable[tuple[int, int]], wanted: tuple[int, int]) -> int:
-    return sum(size == wanted for size in sizes)
-
-
-def _size(trial: Trial) -> tuple[int, int] | None:
-    """Latents and steps of the trial's attack; None where the rate is not of such an attack."""
+def _size(trial: Trial) -> tuple[int, StatedWork] | None:
+    """Classes of the trial's attack and the work of one; None where no rate is of such an attack."""
     settings = trial.settings
-    if not isinstance(settings, InversionSweep) or settings.attack is None or settings.attack.kind != "ppa":
+    if not isinstance(settings, InversionSweep) or settings.attack is None:
         return None
+    work = settings.attack.built.stated_work
     classes = known_classes(settings) if settings.classes == "all" else len(settings.classes)
-    if classes is None or not _is_large(settings):
-        return None
-    return classes * settings.attack.candidates, settings.attack.steps
+    return None if work is None or classes is None or not _is_as_large(settings, work) else (classes, work)
 
 
-def _is_large(settings: InversionSweep) -> bool:
+def _is_as_large(settings: InversionSweep, work: StatedWork) -> bool:
     """Whether the prior draws pictures of the rate's size; of one that is not there the crop of the pool tells."""
     if settings.prior is None or settings.prior.kind != "folder":
         return False
+    side = work.rate.side
     if not prior_is_absent(settings):
-        return prior_card(settings).config.resolution == SIDE
-    crop = settings.attack.pool.crop if settings.attack is not None else None
-    return crop is not None and SIDE // 2 < crop <= SIDE
+        return prior_card(settings).config.resolution == side
+    return work.crop is not None and side // 2 < work.crop <= side

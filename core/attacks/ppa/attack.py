@@ -24,6 +24,7 @@ from smoothsweep.core.attacks.ppa.pool_parts import FEATURES, pool_and_candidate
 from smoothsweep.core.attacks.ppa.temperature import TEMPERATURE, temperature_part
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.attacks.shared.base import Aggregate, Attack, Part
+from smoothsweep.core.attacks.shared.stated_work import StatedRate, StatedWork
 from smoothsweep.core.checks import present, require_choice
 from smoothsweep.core.errors import InputError
 
@@ -32,6 +33,16 @@ if TYPE_CHECKING:
     from smoothsweep.core.attacks.shared.attack_inputs import Given
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import GradientView
+
+
+RATE = StatedRate(
+    device="A100",
+    hours=14.0,
+    latents=25_000,
+    side=1024,
+    source="the authors' issue tracker, see docs/cluster.md; it does not say of how many steps",
+)
+"""500 classes of 50 candidates each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,6 +228,11 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
     def crop(self) -> int | None:
         """As of the pool."""
         return self.pool.crop
+
+    @property
+    def stated_work(self) -> StatedWork:
+        """By its authors' rate."""
+        return StatedWork(rate=RATE, latents=self.candidates, steps=self.steps, crop=self.crop)
 
     def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
         """Raise InputError for a discriminator that this kind of prior does not have, too."""

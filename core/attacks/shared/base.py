@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from smoothsweep.core.attacks.shared.access import Access
+from smoothsweep.core.attacks.shared.stated_work import StatedWork
 from smoothsweep.core.bounds import MOST_LATENTS
 from smoothsweep.core.checks import require, require_choice, require_count, require_seed
 from smoothsweep.core.errors import InputError
@@ -110,6 +111,11 @@ class Attack:
         """Whether it follows the target's gradients as published: what defenses are usually measured with, and what
         one that only hides can blind. False for settings made to get past that, and for attacks without gradients."""
         return self.access == "gradients"
+
+    @property
+    def stated_work(self) -> StatedWork | None:
+        """Its size by a rate that others state; None where nobody states one."""
+        return None
 
     @property
     def parts(self) -> tuple[Part, ...]:

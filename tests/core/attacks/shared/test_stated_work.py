@@ -1,0 +1,20 @@
+"""An attack's hours by a rate that others state."""
+
+import pytest
+
+from smoothsweep.core.attacks.registry import ATTACKS, make_attack
+from smoothsweep.core.attacks.shared.stated_work import StatedRate, StatedWork
+
+RATE = StatedRate(device="B200", hours=6.0, latents=300, side=512, source="a page")
+
+
+def test_hours_of_a_class_are_its_share_of_the_rates_latents():
+    assert StatedWork(rate=RATE, latents=50, steps=10, crop=None).hours == pytest.approx(1.0)
+    assert StatedWork(rate=RATE, latents=600, steps=70, crop=400).hours == pytest.approx(12.0)
+
+
+def test_only_an_attack_with_a_source_has_a_rate():
+    work = {kind: make_attack(kind).stated_work for kind in ATTACKS}
+    assert {kind for kind, one in work.items() if one is not None} == {"ppa"}
+    own = make_attack("ppa", candidates=200, steps=70).stated_work
+    assert (own.latents, own.steps) == (200, 70) and own.rate.source
