@@ -1,7 +1,8 @@
 """Which recipe to take: the least leak among those accurate enough, how sure that is, and what choosing cost.
 
 The smallest of several noisy means is smaller than it deserves (the winner's curse). `selection_optimism` estimates
-by how much from the audit that chose; `reaudit` measures it with fresh seeds, which had no part in the choice.
+by how much from the audit that chose; `core.metrics.second_audit` measures it with fresh seeds, which had no part in
+the choice.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.comparisons import Comparisons, check_options, compare_recipes, joint_deviations, stacked
-from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS, Errors, Verdict, verdict
+from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,22 +46,6 @@ class Optimism:
     apparent: float
     optimism: float
     corrected: float
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reaudit:
-    """selected, fresh: mean leak in the audit that chose and in the one with fresh seeds. bias: fresh minus selected;
-    low, high: its interval, None for one seed on either side. verdict: "higher" or "lower" if
-    the interval leaves 0 out ("higher": the first audit made the recipe look better than it is), else "inconclusive".
-    """
-
-    selected: float
-    fresh: float
-    bias: float
-    low: float | None
-    high: float | None
-    level: float
-    verdict: Verdict
 
 
 def recommend(
@@ -141,50 +126,6 @@ def selection_optimism(leak: Mapping[str, ArrayLike], *, resamples: int = 2000, 
         apparent=float(means[best]),
         optimism=optimism,
         corrected=float(means[best]) + optimism,
-    )
-
-
-def reaudit(selected: ArrayLike, fresh: ArrayLike, *, level: float = 0.95) -> Reaudit:
-    """The same recipe in the audit that chose it and in one with fresh seeds, paired by class.
-
-    selected, fresh: [seeds, classes] on the same classes in the same order; the seeds are others, and may be more or
-    fewer. For the bias of a whole frontier give the average over its recipes. The interval is as in `verdicts.Errors`:
-    from the variance over seeds, pooled over both audits since the recipe is the same, and that over the classes of
-    their difference. No interval where either audit has one seed. If the fresh audit also uses another attack, the
-    difference holds both. Raises InputError for other classes, values that are not finite, or an impossible level.
-    """
-    (before,), (after,) = stacked({"selected": selected})[1], stacked({"fresh": fresh})[1]
-    if before.shape[1] != after.shape[1]:
-        raise InputError(f"re-audit: expected the same classes, got {before.shape[1]} and {after.shape[1]} of them")
-    check_options(level, 1)
-    bias, seeds = after.mean() - before.mean(), min(len(before), len(after))
-    low = high = None
-    if seeds >= LEAST_SEEDS:
-        half = float(_reaudit_errors(before, after).half_widths(np.array([bias]), 1 - level)[0])
-        low, high = (None, None) if np.isnan(half) else (float(bias - half), float(bias + half))
-    return Reaudit(
-        selected=float(before.mean()),
-        fresh=float(after.mean()),
-        bias=float(bias),
-        low=low,
-        high=high,
-        level=level,
-        verdict=verdict(low, high, seeds=seeds),
-    )
-
-
-def _reaudit_errors(before: np.ndarray, after: np.ndarray) -> Errors:
-    sides, classes = [before.mean(axis=1), after.mean(axis=1)], before.shape[1]
-    freedom = sum(len(side) - 1 for side in sides)
-    pooled = sum(float(((side - side.mean()) ** 2).sum()) for side in sides) / freedom
-    parts = [(pooled * sum(1 / len(side) for side in sides), freedom)]
-    if classes > 1:
-        parts.append((float((after.mean(axis=0) - before.mean(axis=0)).var(ddof=1)) / classes, classes - 1))
-    return Errors(
-        variances=np.array([[variance] for variance, _ in parts]),
-        freedoms=np.array([free for _, free in parts], float),
-        flat=np.array([not any(variance for variance, _ in parts)]),
-        numbers=min(len(before), len(after)) * classes,
     )
 
 

@@ -7,22 +7,27 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from smoothsweep.core.metrics.recommendation import Reaudit, reaudit
+from smoothsweep.core.judges.columns import metric_of
+from smoothsweep.core.metrics.second_audit import Reaudit, reaudit, together
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE
 from smoothsweep.orchestrator.reading.findings.uncertainty import named, start
-from smoothsweep.orchestrator.reading.numbers.estimates import Seeds, rates
+from smoothsweep.orchestrator.reading.numbers.estimates import rates
 from smoothsweep.orchestrator.reading.numbers.format import count, difference, number
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise
 
+Leaks = dict[str, np.ndarray]
+"""Attack -> [seeds, classes], large is bad."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """recipes: recipe -> first against fresh audit, in the metric's own unit. together: their average. seeds: the
-    fresh ones. classes: whether they were paired by class."""
+    """recipes: recipe -> first against fresh audit, in the metric's own unit, each under its strongest attack, whose
+    choice is paid for; their intervals hold together. together: the average of all. seeds: the fresh ones. by_class:
+    whether they were paired by class."""
 
     recipes: dict[str, Reaudit]
-    together: Reaudit | None
+    together: Reaudit
     seeds: tuple[int, ...]
     by_class: bool
 
@@ -34,22 +39,17 @@ def checked(data: ReportData, summary: Summary) -> Checked | None:
     again = summarise(
         replace(data, results=data.fresh, fresh=None, search=None, paper=None), **asdict(summary.settings)
     )
-    metric, first = summary.primary, summary.evidence.rows
-    if metric not in again.measured:
-        return None
-    fresh = {recipe: row for recipe, row in again.worst(metric).items() if recipe in first}
-    pairs = {
-        recipe: _matrices(summary.samples[first[recipe]][metric], again.samples[row][metric])
-        for recipe, row in fresh.items()
-    }
+    pairs = _pairs(summary, again, summary.deciding) if summary.deciding in again.measured else {}
     if not pairs:
         return None
-    seeds = sorted({seed for row in fresh.values() for seed in again.samples[row][metric]})
+    level = summary.settings.level
+    found = {recipe: reaudit(*pair, among=len(pairs), level=level) for recipe, pair in pairs.items()}
+    average, turn = together(list(found.values()), level=level), summary.spec.sign < 0
     return Checked(
-        recipes={recipe: reaudit(*pair, level=summary.settings.level) for recipe, pair in pairs.items()},
-        together=_together(list(pairs.values()), summary.settings.level),
-        seeds=tuple(seeds),
-        by_class=all(before.shape[1] > 1 for before, _ in pairs.values()),
+        recipes={recipe: one.turned if turn else one for recipe, one in found.items()},
+        together=average.turned if turn else average,
+        seeds=again.cases(summary.deciding).seeds,
+        by_class=all(cells.shape[1] > 1 for sides in pairs.values() for side in sides for cells in side.values()),
     )
 
 
@@ -62,7 +62,7 @@ def fresh_words(summary: Summary, found: Checked) -> list[str]:
             f"{start(named(best))} leaks {number(spec, one.fresh)} with fresh seeds, {number(spec, one.selected)} "
             f"when it was chosen: {difference(spec, one.bias, one.low, one.high)}, {meaning(summary, one)}."
         )
-    if found.together is not None and len(found.recipes) > 1:
+    if len(found.recipes) > 1:
         one, many = found.together, count(len(found.recipes), "recipe")
         shown = difference(spec, one.bias, one.low, one.high)
         lines.append(f"Over the {many} checked, selection bias is {shown} on average, {meaning(summary, one)}.")
@@ -86,15 +86,28 @@ def meaning(summary: Summary, one: Reaudit) -> str:
     return "the first audit flattered it" if flattered else "the first audit was too harsh"
 
 
-def _matrices(first: Seeds, fresh: Seeds) -> tuple[np.ndarray, np.ndarray]:
-    """[seeds, classes] of either audit, see `rates`."""
-    both, _ = rates([*first.values(), *fresh.values()])
-    return both[: len(first)], both[len(first) :]
+def _pairs(summary: Summary, again: Summary, metric: str) -> dict[str, tuple[Leaks, Leaks]]:
+    """Recipe -> its leaks in the first and in the fresh audit, under the attacks that both have met."""
+    audits = (summary, again)
+    first, fresh = (audit.cases(metric) for audit in audits)
+    attacks = [attack for attack in first.attacks if attack in fresh.attacks]
+    recipes = [recipe for recipe in first.recipes if recipe in fresh.recipes]
+    return {recipe: _leaks(audits, metric, recipe, attacks) for recipe in recipes if attacks}
 
 
-def _together(pairs: Sequence[tuple[np.ndarray, np.ndarray]], level: float) -> Reaudit | None:
-    """The average over the recipes, where all were audited with the same seeds and classes."""
-    if len({(before.shape, after.shape) for before, after in pairs}) != 1:
-        return None
-    before, after = (np.mean([pair[side] for pair in pairs], axis=0) for side in (0, 1))
-    return reaudit(before, after, level=level)
+def _leaks(audits: tuple[Summary, Summary], metric: str, recipe: str, attacks: Sequence[str]) -> tuple[Leaks, Leaks]:
+    """Attack -> [seeds, classes] of either audit, large is bad, of the classes that both have; see `rates`."""
+    seeds = [audit.cases(metric).seeds for audit in audits]
+    samples = [
+        audit.samples[audit.rows(metric, attack)[recipe]][metric][seed]
+        for audit, mine in zip(audits, seeds, strict=True)
+        for attack in attacks
+        for seed in mine
+    ]
+    values = metric_of(metric).sign * rates(samples)[0]
+    parts = np.split(values, [len(attacks) * len(seeds[0])])
+    first, fresh = (
+        dict(zip(attacks, part.reshape(len(attacks), len(mine), -1), strict=True))
+        for part, mine in zip(parts, seeds, strict=True)
+    )
+    return first, fresh

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.metrics.recommendation import reaudit, recommend, selection_optimism
+from smoothsweep.core.metrics.recommendation import recommend, selection_optimism
 
 
 def audits(truth, seed, *, seeds=3, classes=20, between_seeds=0.5, between_classes=0.3, noise=0.3):
@@ -152,47 +152,6 @@ def test_nothing_to_choose_from_has_no_optimism():
     assert (flat.selected, flat.apparent, flat.optimism, flat.corrected) == ("a", 0.1, 0, 0.1)
 
 
-def test_a_reaudit_over_one_class_is_students_t_test():
-    before, after = np.array([0.1, 0.2, 0.15]), np.array([0.3, 0.2, 0.4, 0.35])
-    found = reaudit(before[:, None], after[:, None])
-    student = stats.ttest_ind(after, before).confidence_interval(0.95)
-    assert found.bias == pytest.approx(after.mean() - before.mean())
-    assert (found.low, found.high) == pytest.approx((student.low, student.high))
-
-
-def test_a_reaudit_of_seeds_that_agree_is_the_paired_t_test_over_classes():
-    before, after = np.random.default_rng(0).normal(size=(2, 15))
-    found = reaudit([before, before], [after, after], level=0.9)
-    paired = stats.ttest_rel(after, before).confidence_interval(0.9)
-    assert (found.low, found.high) == pytest.approx((paired.low, paired.high))
-
-
-def test_a_reaudit_sees_the_winners_curse_and_covers_no_bias():
-    """Best of thirty equal recipes: fresh seeds leak more. A recipe fixed beforehand: they do not."""
-    higher = covered = 0
-    for seed in range(100):
-        leak = audits(np.zeros(30), seed, between_classes=0.0)
-        selected = selection_optimism(leak, resamples=1, seed=0).selected
-        fresh = audits(np.zeros(1), seed + 1000, seeds=5, between_classes=0.0)["r0"]
-        fresh = fresh - np.random.default_rng(seed + 1000).normal(size=20)  # its classes' own levels, known here
-        fresh = fresh + np.random.default_rng(seed).normal(size=20)  # are those of the first audit
-        higher += reaudit(leak[selected], fresh).bias > 0
-        outcome = reaudit(leak["r7"], fresh)
-        covered += outcome.low <= 0 <= outcome.high
-    assert higher >= 95
-    assert 90 <= covered <= 100
-
-
-def test_a_reaudit_says_which_way_and_when_it_cannot():
-    steady = np.full((2, 4), 0.25)
-    assert reaudit(steady, steady + 0.25).verdict == "higher"
-    assert reaudit(steady + 0.25, steady).verdict == "lower"
-    same = reaudit(steady, steady)
-    assert (same.bias, same.low, same.high, same.verdict) == (0, 0, 0, "inconclusive")
-    single = reaudit([[0.1]], [[0.2]])
-    assert (single.low, single.high, single.verdict) == (None, None, "inconclusive")
-
-
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -201,8 +160,6 @@ def test_a_reaudit_says_which_way_and_when_it_cannot():
         (lambda: recommend({}, seed=0), "no recipe"),
         (lambda: recommend({"a": [[0.1]]}, level=2, seed=0), "level"),
         (lambda: selection_optimism({"a": [[0.1, 0.2]]}, resamples=0, seed=0), "resamples"),
-        (lambda: reaudit([[0.1, 0.2]], [[0.1]]), "the same classes, got 2 and 1"),
-        (lambda: reaudit([[0.1]], [[np.inf]]), "recipe fresh: expected finite"),
     ],
 )
 def test_bad_input_is_refused(call, message):

@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from smoothsweep.core.metrics.recommendation import reaudit
+from smoothsweep.core.metrics.second_audit import reaudit, together
 from smoothsweep.orchestrator.page.render import part, render
 from smoothsweep.orchestrator.reading.findings.fresh import checked, fresh_words
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
@@ -66,9 +66,10 @@ def test_the_bias_is_fresh_minus_first_paired_by_class():
     found = checked(data, summary)
     assert found.seeds == (101, 102) and found.by_class and len(found.recipes) == 2
     recipe = recipe_label(summary.axes, {"alpha": -0.2})
-    assert vars(found.recipes[recipe]) == pytest.approx(vars(reaudit(*matrices(data, -0.2))))
-    means = [np.mean(side, axis=0) for side in zip(matrices(data, -0.2), matrices(data, -0.1), strict=True)]
-    assert vars(found.together) == pytest.approx(vars(reaudit(*means)))
+    pairs = [[{"": cells} for cells in matrices(data, alpha)] for alpha in (-0.2, -0.1)]
+    expected = [reaudit(*pair, among=2) for pair in pairs]
+    assert vars(found.recipes[recipe]) == pytest.approx(vars(expected[0]))
+    assert vars(found.together) == pytest.approx(vars(together(expected, level=0.95)))
     assert found.together.bias == pytest.approx(0.06, abs=0.02) and found.together.verdict == "higher"
 
 
