@@ -15,6 +15,13 @@ from smoothsweep.core.text import brief, shown
 
 KeysAt = Callable[[Sequence[str | int]], Collection[str]]
 _CHOICE = re.compile(r"expected one of (?P<known>.+), got '(?P<got>[^']*)'")
+_BOUNDS = {
+    "greater_than": ("above", "gt"),
+    "greater_than_equal": ("of at least", "ge"),
+    "less_than": ("below", "lt"),
+    "less_than_equal": ("of at most", "le"),
+}
+"""pydantic's type of error -> its words, and what holds the bound."""
 _KEY_OF_KIND = re.compile(r"(?P<got>[\w.]+): expected a key of [^()]+ \((?P<known>[^()]+)\), got .*")
 
 
@@ -59,6 +66,10 @@ def _sentence(mistake: Mapping[str, Any]) -> str:
     if kind in ("union_tag_invalid", "literal_error"):
         expected = context.get("expected_tags") or context.get("expected")
         return f"expected one of {expected}, got {shown(context.get('tag', got))}"
+    if kind in _BOUNDS:
+        words, name = _BOUNDS[kind]
+        bound = context[name]
+        return f"expected a number {words} {bound if isinstance(bound, int) else f'{bound:g}'}, got {shown(got)}"
     message = mistake["msg"].removeprefix("Input should be ").removeprefix("Input should have ")
     message = message.replace("valid tuple", "list").replace("valid dictionary", "mapping of keys")
     return f"expected {message}, got {shown(got)}"

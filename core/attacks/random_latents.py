@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar
 from smoothsweep.core.attacks.black_box.latent_settings import LatentSettings
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.attacks.shared.base import Attack
+from smoothsweep.core.bounds import Layers, Positive
 from smoothsweep.core.checks import present
 
 if TYPE_CHECKING:
@@ -24,12 +25,11 @@ class RandomLatents(LatentSettings, Attack):
     access: ClassVar[Access] = "none"
     control: ClassVar[bool] = True
 
-    truncation_psi: float = 0.5
-    truncation_cutoff: int | None = 8
+    truncation_psi: Positive = 0.5
+    truncation_cutoff: Layers | None = 8
 
     def __post_init__(self) -> None:
         Attack.__post_init__(self)
-        LatentSettings.__post_init__(self)
 
     def invert(self, view: View, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """Latents that follow from the seed and the class alone; nothing has scored them."""

@@ -102,7 +102,7 @@ def test_label_smoothing_keeps_its_form():
         ({"kind": ["mid"]}, {}, r"recipe.defense: kind: expected one of .*got \['mid'\]"),
         ("mid", {}, "recipe.defense: expected keys such as kind and its parameters, got 'mid'"),
         ({"kind": "mid"}, {}, "recipe.defense.beta: expected a value, got none"),
-        ({"kind": "mid", "beta": -1}, {}, "recipe.defense.beta: expected greater than or equal to 0, got -1"),
+        ({"kind": "mid", "beta": -1}, {}, "recipe.defense.beta: expected a number of at least 0, got -1"),
         ({"kind": "mid", "beta": "strong"}, {}, "recipe.defense.beta: expected a valid number.*got 'strong'"),
         ({"kind": "mid", "beta": 1, "alpha": 0}, {}, r"alpha: expected a key of defense mid \(smoothing, beta, k,"),
         ({"alpah": 1}, {}, r"alpah: expected a key of defense label_smoothing \(alpha, schedule\), got 1"),

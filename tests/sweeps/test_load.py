@@ -48,7 +48,7 @@ def test_of_a_comment_the_hashes_alone_are_left_out(tmp_path):
     [
         (["recipe.epoch=3"], "recipe.epoch", "expected no such key"),
         (["recipe.epochs=many"], "recipe.epochs", "expected a valid integer"),
-        (["recipe.epochs=0"], "recipe.epochs", "greater than or equal to 1"),
+        (["recipe.epochs=0"], "recipe.epochs", "a number of at least 1"),
         (["recipe.defense.alpha=1.5"], "recipe.defense.alpha", "expected a number in (-inf, 1], got 1.5"),
         (["recipe.architecture=resnet19"], "recipe.architecture", "expected one of 'resnet_small'"),
         (["recipe.defense.schedule={kind: ramp, start: 0.8, end: 0.4}"], "recipe.defense.schedule", "0.8"),

@@ -108,7 +108,7 @@ def test_what_cells_have_alike_is_one_object(tmp_path):
         ({"recipe.defense.alpha": 0.1, "attack.steps": 3}, None),
         (
             {"recipe.defense.alpha": 0.0, "attack.steps": 0},
-            "attack.steps: expected a whole number of at least 1, got 0",
+            "attack.steps: expected a number of at least 1, got 0",
         ),
     ],
 )

@@ -130,7 +130,7 @@ MISTAKES = [
         {},
         "search.strategy: expected one of 'grid', 'random', 'optuna', 'halving' or 'noise_aware', got 'tpe'",
     ),
-    ({"recipes": 0}, {}, "search.recipes: expected greater than or equal to 1, got 0"),
+    ({"recipes": 0}, {}, "search.recipes: expected a number of at least 1, got 0"),
     ({"recipes": None}, {}, "recipes: expected how many to propose at most with strategy optuna, got none"),
     ({"rungs": HALVING["rungs"]}, {}, "rungs: expected only with strategy halving, got strategy optuna"),
     ({"audit": 2}, {}, "audit: expected only with strategy halving"),
@@ -167,8 +167,8 @@ MISTAKES = [
     ({}, {"baseline": {"recipe.lr": 0.1}}, "baseline.recipe.lr: expected a key of the grid"),
     ({}, {"baseline": {ALPHA: 3.0}}, "expected a number in (-inf, 1], got 3.0"),
     ({}, {"budget": {}}, "budget: expected device_hours or minutes, got neither"),
-    ({}, {"budget": {"device_hours": 0}}, "budget.device_hours: expected greater than 0, got 0"),
-    ({}, {"budget": {"minutes": -1}}, "budget.minutes: expected greater than 0, got -1"),
+    ({}, {"budget": {"device_hours": 0}}, "budget.device_hours: expected a number above 0, got 0"),
+    ({}, {"budget": {"minutes": -1}}, "budget.minutes: expected a number above 0, got -1"),
     ({"strategy": "random", "sampler": "gp"}, {}, "sampler: expected only with strategy optuna, got strategy random"),
     ({"first_seeds": 1}, {}, "first_seeds: expected only with strategy noise_aware, got strategy optuna"),
     (
@@ -179,7 +179,7 @@ MISTAKES = [
     (
         {"strategy": "noise_aware", "first_seeds": 0},
         {},
-        "search.first_seeds: expected greater than or equal to 1, got 0",
+        "search.first_seeds: expected a number of at least 1, got 0",
     ),
     (
         {"strategy": "noise_aware", "sampler": "gp"},

@@ -15,12 +15,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from annotated_types import Ge, Gt, Lt
 
 from smoothsweep.core.attacks.black_box.latent_settings import GeneratorSettings, LatentSettings
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.attacks.shared.base import Aggregate, Attack, Part
-from smoothsweep.core.checks import present, require, require_choice, require_count, require_number, require_seed
+from smoothsweep.core.bounds import Count, Latents, Positive, Seed
+from smoothsweep.core.checks import present, require
+from smoothsweep.core.declared import check_fields
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -31,7 +35,6 @@ if TYPE_CHECKING:
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import LabelView
 
-RESULTS = ("last_expansion", "end", "robust")
 ROBUST_VIEWS = 32
 
 
@@ -42,14 +45,12 @@ class StartSearch:
     batch: latents drawn at once; max_batches: batches at most; seed: of the drawn latents, which all classes share.
     """
 
-    batch: int = 256
-    max_batches: int = 200
-    seed: int = 42
+    batch: Count = 256
+    max_batches: Count = 200
+    seed: Seed = 42
 
     def __post_init__(self) -> None:
-        require_count("attack.starts.batch", self.batch)
-        require_count("attack.starts.max_batches", self.max_batches)
-        require_seed("attack.starts.seed", self.seed)
+        check_fields(self, "attack.starts.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,29 +80,22 @@ class BREPMI(GeneratorSettings, Attack):
         "radius": "mean",
     }
 
-    selected: int = 1
+    selected: Latents = 1
     starts: StartSearch = field(default_factory=StartSearch)
-    clamp: float = 1.5
-    probes: int = 32
-    inside: float = 0.75
-    radius: float = 2.0
-    expansion: float = 1.3
-    patience: int = 1000
-    max_passes: int = 5000
+    clamp: Positive = 1.5
+    probes: Count = 32
+    inside: Annotated[float, Ge(-1), Lt(1)] = 0.75
+    radius: Positive = 2.0
+    expansion: Annotated[float, Gt(1)] = 1.3
+    patience: Count = 1000
+    max_passes: Count = 5000
     repulsion_only: bool = True
     result: Literal["last_expansion", "end", "robust"] = "last_expansion"
-    robust_views: int = ROBUST_VIEWS
+    robust_views: Count = ROBUST_VIEWS
 
     def __post_init__(self) -> None:
         Attack.__post_init__(self)
         GeneratorSettings.__post_init__(self)
-        for name in ("probes", "patience", "max_passes", "robust_views"):
-            require_count(f"attack.{name}", getattr(self, name))
-        for name in ("clamp", "radius"):
-            require_number(f"attack.{name}", getattr(self, name), 0, above=True)
-        require_number("attack.inside", self.inside, -1, 1, below=True)
-        require_number("attack.expansion", self.expansion, 1, above=True)
-        require_choice("attack.result", self.result, RESULTS)
         require(
             self.result == "robust" or self.robust_views == ROBUST_VIEWS,
             "attack.robust_views",

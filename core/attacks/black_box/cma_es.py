@@ -17,6 +17,7 @@ from smoothsweep.core.attacks.black_box.cma_config import LEAST_DIRECTIONS, Evol
 from smoothsweep.core.attacks.ppa.pool_parts import FromPool
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.attacks.shared.base import Aggregate
+from smoothsweep.core.bounds import Latents
 from smoothsweep.core.checks import present, require
 from smoothsweep.core.errors import InputError
 
@@ -46,7 +47,7 @@ class CMAES(Evolution, FromPool):
         "dimensions": "mean",
     }
 
-    selected: int = 1
+    selected: Latents = 1
 
     def __post_init__(self) -> None:
         FromPool.__post_init__(self)

@@ -8,9 +8,9 @@ from typing import ClassVar, Literal
 from smoothsweep.core.attacks.gan.config import SIDES, GanTraining
 from smoothsweep.core.attacks.gan.parts import GENERAL, general_gan
 from smoothsweep.core.attacks.shared.base import Part
-from smoothsweep.core.checks import require, require_choice, require_count, require_number
-
-GENERATORS = ("prior", GENERAL)
+from smoothsweep.core.bounds import Count, Layers, Positive
+from smoothsweep.core.checks import require
+from smoothsweep.core.declared import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,16 +23,12 @@ class LatentSettings:
 
     crop_key: ClassVar[str] = "attack.image_crop"
 
-    truncation_psi: float = 1.0
-    truncation_cutoff: int | None = None
-    image_crop: int | None = None
+    truncation_psi: Positive = 1.0
+    truncation_cutoff: Layers | None = None
+    image_crop: Count | None = None
 
     def __post_init__(self) -> None:
-        require_number("attack.truncation_psi", self.truncation_psi, 0, above=True)
-        if self.truncation_cutoff is not None:
-            require_count("attack.truncation_cutoff", self.truncation_cutoff, 0)
-        if self.image_crop is not None:
-            require_count("attack.image_crop", self.image_crop)
+        check_fields(self, "attack.")
 
     @property
     def crop(self) -> int | None:
@@ -51,7 +47,6 @@ class GeneratorSettings(LatentSettings):
 
     def __post_init__(self) -> None:
         LatentSettings.__post_init__(self)
-        require_choice("attack.generator", self.generator, GENERATORS)
         require(
             self.own or self.gan == GanTraining(),
             "attack.gan",

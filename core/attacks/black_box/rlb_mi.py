@@ -20,16 +20,14 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 from smoothsweep.core.attacks.black_box.latent_settings import GeneratorSettings
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.attacks.shared.base import Aggregate, Attack, Part
-from smoothsweep.core.checks import require, require_choice, require_count, require_number
+from smoothsweep.core.bounds import Beta, Count, Fraction, Latents, Positive
+from smoothsweep.core.checks import require
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.black_box.rlb_search import Found
     from smoothsweep.core.attacks.shared.attack_inputs import Given
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import ScoreView
-
-AGENTS = ("official", "textbook")
-LOGARITHMS = ("official", "floored")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,31 +55,22 @@ class RLBMI(GeneratorSettings, Attack):
         "died_at": "mean",
     }
 
-    selected: int = 1
-    episodes: int = 40_000
-    steps: int = 1
-    diversity: float = 0.0
-    at_once: int = 1
+    selected: Latents = 1
+    episodes: Count = 40_000
+    steps: Count = 1
+    diversity: Beta = 0.0
+    at_once: Count = 1
     agent: Literal["official", "textbook"] = "official"
     logarithm: Literal["official", "floored"] | None = None
-    hidden: int = 256
-    lr: float = 5e-4
-    gamma: float = 0.99
-    tau: float = 0.01
-    minibatch: int = 256
+    hidden: Count = 256
+    lr: Positive = 5e-4
+    gamma: Fraction = 0.99
+    tau: Fraction = 0.01
+    minibatch: Count = 256
 
     def __post_init__(self) -> None:
         Attack.__post_init__(self)
         GeneratorSettings.__post_init__(self)
-        for name in ("episodes", "steps", "at_once", "hidden", "minibatch"):
-            require_count(f"attack.{name}", getattr(self, name))
-        require_number("attack.diversity", self.diversity, 0, 1, below=True)
-        require_number("attack.lr", self.lr, 0, above=True)
-        for name in ("gamma", "tau"):
-            require_number(f"attack.{name}", getattr(self, name), 0, 1)
-        require_choice("attack.agent", self.agent, AGENTS)
-        if self.logarithm is not None:
-            require_choice("attack.logarithm", self.logarithm, LOGARITHMS)
         self._check_learning()
         self._refuse_unread()
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from smoothsweep.core.checks import require, require_choice, require_count
+from smoothsweep.core.bounds import Channels, Outputs, Width
+from smoothsweep.core.checks import require
+from smoothsweep.core.declared import check_fields
 
 SIDES = (16, 32, 64)
 """Sides in pixels that the networks can have; the official ones have 64."""
@@ -19,18 +22,15 @@ class ConditionalConfig:
     the generator's tanh stands for: "signed", images in [-1, 1]; "unit", images in [0, 1], and its negative half none.
     """
 
-    classes: int
+    classes: Outputs
     resolution: int = 64
-    z_dim: int = 128
-    width: int = 64
-    output: str = "signed"
+    z_dim: Width = 128
+    width: Channels = 64
+    output: Literal["signed", "unit"] = "signed"
 
     def __post_init__(self) -> None:
-        require_count("conditional gan: classes", self.classes, 1, 2**20)
+        check_fields(self, "conditional gan: ")
         require(self.resolution in SIDES, "conditional gan: resolution", "16, 32 or 64", self.resolution)
-        require_count("conditional gan: z_dim", self.z_dim, 1, 2**14)
-        require_count("conditional gan: width", self.width, 1, 2**12)
-        require_choice("conditional gan: output", self.output, ("signed", "unit"))
 
     @property
     def channels(self) -> tuple[int, ...]:

@@ -8,8 +8,9 @@ from typing import Annotated
 from annotated_types import Ge, Le
 
 from smoothsweep.core.attacks.shared.importable import Importable
-from smoothsweep.core.bounds import Beta, Count, Positive, Seed
-from smoothsweep.core.checks import require, require_count
+from smoothsweep.core.bounds import Beta, Channels, Count, Positive, Seed, Width
+from smoothsweep.core.checks import require
+from smoothsweep.core.declared import check_fields
 
 SIDES = (32, 64)
 """Sides in pixels that the networks can have; the official ones have 64."""
@@ -25,15 +26,13 @@ class PlainGanConfig:
     """
 
     resolution: int = 64
-    z_dim: int = 100
-    width: int = 64
-    classes: int = 0
+    z_dim: Width = 100
+    width: Channels = 64
+    classes: Annotated[int, Ge(0), Le(2**20)] = 0
 
     def __post_init__(self) -> None:
         require(self.resolution in SIDES, "plain gan: resolution", "32 or 64", self.resolution)
-        require_count("plain gan: z_dim", self.z_dim, 1, 2**14)
-        require_count("plain gan: width", self.width, 1, 2**12)
-        require_count("plain gan: classes", self.classes, 0, 2**20)
+        check_fields(self, "plain gan: ")
 
     @property
     def channels(self) -> tuple[int, ...]:
@@ -52,13 +51,13 @@ class GanTraining(Importable):
     rates; z_dim: numbers in a latent; the official networks have 100; seed: of first weights and draws.
     """
 
-    width: Annotated[Count, Le(2**12)] = 64
+    width: Channels = 64
     epochs: Count = 120
     batch_size: Annotated[Count, Ge(2)] = 64
     critic_steps: Count = 5
     lr: Positive = 2e-4
     betas: tuple[Beta, Beta] = (0.5, 0.999)
-    z_dim: Annotated[Count, Le(2**14)] = 100
+    z_dim: Width = 100
     seed: Seed = 0
 
     def __post_init__(self) -> None:

@@ -23,7 +23,7 @@ from smoothsweep.core.attacks.ppa.config import (
 from smoothsweep.core.attacks.ppa.pool_parts import FromPool
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.attacks.shared.base import Aggregate
-from smoothsweep.core.bounds import Count, Positive
+from smoothsweep.core.bounds import Beta, Count, Positive
 from smoothsweep.core.checks import present, require
 
 if TYPE_CHECKING:
@@ -70,13 +70,13 @@ class IFGMI(SelectConfig, FromPool):
     candidates: Count = 50
     stage_steps: tuple[Count, ...] = (50, 10, 10, 10, 10, 10, 10, 10)
     radii: tuple[Positive, ...] | None = None
-    lr: float = 0.005
-    betas: tuple[float, float] = (0.1, 0.1)
+    lr: Positive = 0.005
+    betas: tuple[Beta, Beta] = (0.1, 0.1)
     loss: Loss = "poincare"
     crop_scale: tuple[float, float] = (0.9, 1.0)
-    batch_size: int = 25
+    batch_size: Count = 25
     rgb_skip: Literal["kept", "dropped"] | None = None
-    selection_repeats: int = 10
+    selection_repeats: Count = 10
 
     def __post_init__(self) -> None:
         for declaring in (FromPool, SelectConfig):

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, ClassVar
 from smoothsweep.core.attacks.gan.conditional_config import SIDES
 from smoothsweep.core.attacks.gan.trained import OwnGan
 from smoothsweep.core.attacks.plg.config import ConditionalTraining
-from smoothsweep.core.attacks.ppa.config import LOSSES, Loss
+from smoothsweep.core.attacks.ppa.config import Loss
 from smoothsweep.core.attacks.shared.base import Part
-from smoothsweep.core.checks import present, require, require_choice, require_count, require_number
+from smoothsweep.core.bounds import Count, Latents, Positive
+from smoothsweep.core.checks import present, require
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -37,19 +38,15 @@ class PLGMI(OwnGan):
     title: ClassVar[str] = "PLG-MI"
     cites: ClassVar[tuple[str, ...]] = ("yuan2023pseudo",)
 
-    selected: int = 5
-    top_n: int = 30
+    selected: Latents = 5
+    top_n: Count = 30
     gan: ConditionalTraining = field(default_factory=ConditionalTraining)
-    steps: int = 600
-    lr: float = 0.1
+    steps: Count = 600
+    lr: Positive = 0.1
     loss: Loss = "max_margin"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        require_count("attack.top_n", self.top_n)
-        require_count("attack.steps", self.steps)
-        require_number("attack.lr", self.lr, 0, above=True)
-        require_choice("attack.loss", self.loss, LOSSES)
         self.gan.check_alone(ConditionalTraining())
         require(
             self.gan.imported is None or self.top_n == 30,

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Annotated
 
-from smoothsweep.core.attacks.ppa.config import LOSSES, Loss
+from annotated_types import Ge, Le
+
+from smoothsweep.core.attacks.ppa.config import Loss
 from smoothsweep.core.attacks.shared.importable import Importable
-from smoothsweep.core.checks import require_choice, require_count, require_number, require_seed
+from smoothsweep.core.bounds import MOST, Beta, Channels, Count, NotNegative, Positive, Seed, Width
+from smoothsweep.core.declared import check_fields
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,27 +24,17 @@ class ConditionalTraining(Importable):
     map; seed: of first weights and draws.
     """
 
-    steps: int = 30_000
-    critic_steps: int = 5
-    batch_size: int = 64
-    lr: float = 2e-4
-    betas: tuple[float, float] = (0.0, 0.9)
-    inversion_weight: float = 0.2
+    steps: Count = 30_000
+    critic_steps: Count = 5
+    batch_size: Annotated[int, Ge(2), Le(MOST)] = 64
+    lr: Positive = 2e-4
+    betas: tuple[Beta, Beta] = (0.0, 0.9)
+    inversion_weight: NotNegative = 0.2
     loss: Loss = "max_margin"
-    z_dim: int = 128
-    width: int = 64
-    seed: int = 46
+    z_dim: Width = 128
+    width: Channels = 64
+    seed: Seed = 46
 
     def __post_init__(self) -> None:
-        require_count("attack.gan.steps", self.steps)
-        require_count("attack.gan.critic_steps", self.critic_steps)
-        require_count("attack.gan.batch_size", self.batch_size, 2)  # batch norm has no spread to see in one image
-        require_number("attack.gan.lr", self.lr, 0, above=True)
-        for beta in self.betas:
-            require_number("attack.gan.betas", beta, 0, 1, below=True)
-        require_number("attack.gan.inversion_weight", self.inversion_weight, 0)
-        require_choice("attack.gan.loss", self.loss, LOSSES)
-        require_count("attack.gan.z_dim", self.z_dim, 1, 2**14)
-        require_count("attack.gan.width", self.width, 1, 2**12)
-        require_seed("attack.gan.seed", self.seed)
+        check_fields(self, "attack.gan.")
         self.check_shares("attack.gan", self.batch_size)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from smoothsweep.core.attacks.shared.view import GradientView
 
 CHECKPOINTS = 20  # per training
-OUTPUT = {"paper": "unit", "clean": "signed"}
+OUTPUT: dict[str, Literal["signed", "unit"]] = {"paper": "unit", "clean": "signed"}
 """What tanh stands for. The official generator ends in tanh, but its reals lie in [0, 1] and nothing maps one to the
 other: it learns to leave half of tanh's range unused, and what it emits below 0 reaches target and judges as it is.
 Protocol `paper` keeps that; under `clean` the reals lie in [-1, 1]."""

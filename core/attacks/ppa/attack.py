@@ -25,6 +25,7 @@ from smoothsweep.core.attacks.ppa.temperature import TEMPERATURE, temperature_pa
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.attacks.shared.base import Aggregate, Attack, Part
 from smoothsweep.core.attacks.shared.stated_work import StatedRate, StatedWork
+from smoothsweep.core.bounds import Count
 from smoothsweep.core.checks import present, require_choice
 from smoothsweep.core.errors import InputError
 
@@ -154,7 +155,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
     stages: ClassVar[Mapping[str, Mapping[str, StageKind]]] = STAGES
     other_targets: ClassVar[Mapping[str, str | None]] = {"sampling_target": "candidates", "selection_target": None}
 
-    steps: int = 50
+    steps: Count = 50
     pool: Pool = field(default_factory=Pool)
     sample: Sample = field(default_factory=Sample)
     optimise: Optimise = field(default_factory=Optimise)

@@ -12,8 +12,9 @@ from typing import Literal, get_args
 
 from smoothsweep.core.attacks.optimisation.crop_rule import CropRule
 from smoothsweep.core.attacks.ppa.adaptive_config import Averaging, Restarts, Tempering
-from smoothsweep.core.bounds import MOST_LATENTS
-from smoothsweep.core.checks import require, require_choice, require_count, require_number, require_range, require_seed
+from smoothsweep.core.bounds import Beta, Count, Fraction, Latents, Layers, NotNegative, Positive, Seed
+from smoothsweep.core.checks import require, require_range
+from smoothsweep.core.declared import check_fields
 from smoothsweep.core.errors import InputError
 
 Loss = Literal["poincare", "cross_entropy", "max_margin", "logit"]
@@ -33,32 +34,22 @@ class Pool:
     Whatever the cutoff, the optimisation starts from the truncated vector in all layers.
     """
 
-    size: int = 2000
-    seed: int = 42
-    truncation_psi: float = 0.5
-    truncation_cutoff: int | None = 8
-    crop: int | None = None
+    size: Latents = 2000
+    seed: Seed = 42
+    truncation_psi: Positive = 0.5
+    truncation_cutoff: Layers | None = 8
+    crop: Count | None = None
 
     def __post_init__(self) -> None:
-        require_count("attack.pool.size", self.size, 1, MOST_LATENTS)
-        require_seed("attack.pool.seed", self.seed)
-        require_number("attack.pool.truncation_psi", self.truncation_psi, 0, above=True)
-        if self.truncation_cutoff is not None:
-            require_count("attack.pool.truncation_cutoff", self.truncation_cutoff, 0)
-        if self.crop is not None:
-            require_count("attack.pool.crop", self.crop)
+        check_fields(self, "attack.pool.")
 
 
 @dataclass(frozen=True, kw_only=True)
 class PoolConfig(Pool):
     """A pool for targets with inputs of `image_size` pixels; clip: scored images are clipped to [-1, 1] first."""
 
-    image_size: int
+    image_size: Count
     clip: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        require_count("attack.pool.image_size", self.image_size)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,12 +61,12 @@ class CandidateConfig:
     None for none.
     """
 
-    candidates: int = 200
+    candidates: Count = 200
     single_w: bool = True
     restarts: Restarts | None = None
 
     def __post_init__(self) -> None:
-        require_count("attack.candidates", self.candidates)
+        check_fields(self, "attack.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,33 +85,24 @@ class OptimiseConfig:
     mean over the pool's images, None or 0 for no such term (LOMMA: 1, beside the loss "logit").
     """
 
-    steps: int
-    lr: float = 0.005
-    betas: tuple[float, float] = (0.1, 0.1)
-    weight_decay: float = 0.0
+    steps: Count
+    lr: Positive = 0.005
+    betas: tuple[Beta, Beta] = (0.1, 0.1)
+    weight_decay: NotNegative = 0.0
     loss: Loss = "poincare"
     crop_scale: tuple[float, float] = (0.9, 1.0)
     crop_ratio: tuple[float, float] = (1.0, 1.0)
-    batch_size: int = 25
+    batch_size: Count = 25
     clip: bool = False
     lr_milestones: tuple[int, ...] = ()
-    lr_gamma: float = 0.1
-    discriminator_weight: float = 0.0
+    lr_gamma: Positive = 0.1
+    discriminator_weight: NotNegative = 0.0
     temperature: Tempering | None = None
     average: Averaging | None = None
-    feature_weight: float | None = None
+    feature_weight: NotNegative | None = None
 
     def __post_init__(self) -> None:
-        require_count("attack.steps", self.steps)
-        require_count("attack.batch_size", self.batch_size)
-        require_number("attack.weight_decay", self.weight_decay, 0)
-        require_number("attack.discriminator_weight", self.discriminator_weight, 0)
-        if self.feature_weight is not None:
-            require_number("attack.feature_weight", self.feature_weight, 0)
-        require_number("attack.lr", self.lr, 0, above=True)
-        require_number("attack.lr_gamma", self.lr_gamma, 0, above=True)
-        for beta in self.betas:
-            require_number("attack.betas", beta, 0, 1, below=True)
+        check_fields(self, "attack.")
         require(
             self.lr_gamma == 0.1 or bool(self.lr_milestones),
             "attack.lr_gamma",
@@ -128,9 +110,7 @@ class OptimiseConfig:
             self.lr_gamma,
         )
         for milestone in self.lr_milestones:
-            inside = isinstance(milestone, int) and 0 < milestone < self.steps
-            require(inside, "attack.lr_milestones", f"steps in 1..{self.steps - 1}", milestone)
-        require_choice("attack.loss", self.loss, LOSSES)
+            require(0 < milestone < self.steps, "attack.lr_milestones", f"steps in 1..{self.steps - 1}", milestone)
         require(
             self.temperature is None or self.loss == "cross_entropy",
             "attack.temperature",
@@ -167,19 +147,15 @@ class SelectConfig:
     official code has 224 whatever the input).
     """
 
-    selected: int = 50
-    selection_repeats: int = 100
+    selected: Latents = 50
+    selection_repeats: Count = 100
     selection_crop_scale: tuple[float, float] = (0.5, 0.9)
     selection_crop_ratio: tuple[float, float] = (0.8, 1.2)
-    selection_hflip: float = 0.5
-    selection_view_size: int | None = None
+    selection_hflip: Fraction = 0.5
+    selection_view_size: Count | None = None
 
     def __post_init__(self) -> None:
-        require_count("attack.selected", self.selected)
-        require_count("attack.selection_repeats", self.selection_repeats)
-        require_number("attack.selection_hflip", self.selection_hflip, 0, 1)
-        if self.selection_view_size is not None:
-            require_count("attack.selection_view_size", self.selection_view_size)
+        check_fields(self, "attack.")
         _check_crops(
             "attack.selection_crop_scale",
             self.selection_crop_scale,

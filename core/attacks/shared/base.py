@@ -10,12 +10,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+
+from annotated_types import Ge, Le
 
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.attacks.shared.stated_work import StatedWork
-from smoothsweep.core.bounds import MOST_LATENTS
-from smoothsweep.core.checks import require, require_choice, require_count, require_seed
+from smoothsweep.core.bounds import Latents, Seed
+from smoothsweep.core.checks import require
+from smoothsweep.core.declared import check_fields
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
     from smoothsweep.core.cards.network_card import NetworkCard
 
 Aggregate = Literal["mean", "sum"]
-PRECISIONS = ("fp32", "tf32", "bf16")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,19 +73,14 @@ class Attack:
     facts: ClassVar[Mapping[str, Aggregate]] = {}
     other_targets: ClassVar[Mapping[str, str | None]] = {}
 
-    selected: int = 50
-    seed: int = 42
+    selected: Latents = 50
+    seed: Seed = 42
     readout: Literal["noisy", "mean", "expectation"] | None = None
     precision: Literal["fp32", "tf32", "bf16"] | None = None
-    loot_size: int | None = None
+    loot_size: Annotated[int, Ge(16), Le(4096)] | None = None
 
     def __post_init__(self) -> None:
-        require_count("attack.selected", self.selected, 1, MOST_LATENTS)
-        require_seed("attack.seed", self.seed)
-        if self.precision is not None:
-            require_choice("attack.precision", self.precision, PRECISIONS)
-        if self.loot_size is not None:
-            require_count("attack.loot_size", self.loot_size, 16, 4096)
+        check_fields(self, "attack.")
         require(
             self.readout is None or self.access != "none",
             "attack.readout",

@@ -18,7 +18,7 @@ from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.attacks.shared.base import Aggregate, Attack, Part
 from smoothsweep.core.attacks.surrogate.config import SurrogateTraining
 from smoothsweep.core.attacks.surrogate.parts import ANSWERS, PICTURES, SURROGATES, check_budget, surrogate_parts
-from smoothsweep.core.bounds import Count
+from smoothsweep.core.bounds import Count, Latents
 from smoothsweep.core.checks import present, require
 from smoothsweep.core.models.image_sizes import check_image_size
 
@@ -51,11 +51,11 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
         "num_frozen": "sum",
     }
 
-    selected: int = 10
+    selected: Latents = 10
     pool: Pool = field(default_factory=lambda: Pool(size=10_000, truncation_psi=0.7))
     surrogates: SurrogateTraining = field(default_factory=SurrogateTraining)
-    candidates: int = 100
-    steps: int = 50
+    candidates: Count = 100
+    steps: Count = 50
     loss: Loss = "max_margin"
     finalists: Count = 20
     views: Count = 8

@@ -78,9 +78,9 @@ WRONG = {
     ),
     "of one's own": (mapped(own), "training images to map, got 500"),
     "of a published set's": (mapped(published), "perplexity: expected less than the 39 training images to map"),
-    "no image poisoned": (poisoned(share=0), "recipe.poison.share: expected greater than 0, got 0"),
-    "all images poisoned": (poisoned(share=1), "recipe.poison.share: expected less than 1, got 1"),
-    "less than none poisoned": (poisoned(share=-0.1), "recipe.poison.share: expected greater than 0, got -0.1"),
+    "no image poisoned": (poisoned(share=0), "recipe.poison.share: expected a number above 0, got 0"),
+    "all images poisoned": (poisoned(share=1), "recipe.poison.share: expected a number below 1, got 1"),
+    "less than none poisoned": (poisoned(share=-0.1), "recipe.poison.share: expected a number above 0, got -0.1"),
     "a share that is no number": (poisoned(share=float("nan")), "recipe.poison.share: expected"),
     "a trigger larger than the image": (
         poisoned(size=33),

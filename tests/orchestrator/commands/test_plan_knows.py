@@ -104,7 +104,7 @@ REFUSED = {  # what is wrong -> the sweep, words of the line
     "rate": ({"recipe": {"lr": 1e300}}, "lr: expected a number of at most 3.4e+38 either way"),
     "rate of an integer": ({"recipe": {"lr": 10**60}}, "expected a whole number"),
     "decay": ({"recipe": {"weight_decay": 1e39}}, "weight_decay: expected a number of at most 3.4e+38"),
-    "NaN faces": ({"data": {"spread": 1e300}}, "data.spread: expected less than or equal to 10"),
+    "NaN faces": ({"data": {"spread": 1e300}}, "data.spread: expected a number of at most 10"),
     "alpha": ({"recipe": {"defense": {"alpha": -1e300}}}, "alpha: expected at least -3.4e+38"),
     "a defense's number": ({"recipe": {"defense": {"kind": "focal", "gamma": 1e39}}}, "gamma: expected a number of"),
     "a wide layer": ({"recipe": {"defense": {"kind": "loft", "rank": 10**9}}}, "rank: expected"),
@@ -169,7 +169,7 @@ LATENTS = {
         "prior: expected latents of at least 2 directions for cma_es, got 1",
     ),
     "pool": ({"attack": {"pool": {"size": 10**9}}}, "attack.pool.size: expected a whole number of at most 10000000"),
-    "prior": ({"prior": {"kind": "stylegan2", "z_dim": 10**9}}, "prior.z_dim: expected less than or equal to 16384"),
+    "prior": ({"prior": {"kind": "stylegan2", "z_dim": 10**9}}, "prior.z_dim: expected a number of at most 16384"),
     "public": ({"public": {"kind": "synthetic", "identities": 10**9, "per_identity": 1000}}, "at most 1 TiB in all"),
     "step": ({"attack": {**tiny_sweep()["attack"], "lr": 1e300}}, "lr: expected a number of at most 3.4e+38"),
 }

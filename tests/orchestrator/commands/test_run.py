@@ -182,7 +182,7 @@ def test_a_diverging_recipe_fails_alone_with_its_cause(apart):
 @pytest.mark.parametrize(
     ("setting", "words"),
     [
-        ("recipe.defense.schedule={kind: ramp, start: 3}", "less than or equal to 1"),
+        ("recipe.defense.schedule={kind: ramp, start: 3}", "a number of at most 1"),
         ("data={kind: labelled, path: nowhere.parquet}", "expected a file or folder"),
         ("data.samples_per_class=99", "samples_per_class"),
         ("prior.components=60", "expected fewer than the 60 public images"),
