@@ -247,7 +247,7 @@ def _starter() -> ThreadPoolExecutor:
     here = os.getpid()
     if here not in _starters:
         _starters.clear()
-        _starters[here] = ThreadPoolExecutor(1, "isolated-programs")
+        _starters[here] = ThreadPoolExecutor(1)
     return _starters[here]
 
 

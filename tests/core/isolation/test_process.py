@@ -8,6 +8,7 @@ import tempfile
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -96,6 +97,11 @@ def test_the_same_attempts_work_outside(tmp_path):
     assert [int(one) for one in done] == [0] * len(harmless)
 
 
+def test_a_loader_gets_its_settings_and_the_device(opened):
+    facts = opened("nothing", also=3).process.facts
+    assert facts["device"] == "cpu" and facts["settings"] == {"do": "nothing", "also": 3}
+
+
 def test_no_secret_of_the_environment_gets_inside(opened, monkeypatch):
     monkeypatch.setenv("SMOOTHSWEEP_ASKED_TOKEN", "secret")
     monkeypatch.setenv("MLFLOW_TRACKING_PASSWORD", "secret")
@@ -140,6 +146,17 @@ def test_a_process_that_ends_is_one_line(opened, do, settings, line):
         with pytest.raises(InputError, match=f"evil.pt: .*{line}") as caught:
             program(images())
         assert "\n" not in str(caught.value)
+
+
+def test_a_process_that_closes_its_connection_and_lives_on_is_said_to_have_ended(opened, monkeypatch):
+    """Nobody waits for it without end."""
+
+    def not_yet(seconds):
+        raise subprocess.TimeoutExpired("python", seconds)
+
+    one = opened("nothing").process
+    monkeypatch.setattr(one, "_process", SimpleNamespace(wait=not_yet, poll=lambda: None))
+    assert one._how_it_ended() == "expected a program that answers within 4 GiB of memory, got one whose process ended"
 
 
 def test_an_answer_that_was_interrupted_is_not_taken_for_the_next_one(opened, monkeypatch):
