@@ -57,6 +57,8 @@ def place_of(page: Path) -> str:
         return "index.md"
     if _is_page(page) or not page.is_relative_to(ROOT) or page.parent == ROOT / "docs":
         return page.name
+    if page.suffix in (".svg", ".png") and page.is_relative_to(ROOT / "docs"):
+        return str(page.relative_to(ROOT / "docs"))
     return f"files/{page.relative_to(ROOT)}.txt"  # as text: a browser shows it, whatever its kind
 
 

@@ -64,6 +64,14 @@ def test_pictures_with_a_width_are_found_in_the_site(repository, pages):
     assert named and all((pages / name).is_file() for name in named)
 
 
+def test_a_figure_of_the_results_is_a_picture_in_the_site(pages, repository):
+    figures = sorted((repository / "docs" / "figures").glob("*.svg"))
+    assert figures
+    for figure in figures:
+        assert (pages / "figures" / figure.name).read_bytes() == figure.read_bytes()
+        assert f"](figures/{figure.name})" in (pages / "results.md").read_text()
+
+
 def test_a_notebook_is_a_page_with_what_its_cells_answered(pages):
     text = (pages / "audit-notebook.md").read_text()
     assert text.startswith("# How much does my model leak?") and "import smoothsweep" in text

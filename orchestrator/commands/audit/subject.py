@@ -64,7 +64,8 @@ class AuditRequest(Reading):
     def _kind(self) -> str | None:
         """The kind of model that it is, where it is no network of ours."""
         if isinstance(self.model, Path) and (self.model / CARD).is_file():
-            return ImportedClassifier(imported=str(self.model.resolve())).checked.architecture
+            architecture = ImportedClassifier(imported=str(self.model.resolve())).checked.architecture
+            return architecture if is_outside(architecture) else None
         return kind_of(self.model) or kind_made_of(self.architecture)
 
     @property
