@@ -26,7 +26,7 @@ from smoothsweep.orchestrator.tracking.runs.points import already_gone, finished
 from smoothsweep.orchestrator.tracking.runs.recipes import RecipeMeans, phase_of, recipe_id, recipe_means
 from smoothsweep.orchestrator.tracking.runs.runs import CONTENT, Found, Runs
 from smoothsweep.orchestrator.tracking.runs.searching import PHASE, PROPOSAL, proposal_tags, strategy_tags
-from smoothsweep.orchestrator.tracking.runs.verdicts import STRONGEST, Told, Verdicts, tell
+from smoothsweep.orchestrator.tracking.runs.verdicts import ORDER, PLACES, Told, Verdicts, tell
 from smoothsweep.orchestrator.tracking.server import connection
 from smoothsweep.orchestrator.tracking.server.moving import artifact_folder, follow
 from smoothsweep.orchestrator.tracking.server.scratch import scratch, sweep_away_scratch
@@ -190,7 +190,7 @@ class Tracker:
         asked = (self._loaded.sweep.accuracy_needed, self._loaded.sweep.leak_searched) if self._loaded else ()
         found = answer([r for r in recipes if phase_of(r.trial) == "sweep"], *asked, planned=closing.trials)
         intro = note(self._loaded.intro) if self._loaded else ""
-        text = "\n\n".join(part for part in (answer_text(found, closing.verdicts.of_trials), intro) if part)
+        text = "\n\n".join(part for part in (answer_text(found, closing.verdicts), intro) if part)
         tags = {NOTE: text[:4900], "smoothsweep.recommended": found.recommended.label if found.recommended else ""}
         write(self._client, parent, params={}, tags=tags, points=[])
         self._tell_sweep(closing, found)
@@ -215,7 +215,7 @@ class Tracker:
             if told is None:
                 continue
             told = replace(told, numbers={}) if closing.failed else told
-            order = {name: value for name, value in told.numbers.items() if name == STRONGEST}
+            order = {name: value for name, value in told.numbers.items() if name in PLACES}
             self._tell("trial", trial.id, replace(told, numbers=order), finished_at(trial, self.store))
             self._tell("recipe", recipe_id(trial), told, finished_at(trial, self.store))
             progress()
@@ -227,7 +227,11 @@ class Tracker:
         if found.least is not None and found.leak is not None:
             shown = {key: found.least.metrics[key] for key in ("test_acc", found.leak) if key in found.least.metrics}
             verdict = closing.verdicts.of_trials.get(found.least.trial.id, Told())
-            numbers = {} if closing.failed else {**shown, **verdict.numbers}
+            numbers = (
+                {}
+                if closing.failed
+                else {**shown, **{key: value for key, value in verdict.numbers.items() if key != ORDER}}
+            )
             told = Told(tags={**verdict.tags, **told.tags}, numbers=numbers)
         self._tell("sweep", self.experiment, told, at)
 

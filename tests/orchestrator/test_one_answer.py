@@ -18,12 +18,14 @@ from smoothsweep.orchestrator.page.audit import _Paper, audit_page, audit_pdf
 from smoothsweep.orchestrator.page.render import part
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
+from smoothsweep.orchestrator.reading.findings.findings import find
+from smoothsweep.orchestrator.reading.findings.tables import text_table
 from smoothsweep.orchestrator.reading.leak.hiding import hidings, verdict_frame, verdict_text
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 from smoothsweep.orchestrator.tracking.pages.answer import Answer, answer_text
-from smoothsweep.orchestrator.tracking.runs.verdicts import HIDING, VERDICT, verdicts_of
+from smoothsweep.orchestrator.tracking.runs.verdicts import HIDING, ORDER, VERDICT, verdicts_of
 
 PLAIN, MODEL = "plain", "mine"
 RATES = {  # recipe -> leak under the published attack, under another of them, and under the adapted one
@@ -159,17 +161,40 @@ def test_mlflow_says_it(summary, expected):
             for end in ("", "_low", "_high"):
                 value = frame.loc[recipe, f"reduction{end}"]
                 assert told.numbers[f"reduction{end}"] == told.numbers[f"removed{end}"] == value
-    means = [
-        SimpleNamespace(
-            label=recipe, trial=SimpleNamespace(id=f"{recipe}-ppa-{SEEDS[0]}"), metrics={METRIC: 0.5}, seeds=SEEDS
-        )
-        for recipe in RATES
-    ]
+    means = [of_mlflow(recipe) for recipe in RATES]
     found = Answer(leak=METRIC, worst=tuple(means), allowed=tuple(means), front=(), recipes=tuple(means))
-    lines = answer_text(found, verdicts.of_trials).splitlines()
-    rows = {line.split(" | ")[0][2:]: line for line in lines if "|" in line}
+    lines = answer_text(found, verdicts).splitlines()
+    rows = {re.sub(r" \(.*", "", line.split(" | ")[0][2:]): line for line in lines if "|" in line}
     for recipe, (size, word) in expected.items():
         assert f"| {size} | {word} |" in rows[recipe]
+
+
+def test_mlflow_marks_and_orders_as_the_page_does(data, summary):
+    """A place for every run: recipes by their strongest attack's leak, that attack before the masked ones."""
+    verdicts = verdicts_of(summary, hidings(summary), find(data, summary).answer[0])
+    leak = {(recipe, attack): CELLS[recipe][attack].mean() for recipe in RATES for attack in ATTACKS}
+    strongest = {recipe: max(leak[recipe, attack] for attack in ATTACKS) for recipe in RATES}
+    wanted = sorted(leak, key=lambda cell: (strongest[cell[0]], -leak[cell]))
+    place = {cell: verdicts.of_trials["{}-{}-{}".format(*cell, SEEDS[0])].numbers[ORDER] for cell in leak}
+    assert sorted(place, key=place.get) == wanted and sorted(place.values()) == [*range(1, len(leak) + 1)]
+    markup, least = part("first", data, summary), min(strongest, key=strongest.get)
+    (mark,) = re.findall(r'class="tag least">([^<]*)<', markup)
+    marks = {recipe: verdicts.of_trials[f"{recipe}-{ATTACKS[0]}-{SEEDS[0]}"].mark for recipe in RATES}
+    assert marks == {recipe: mark if recipe == least else "" for recipe in RATES}
+    assert f"* {mark} " in text_table(summary)
+    first = ascii_text(verdicts.answer)
+    assert first in plain_text(markup) and least in first
+    assert ascii_text(answer_text(Answer(**NOTHING, worst=(of_mlflow(least),)), verdicts)).startswith(first)
+    assert f"| {least} ({mark}" in answer_text(Answer(**NOTHING, worst=(of_mlflow(least),)), verdicts)
+
+
+NOTHING = {"leak": METRIC, "allowed": (), "front": (), "recipes": ()}
+
+
+def of_mlflow(recipe):
+    """Means as MLflow's note takes them, under the first attack."""
+    trial = SimpleNamespace(id=f"{recipe}-ppa-{SEEDS[0]}")
+    return SimpleNamespace(label=recipe, trial=trial, metrics={METRIC: 0.5}, seeds=SEEDS)
 
 
 @pytest.fixture(scope="module")

@@ -18,6 +18,7 @@ from smoothsweep.orchestrator.page.pictures import comparison_sheet
 from smoothsweep.orchestrator.page.writing import figure_files, write_report
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.axes import baseline_axes, by_attack, first_finished, sweep_axes
+from smoothsweep.orchestrator.reading.findings.findings import find
 from smoothsweep.orchestrator.reading.findings.pairs import sheet_recipes
 from smoothsweep.orchestrator.reading.findings.tables import text_table
 from smoothsweep.orchestrator.reading.leak.hiding import hidings, verdict_frame, verdict_text
@@ -90,7 +91,7 @@ def write_gathered(data: ReportData, summary: Summary, out: Path) -> tuple[str, 
         write_rows(published_frame(published), out / COMPARISON)
         texts.append(published_text(published))
         files.append(out / COMPARISON)
-    return "\n\n".join(texts), files, verdicts_of(summary, found)
+    return "\n\n".join(texts), files, verdicts_of(summary, found, find(data, summary).answer[0])
 
 
 def gathered(

@@ -14,21 +14,23 @@ from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.reading.numbers.wording import LEGEND
 
 INTEGRITY = ("robust_acc", "backdoor_success", "backdoor_collapsed")
-KEY_METRICS = ("test_acc", "embedder_acc1", "attack_acc1", "xi_train", "dist_face", *INTEGRITY)
+KNOWLEDGE = "xi_train"
+"""The split that a table shows the extracted knowledge of: the one of the paper's tables."""
+KEY_METRICS = ("test_acc", "embedder_acc1", "attack_acc1", KNOWLEDGE, "dist_face", *INTEGRITY)
 """The metrics of the first table; the rest follow in the table of everything measured."""
 
 
 def text_table(summary: Summary) -> str:
     """One line per cell: axes (the recipe where there is none), n, accuracy and judges; with one attack the reduction
-    and the verdict of each recipe, which stand in a table of their own where several were tried. `*` marks the least
-    leak (never with one seed), `=` the baseline."""
+    and the verdict of each recipe, which stand in a table of their own where several were tried. `*` marks the
+    recipe of the smallest leak (never with one seed), `=` the baseline."""
     keys = [key for key in shown_metrics(summary) if key in ("test_acc", summary.primary, *CLASS_METRICS, *INTEGRITY)]
     axes = [axis.name for axis in summary.axes] or ["recipe"]
     head = ["", *axes, "n", *(metric_of(key).label for key in keys)]
-    best, rows = decide(summary).marked, []
+    choice, rows = decide(summary), []
     by_row = summary.primary is not None and (len(summary.attacks) == 1 or len(summary.recipes) == 1)
     for index, cell in summary.frame.iterrows():
-        mark = ("*" if index == best else "") + ("=" if cell["is_baseline"] else "")
+        mark = ("*" if index == choice.marked else "") + ("=" if cell["is_baseline"] else "")
         values = [axis_value(axis, cell[axis.key]) for axis in summary.axes] or [cell["recipe"]]
         rows.append([mark, *values, seeds(cell), *(with_interval(metric_of(key), cell) for key in keys)])
         if by_row:
@@ -38,7 +40,9 @@ def text_table(summary: Summary) -> str:
     lines = aligned(plain, {*range(len(axes) + 1), *((len(head) - 2, len(head) - 1) if by_row else ())})
     rule = "-" * max(map(len, lines))
     level = f"{100 * summary.settings.level:g} %"
-    legend = f"* least leak   = baseline   [low, high] {level} interval; n = 1: over classes or none; it proves nothing"
+    legend = (
+        f"* {choice.mark}   = baseline   [low, high] {level} interval; n = 1: over classes or none; it proves nothing"
+    )
     missing = map(ascii_text, incomplete_lines(summary))
     sign = [LEGEND] if by_row else []
     return "\n".join([lines[0], rule, *lines[1:], rule, legend, *sign, *missing])

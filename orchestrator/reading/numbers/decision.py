@@ -10,6 +10,8 @@ from smoothsweep.core.metrics.leak_comparisons import REDUCES
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
+LEAST, LOWEST = "least leak", "lowest measured"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
@@ -45,6 +47,11 @@ class Decision:
         """The row a table marks as leaking least: none among one, none where another leaks exactly as little, none with
         a single seed."""
         return self.best if len(self.rows) > 1 and not self.tied and self.seeds >= LEAST_SEEDS else None
+
+    @property
+    def mark(self) -> str:
+        """What every output calls the row `marked`: the least leak only where it is told from every other recipe."""
+        return LEAST if self.told else LOWEST
 
 
 def decide(summary: Summary) -> Decision:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, METRICS
@@ -11,10 +11,11 @@ from smoothsweep.core.metrics.frontier import accuracy_leak_frontier
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.reading.findings.tables import KNOWLEDGE
 from smoothsweep.orchestrator.reading.numbers.wording import LEGEND
 from smoothsweep.orchestrator.tracking.pages.strongest import strongest
 from smoothsweep.orchestrator.tracking.runs.recipes import RecipeMeans
-from smoothsweep.orchestrator.tracking.runs.verdicts import VERDICT, Told
+from smoothsweep.orchestrator.tracking.runs.verdicts import VERDICT, Told, Verdicts
 
 COMPARED = f"Each recipe is compared with the baseline ({LEGEND})."
 ONE_SEED = "With one seed per recipe, which leaks least is inconclusive: add seeds."
@@ -79,17 +80,19 @@ def answer(
     )
 
 
-def answer_text(found: Answer, verdicts: Mapping[str, Told] | None = None) -> str:
+def answer_text(found: Answer, verdicts: Verdicts | None = None) -> str:
     """The answer in Markdown: a sentence, then every recipe under its worst attack. Empty without a leak.
 
-    verdicts: trial -> what the report says of its recipe; None leaves the columns of the comparison out.
+    verdicts: what the report says, whose first sentence and marks are the note's; None where there is no report.
     """
-    best = found.least
+    best, verdicts = found.least, verdicts or Verdicts()
     missing = " ".join(found.incomplete)
     if found.leak is None or not found.worst:
         return missing
     spec = BY_KEY[found.leak]
-    if best is None:
+    if verdicts.answer:
+        first = verdicts.answer
+    elif best is None:
         first = "No recipe is accurate enough."
     else:
         several = f"**{best.label}** has the smallest leak that was measured"
@@ -98,18 +101,22 @@ def answer_text(found: Answer, verdicts: Mapping[str, Told] | None = None) -> st
         if "test_acc" in best.metrics:
             first += f", at a test accuracy of {_shown(best, BY_KEY['test_acc'])}"
         first += f" (n = {len(best.seeds)} seed{'s' if len(best.seeds) != 1 else ''})."
-    others = [BY_KEY[key] for key in (*CLASS_METRICS, "xi_test") if key in BY_KEY and key != found.leak]
+    others = [BY_KEY[key] for key in (*CLASS_METRICS, KNOWLEDGE) if key in BY_KEY and key != found.leak]
     specs = [BY_KEY["test_acc"], spec, *(s for s in others if any(s.key in r.metrics for r in found.worst))]
-    said = {one.label: (verdicts or {}).get(one.trial.id) for one in found.worst}
+    said = {one.label: verdicts.of_trials.get(one.trial.id) for one in found.worst}
     compared = any(told is not None and told.size for told in said.values())
     head = ["recipe, under the attack that works best against it", *(s.label for s in specs), "n"]
     head += ["reduction", "verdict", "n needed"] if compared else []
     rule = ["---", *["---:"] * (len(specs) + 1), *["---"] * (3 if compared else 0)]
     lines = [f"| {' | '.join(row)} |" for row in (head, rule)]
     for recipe in found.worst[:ROWS]:
-        mark = " (not beaten in both)" if recipe in found.front else ""
-        cells = [f"{recipe.label}{mark}", *(_shown(recipe, s) for s in specs), str(len(recipe.seeds))]
         told = said[recipe.label] or Told()
+        marks = ", ".join(filter(None, (told.mark, "not beaten in both" if recipe in found.front else "")))
+        cells = [
+            f"{recipe.label} ({marks})" if marks else recipe.label,
+            *(_shown(recipe, s) for s in specs),
+            str(len(recipe.seeds)),
+        ]
         cells += [told.size or "\u2013", told.tags.get(VERDICT, "\u2013"), told.needed or "\u2013"] if compared else []
         lines.append(f"| {' | '.join(cells)} |")
     lines += [f"\n{COMPARED}"] if compared else []

@@ -9,6 +9,7 @@ from typing import Any
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.orchestrator.tracking.pages.views import route, saved_views
 from smoothsweep.orchestrator.tracking.runs.runs import KEYS, KIND
+from smoothsweep.orchestrator.tracking.runs.verdicts import ORDER
 from smoothsweep.orchestrator.tracking.server.connection import connect
 
 MODEL_TRAINING = {"mlflow.experimentKind": "custom_model_development"}  # the pages open on runs and their comparison
@@ -66,12 +67,13 @@ def _last_run(client: Any, experiment_id: str) -> int | None:
 
 def _measured(client: Any, experiment_id: str) -> set[str]:
     runs = [run for kind in ("trial", "recipe") for run in _some(client, experiment_id, kind)]
+    runs += _some(client, experiment_id, "trial", f" and metrics.`{ORDER}` > 0")  # controls have no place in the order
     return {name for run in runs for name in run.data.metrics}
 
 
-def _some(client: Any, experiment_id: str, kind: str) -> list[Any]:
-    """The newest run of a kind, if there is one."""
+def _some(client: Any, experiment_id: str, kind: str, having: str = "") -> list[Any]:
+    """The newest run of a kind, if there is one. having: a further condition in MLflow's own words."""
     assert kind in KEYS
     return client.search_runs(
-        [experiment_id], f"tags.`{KIND}` = '{kind}'", max_results=1, order_by=["attributes.start_time DESC"]
+        [experiment_id], f"tags.`{KIND}` = '{kind}'{having}", max_results=1, order_by=["attributes.start_time DESC"]
     )

@@ -14,8 +14,9 @@ from typing import Any
 from urllib.parse import urlencode
 
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS
+from smoothsweep.orchestrator.reading.findings.tables import KNOWLEDGE
 from smoothsweep.orchestrator.tracking.runs.runs import KIND
-from smoothsweep.orchestrator.tracking.runs.verdicts import HIDING, NUMBERS, STRONGEST, VERDICT
+from smoothsweep.orchestrator.tracking.runs.verdicts import HIDING, NUMBERS, ORDER, STRONGEST, VERDICT
 
 TAG = "mlflow.sharedViewState."
 TRIALS, RECIPES = "trials", "recipes"
@@ -57,8 +58,8 @@ def _state(kind: str, leak: str | None, measured: Collection[str]) -> dict[str, 
         {}
         if leak is None
         else {
-            "orderByKey": f"metrics.`{STRONGEST}`",
-            "orderByAsc": BY_KEY[leak].better == "low",
+            "orderByKey": f"metrics.`{ORDER if ORDER in measured else STRONGEST}`",
+            "orderByAsc": ORDER in measured or BY_KEY[leak].better == "low",
         }
     )
     return {
@@ -80,7 +81,7 @@ def _state(kind: str, leak: str | None, measured: Collection[str]) -> dict[str, 
 
 def _columns(leak: str | None, measured: Collection[str]) -> list[str]:
     """The target's accuracy, the leak that decides, then what the other judges say."""
-    wanted = dict.fromkeys(("test_acc", *([leak] if leak else ()), *CLASS_METRICS, "xi_test"))
+    wanted = dict.fromkeys(("test_acc", *([leak] if leak else ()), *CLASS_METRICS, KNOWLEDGE))
     return [key for key in wanted if key in measured]
 
 

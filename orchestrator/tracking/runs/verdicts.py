@@ -7,6 +7,7 @@ where a run does not say it yet (MLflow was away, the run was made anew, further
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -18,6 +19,7 @@ from smoothsweep.orchestrator.reading.findings.display import of_cell
 from smoothsweep.orchestrator.reading.findings.display import told as told_of
 from smoothsweep.orchestrator.reading.leak.hiding import Hidings
 from smoothsweep.orchestrator.reading.leak.looks import look_words
+from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text, is_null
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.tracking.runs.points import write
@@ -28,6 +30,10 @@ HIDING = "smoothsweep.hiding"  # the same word under the tag's earlier name; of 
 LOOK = "smoothsweep.look"  # of a sweep with looks: at which look the recipe was decided, or that it is not
 STRONGEST = "leak_strongest"
 """The leak of a recipe under the attack that works best against it, the same on its runs under every attack."""
+ORDER = "leak_order"
+"""1 for the run that a table shows first: recipes from the smallest leak to the largest, each with its strongest attack
+before the others. MLflow's pages sort by one column alone."""
+PLACES = (STRONGEST, ORDER)
 NUMBERS = (STRONGEST, "reduction", "reduction_low", "reduction_high", "hidden", "hidden_low", "hidden_high")
 EARLIER = {"reduction": "removed", "reduction_low": "removed_low", "reduction_high": "removed_high"}
 """Metric -> its earlier name, which is written beside it: charts and queries of earlier runs keep working."""
@@ -36,12 +42,14 @@ EARLIER = {"reduction": "removed", "reduction_low": "removed_low", "reduction_hi
 @dataclass(frozen=True, kw_only=True)
 class Told:
     """A verdict as one run holds it: tags by name, numbers in the unit of the leak by metric. size: the reduction with
-    its interval, and needed: what would settle it, for the table of the sweep's note."""
+    its interval, needed: what would settle it, and mark: "least leak" where the report marks the recipe so, for the
+    table of the sweep's note."""
 
     tags: Mapping[str, str] = field(default_factory=dict)
     numbers: Mapping[str, float] = field(default_factory=dict)
     size: str = ""
     needed: str = ""
+    mark: str = ""
 
     @property
     def fingerprint(self) -> str:
@@ -51,24 +59,29 @@ class Told:
 @dataclass(frozen=True, kw_only=True)
 class Verdicts:
     """of_trials: trial -> what the report says of its recipe under its attack; the trials of one recipe are told the
-    same. whole: tags of the sweep itself."""
+    same. whole: tags of the sweep itself. answer: the sentence that the report begins with."""
 
     of_trials: Mapping[str, Told] = field(default_factory=dict)
     whole: Mapping[str, str] = field(default_factory=dict)
+    answer: str = ""
 
 
-def verdicts_of(summary: Summary, found: Hidings) -> Verdicts:
-    """What the report's table and its verdicts say, for every trial that they count."""
+def verdicts_of(summary: Summary, found: Hidings, answer: str = "") -> Verdicts:
+    """What the report's table and its verdicts say, for every trial that they count. answer: its first sentence."""
     of_trials: dict[str, Told] = {}
     if summary.primary is None:
-        return Verdicts()
+        return Verdicts(answer=answer)
     worst, last = summary.worst(summary.primary), summary.stops(summary.primary)
-    for _, row in summary.frame.iterrows():
+    places, choice = _places(summary, worst), decide(summary)
+    marked = None if choice.marked is None else summary.frame.loc[choice.marked, "recipe"]
+    for index, row in summary.frame.iterrows():
         one = found.verdicts.get(row["recipe"])
         look = ascii_text(look_words(summary, last[row["recipe"]])) if row["recipe"] in last else ""
         numbers = {} if one is None else _numbers(one)
         if row["recipe"] in worst:
             numbers[STRONGEST] = float(summary.frame.loc[worst[row["recipe"]], summary.primary])
+        if index in places:
+            numbers[ORDER] = places[index]
         shown = told_of(summary.spec, one) or of_cell(summary, summary.spec, row)
         word = "baseline" if row["is_baseline"] else shown.words if shown else ""
         tags = {VERDICT: word, HIDING: one.word if one else "", LOOK: look}
@@ -77,10 +90,24 @@ def verdicts_of(summary: Summary, found: Hidings) -> Verdicts:
             numbers=numbers,
             size=ascii_text(shown.size) if one and shown else "",
             needed=ascii_text(shown.needed) if shown else "",
+            mark=choice.mark if row["recipe"] == marked else "",
         )
         of_trials.update(dict.fromkeys(row["trials"] if not row["control"] and told.tags else (), told))
     words = "; ".join(f"{ascii_text(recipe)}: {one.word}" for recipe, one in found.verdicts.items())
-    return Verdicts(of_trials=of_trials, whole={HIDING: words} if words else {})
+    return Verdicts(of_trials=of_trials, whole={HIDING: words} if words else {}, answer=answer)
+
+
+def _places(summary: Summary, worst: Mapping[str, int]) -> dict[int, float]:
+    """Row of the summary's frame -> its place in a table. worst: recipe -> its row under the strongest attack."""
+    rows = [int(index) for index in summary.frame.index[~summary.frame["control"]]]
+    recipe_of = summary.frame["recipe"]
+
+    def key(row: int) -> tuple[float, int, bool, float]:
+        strongest, leak = worst[recipe_of[row]], summary.leak(row)
+        return summary.leak(strongest), strongest, row != strongest, math.inf if math.isnan(leak) else -leak
+
+    ordered = sorted((row for row in rows if recipe_of[row] in worst), key=key)
+    return {row: float(place) for place, row in enumerate(ordered, start=1)}
 
 
 def _numbers(one: LeakComparison) -> dict[str, float]:

@@ -225,6 +225,12 @@ def served(swept):
         command.stdout.close()
 
 
+def test_the_server_is_one_process(served):
+    """MLflow's job runners are seven processes beside it, of some 220 MB each."""
+    assert cookie_of(served.port, served.token)
+    assert psutil.Process(served.pid).children(recursive=True) == []
+
+
 SEARCH = json.dumps({"max_results": 5})
 STATIC = re.compile(rb'src="(static-files/[^"]+\.js)"')
 PLACES = [  # method, path, body

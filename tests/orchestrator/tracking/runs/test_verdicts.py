@@ -12,7 +12,7 @@ from smoothsweep.orchestrator.reading.leak.hiding import Hidings
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 from smoothsweep.orchestrator.reading.results import results_table
 from smoothsweep.orchestrator.tracking import Verdicts, verdicts_of
-from smoothsweep.orchestrator.tracking.runs.verdicts import HIDING, NUMBERS, STRONGEST, TOLD, VERDICT, Told
+from smoothsweep.orchestrator.tracking.runs.verdicts import HIDING, NUMBERS, ORDER, STRONGEST, TOLD, VERDICT, Told
 
 RECIPE = "alpha −0.2"
 
@@ -50,11 +50,19 @@ def test_every_trial_is_told_what_the_table_says_and_what_the_verdict_is(swept):
     assert set(found.of_trials) == {trial.id for trial in trials}
     told = {float(trial.cell.axes["alpha"]): found.of_trials[trial.id] for trial in trials}
     leaks = summary.leaks(summary.primary)  # one attack, so the strongest is the only one
-    assert told[0.0] == Told(tags={VERDICT: "baseline"}, numbers={STRONGEST: leaks[summary.baseline_recipe]})
+    place = ["", *sorted(leaks, key=leaks.get)].index
+    assert told[0.0] == Told(
+        tags={VERDICT: "baseline"},
+        numbers={STRONGEST: leaks[summary.baseline_recipe], ORDER: place(summary.baseline_recipe)},
+    )
     assert told[-0.2].tags == {VERDICT: "reduces", HIDING: "reduces"}, "one word under both names"
     ends = {"": 0.3, "_low": 0.1, "_high": 0.5}
     numbers = {name + end: value for name in ("reduction", "removed") for end, value in ends.items()}
-    assert told[-0.2].numbers == numbers | {"hidden": -0.1, STRONGEST: leaks[name_of(summary)]}
+    assert told[-0.2].numbers == numbers | {
+        "hidden": -0.1,
+        STRONGEST: leaks[name_of(summary)],
+        ORDER: place(name_of(summary)),
+    }
     assert told[-0.2].size == "+30.0 [+10, +50]"
     assert found.whole == {HIDING: "alpha -0.2: reduces"}
 
