@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Any
@@ -80,8 +80,8 @@ def verdicts_of(summary: Summary, found: Hidings, answer: str = "") -> Verdicts:
         numbers = {} if one is None else _numbers(one)
         if row["recipe"] in worst:
             numbers[STRONGEST] = float(summary.frame.loc[worst[row["recipe"]], summary.primary])
-        if index in places:
-            numbers[ORDER] = places[index]
+        if (place := places.get(index)) is not None:
+            numbers[ORDER] = place
         shown = told_of(summary.spec, one) or of_cell(summary, summary.spec, row)
         word = "baseline" if row["is_baseline"] else shown.words if shown else ""
         tags = {VERDICT: word, HIDING: one.word if one else "", LOOK: look}
@@ -97,7 +97,7 @@ def verdicts_of(summary: Summary, found: Hidings, answer: str = "") -> Verdicts:
     return Verdicts(of_trials=of_trials, whole={HIDING: words} if words else {}, answer=answer)
 
 
-def _places(summary: Summary, worst: Mapping[str, int]) -> dict[int, float]:
+def _places(summary: Summary, worst: Mapping[str, int]) -> dict[Hashable, float]:
     """Row of the summary's frame -> its place in a table. worst: recipe -> its row under the strongest attack."""
     rows = [int(index) for index in summary.frame.index[~summary.frame["control"]]]
     recipe_of = summary.frame["recipe"]
