@@ -69,7 +69,7 @@ def _sentence(mistake: Mapping[str, Any]) -> str:
     if kind in _BOUNDS:
         words, name = _BOUNDS[kind]
         bound = context[name]
-        return f"expected a number {words} {bound if isinstance(bound, int) else f'{bound:g}'}, got {shown(got)}"
+        return f"expected a number {words} {bound if isinstance(bound, int) else f'{bound:.15g}'}, got {shown(got)}"
     message = mistake["msg"].removeprefix("Input should be ").removeprefix("Input should have ")
     message = message.replace("valid tuple", "list").replace("valid dictionary", "mapping of keys")
     return f"expected {message}, got {shown(got)}"

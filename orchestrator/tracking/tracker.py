@@ -227,11 +227,8 @@ class Tracker:
         if found.least is not None and found.leak is not None:
             shown = {key: found.least.metrics[key] for key in ("test_acc", found.leak) if key in found.least.metrics}
             verdict = closing.verdicts.of_trials.get(found.least.trial.id, Told())
-            numbers = (
-                {}
-                if closing.failed
-                else {**shown, **{key: value for key, value in verdict.numbers.items() if key != ORDER}}
-            )
+            numbers = {key: value for key, value in verdict.numbers.items() if key != ORDER}
+            numbers = {} if closing.failed else {**shown, **numbers}
             told = Told(tags={**verdict.tags, **told.tags}, numbers=numbers)
         self._tell("sweep", self.experiment, told, at)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from smoothsweep.core.metrics.comparisons import compare_recipes, difference_errors
-from smoothsweep.core.metrics.recommendation import reaudit
+from smoothsweep.core.metrics.second_audit import reaudit
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LOWER, turned, verdict
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -91,7 +91,9 @@ def test_a_second_audit_contradicts_the_first_at_most_at_the_nominal_rate(before
     for spread in SPREADS:
         first = nothing_to_find(1, before, 12, spread)[:1000, 0]
         again = nothing_to_find(1, after, 12, spread)[1000:, 0]
-        wrong = [reaudit(*pair).verdict != INCONCLUSIVE for pair in zip(first, again, strict=True)]
+        wrong = [
+            reaudit(*({"": side} for side in pair)).verdict != INCONCLUSIVE for pair in zip(first, again, strict=True)
+        ]
         assert np.mean(wrong) <= NOMINAL + 3 * (NOMINAL * (1 - NOMINAL) / 1000) ** 0.5
 
 
@@ -103,7 +105,7 @@ def test_one_seed_says_nothing_whatever_the_interval():
     far = compare_recipes({"a": [np.zeros(50)], "b": [np.ones(50)], "c": [2 * np.ones(50)]})
     assert {pair.verdict for pair in far.pairs} == {INCONCLUSIVE}
     for one, other in ((1, 1), (1, 5), (5, 1)):
-        assert reaudit(np.zeros((one, 20)), np.ones((other, 20))).verdict == INCONCLUSIVE
+        assert reaudit({"": np.zeros((one, 20))}, {"": np.ones((other, 20))}).verdict == INCONCLUSIVE
 
 
 def test_the_words_are_written_in_one_place():
