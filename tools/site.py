@@ -1,7 +1,7 @@
 """The pages of a site, gathered from the repository: `python -m tools.site FOLDER`; `make docs` builds them.
 
 README becomes the first page, notebooks become pages, folders of docs/ stay folders. A link to another page of the site
-stays a link; a file of the repository that a page links to is copied into the site as plain text, so that the link works
+stays a link; a file of the repository that a page links to is copied into the site as text, so that the link works
 there, too. A link to a folder becomes its text.
 """
 
