@@ -20,7 +20,7 @@ FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 def pages(repository):
     found = [
         *repository.glob("*.md"),
-        *(repository / "docs").glob("*.md"),
+        *(repository / "docs").rglob("*.md"),
         *(repository / "sweeps").rglob("*.md"),
         *(repository / "core").rglob("*.md"),
         *(repository / "deploy").rglob("*.md"),
@@ -54,7 +54,7 @@ def test_a_page_that_is_linked_from_nowhere_is_found(repository):
         for page in pages(repository)
         for link in LINK.findall(page.read_text())
     }
-    lonely = [page.name for page in (repository / "docs").glob("*.md") if page.resolve() not in linked]
+    lonely = [page.name for page in (repository / "docs").rglob("*.md") if page.resolve() not in linked]
     assert not lonely
 
 

@@ -1,180 +1,94 @@
-"""A figure for each table of docs/results.md, drawn from the table itself: `python -m tools.result_figures`.
+"""The figures of the pages of results, drawn from the tables of those pages.
 
-A comment above a table says what is drawn of it:
+    python -m tools.result_figures
 
-    <!-- figure every-attack: 0.1; plain; −0.05; −0.2 | share recognised by the independent judge, % -->
-
-the figure's name, the columns (their heads, without what follows a comma where that is unambiguous; `head = words`
-where the key says it shorter), the words of the axis, and after `| without` a row of another quantity. The image link
-beneath the comment leads to docs/figures/NAME.svg. A cell is a number with its interval, `51.4 % [36, 67]` or
-`+5.6 [−20, +31]`, or a number alone; other cells leave their place empty.
+A page shows `figures/NAME.svg` above a table. The numbers of the figure are read from that table, so that the two
+cannot disagree; a test draws all of them anew and compares. tools/result_figures_list.py says which columns are drawn.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 from smoothsweep.core.files import write_file
-from smoothsweep.orchestrator.page.drawing.canvas import INK, LINE, SOFT, Canvas, plain
+from smoothsweep.core.tree import TREE
+from tools.result_figures_list import FIGURES, Figure, Panel
+from tools.svg_dots import Dots, Point, Row, drawing
 
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
-DOCS = Path(__file__).resolve().parents[1] / "docs"
-PAGES = (DOCS / "results.md",)
-FOLDER = DOCS / "figures"
-MARK = re.compile(
-    r"<!-- figure (?P<name>[\w-]+): (?P<columns>[^|]+) \| (?P<axis>[^|]+?)(?: \| without (?P<row>.+))? -->"
-)
-NUMBER = r"[-+−]?\d+(?:,\d{3})*(?:\.\d+)?"
-CELL = re.compile(rf"\**(?P<value>{NUMBER})(?: ?%)?(?: \[(?P<low>{NUMBER}), (?P<high>{NUMBER})\])?\**")
-COLOURS = ("#0b4f6c", "#4a4a4a", "#d98a3d", "#a8320a", "#5b9fb5", "#7a5195")
-WIDTH, LEFT, RIGHT, TOP, BOTTOM = 560.0, 190.0, 16.0, 44.0, 42.0
-STEP, GAP, TWO_LINES = 11.0, 12.0, 32.0
-"""Pixels from one column's dot to the next within a row, between rows, and of a row whose name takes two lines."""
+DOCS = TREE / "docs"
+FOLDER = DOCS / "results" / "figures"
+NUMBER = r"[+-]?\d+(?:,\d{3})*(?:\.\d+)?"
+ESTIMATE = re.compile(rf"({NUMBER})(?: %)?(?: \[({NUMBER}), ({NUMBER})\])?")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Point:
-    """A cell of a table. low, high: its interval, None for a number alone."""
+class Table:
+    """A table of a page: the texts of its cells, without marks of emphasis."""
 
-    row: str
-    column: str
-    value: float
-    low: float | None
-    high: float | None
+    titles: list[str]
+    rows: list[list[str]]
 
-    @property
-    def words(self) -> str:
-        """What its mark says."""
-        interval = "" if self.low is None else f" [{self.low:g}, {self.high:g}]"
-        return f"{self.row}, {self.column}: {self.value:g}{interval}"
+    def column(self, title: str) -> int:
+        """The place of a column. Raises ValueError if the table has no column of that title."""
+        return self.titles.index(title)
 
 
-@dataclass(frozen=True, kw_only=True)
-class ResultFigure:
-    """What is drawn of one table: its rows from the top, its columns in their order."""
-
-    name: str
-    axis: str
-    rows: tuple[str, ...]
-    columns: tuple[str, ...]
-    points: tuple[Point, ...]
+def drawn(name: str) -> str:
+    """The SVG text of a figure, from the page as it is on disk."""
+    figure = FIGURES[name]
+    table = table_below((DOCS / figure.page).read_text(), name)
+    return drawing([_dots(figure, panel, table) for panel in figure.panels])
 
 
-def figures_of(text: str) -> Iterator[ResultFigure]:
-    """The figures that a page asks for. Raises ValueError for a column that its table lacks."""
-    for mark in MARK.finditer(text):
-        head, rows = _table_after(text[mark.end() :])
-        asked = [[part.strip() for part in name.split(" = ")] for name in mark["columns"].split(";")]
-        places, wanted = [_place(head, names[0], mark["name"]) for names in asked], [names[-1] for names in asked]
-        names = _row_names(head, rows, places)
-        points = [
-            point
-            for cells, row in zip(rows, names, strict=True)
-            for place, column in zip(places, wanted, strict=True)
-            if row != mark["row"] and (point := _point(cells[place], row, column)) is not None
-        ]
-        drawn = tuple(dict.fromkeys(point.row for point in points))
-        yield ResultFigure(
-            name=mark["name"], axis=mark["axis"], rows=drawn, columns=tuple(wanted), points=tuple(points)
-        )
+def table_below(page: str, name: str) -> Table:
+    """The first table below the picture `figures/NAME.svg` of a page. Raises ValueError if there is none."""
+    _, found, below = page.partition(f"figures/{name}.svg")
+    lines = re.search(r"(?:^\|.*\n)+", below, flags=re.MULTILINE)
+    if not found or lines is None:
+        raise ValueError(f"figure {name}: expected a picture and a table below it, found none")
+    titles, _, *rows = (_cells(line) for line in lines.group(0).splitlines())
+    return Table(titles=titles, rows=rows)
 
 
-def drawing(figure: ResultFigure) -> bytes:
-    """The figure as an SVG file on white, a row for each row of the table, a colour for each column."""
-    tall = max(STEP * len(figure.columns) + GAP, TWO_LINES if any("\n" in _wrapped(row) for row in figure.rows) else 0)
-    height = TOP + tall * len(figure.rows) + BOTTOM
-    canvas = Canvas(WIDTH, height, f"{figure.axis}: {', '.join(figure.columns)}")
-    axes = canvas.axes(LEFT, TOP, WIDTH - RIGHT, height - BOTTOM, grid="x")
-    axes.set_ylim(tall * len(figure.rows), 0)
-    for point in figure.points:
-        at = figure.columns.index(point.column)
-        y = (figure.rows.index(point.row) + 0.5) * tall + STEP * (at + 0.5 - len(figure.columns) / 2)
-        colour = COLOURS[at]
-        if point.low is not None and point.high is not None:
-            axes.plot([point.low, point.high], [y, y], color=colour, lw=1.6, zorder=2)
-        (dot,) = axes.plot([point.value], [y], "o", ms=6.5, color=colour, zorder=3, clip_on=False)
-        canvas.tell(dot, point.words)
-    for at, row in enumerate(figure.rows):
-        axes.axhline(at * tall, color=LINE, lw=0.7, zorder=1)
-        place = {"transform": axes.get_yaxis_transform(), "ha": "right", "va": "center"}
-        axes.text(-0.02, (at + 0.5) * tall, _wrapped(row), **place, fontsize=11, color=INK)
-    if any(point.value < 0 or (point.low or 0) < 0 for point in figure.points):
-        axes.axvline(0, color=SOFT, lw=1.2, zorder=1)
-    axes.set_yticks([])
-    axes.xaxis.set_major_formatter(plain)
-    axes.set_xlabel(figure.axis, fontsize=11, color=SOFT)
-    _key(axes, figure.columns)
-    white = rb'\1<rect width="100%" height="100%" fill="#ffffff"/>'  # readable on a dark page too
-    return re.sub(rb"(<svg\b[^>]*>)", white, canvas.svg_file(), count=1)
+def _cells(line: str) -> list[str]:
+    return [cell.strip(" *") for cell in line.strip().removeprefix("|").removesuffix("|").split("|")]
 
 
-def main() -> None:
-    """Draw all figures of the results."""
-    for page in PAGES:
-        for figure in figures_of(page.read_text(encoding="utf-8")):
-            write_file(FOLDER / f"{figure.name}.svg", drawing(figure), parents=True)
+def _dots(figure: Figure, panel: Panel, table: Table) -> Dots:
+    rows = []
+    for cells in table.rows:
+        label = ", ".join(cells[table.column(one)] for one in figure.labels)
+        points = _points(panel, table, cells)
+        if label not in figure.without and any(points):
+            rows.append(Row(label=label, points=points))
+    names = panel.parts or (panel.names or panel.columns)
+    return Dots(axis=panel.axis, names=names, rows=rows, low=panel.low, high=panel.high)
 
 
-def _table_after(text: str) -> tuple[list[str], list[list[str]]]:
-    lines = [line for line in text[text.index("\n| ") + 1 :].split("\n\n")[0].splitlines() if line.startswith("|")]
-    cells = [[cell.strip() for cell in line.strip()[1:-1].split("|")] for line in lines]
-    return cells[0], cells[2:]
+def _points(panel: Panel, table: Table, cells: Sequence[str]) -> list[Point | None]:
+    texts = [cells[table.column(one)] if table.column(one) < len(cells) else "" for one in panel.columns]
+    if not panel.parts:
+        return [estimate(text) for text in texts]
+    several = re.findall(NUMBER, _plain(texts[0]).rpartition(":")[2].partition("(")[0])
+    return [estimate(one) for one in several] if len(several) == len(panel.parts) else [None]
 
 
-def _place(head: Sequence[str], name: str, figure: str) -> int:
-    found = [at for at, one in enumerate(head) if one == name] or [
-        at for at, one in enumerate(head) if one.split(",")[0] == name
-    ]
-    if len(found) != 1:
-        raise ValueError(f"figure {figure}: expected one column {name!r} in the table, got {head}")
-    return found[0]
-
-
-def _row_names(head: Sequence[str], rows: Sequence[Sequence[str]], places: Sequence[int]) -> list[str]:
-    """The first cell of each row, with those that follow it where it names several."""
-    first = [_text(cells[0]) for cells in rows]
-    if len(set(first)) == len(first) or 1 in places:
-        return first
-    return [f"{_text(cells[0])}, {_text(cells[1])}" for cells in rows]
-
-
-def _text(cell: str) -> str:
-    return re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", cell).replace("*", "").replace("`", "")
-
-
-def _point(cell: str, row: str, column: str) -> Point | None:
-    found = CELL.match(cell)
+def estimate(cell: str) -> Point | None:
+    """The first number of a cell with its interval, if it has one; None for a cell without a number."""
+    found = ESTIMATE.search(_plain(cell))
     if found is None:
         return None
-    value, low, high = (
-        None if one is None else float(one.replace("−", "-").replace(",", "")) for one in found.groups()
-    )
-    return None if value is None else Point(row=row, column=column, value=value, low=low, high=high)
+    middle, low, high = (None if part is None else float(part.replace(",", "")) for part in found.groups())
+    assert middle is not None
+    return Point(middle=middle, low=low, high=high)
 
 
-def _wrapped(words: str, most: int = 28) -> str:
-    """On two lines where one is too long, broken at the space nearest to the middle."""
-    spaces = [at for at, letter in enumerate(words) if letter == " "]
-    if len(words) <= most or not spaces:
-        return words
-    at = min(spaces, key=lambda place: abs(place - len(words) / 2))
-    return f"{words[:at]}\n{words[at + 1 :]}"
-
-
-def _key(axes: Axes, columns: Sequence[str]) -> None:
-    """Which colour is which column."""
-    if len(columns) == 1:
-        return
-    marks = [axes.plot([], [], "o", ms=6.5, color=COLOURS[at], label=column)[0] for at, column in enumerate(columns)]
-    place = {"loc": "lower right", "bbox_to_anchor": (1, 1), "ncols": len(columns), "borderaxespad": 0.2}
-    axes.legend(handles=marks, **place, frameon=False, fontsize=11, labelcolor=SOFT, handletextpad=0.1)
+def _plain(cell: str) -> str:
+    return cell.replace("−", "-").replace("*", "").replace("\N{NO-BREAK SPACE}", " ")
 
 
 if __name__ == "__main__":
-    main()
+    for each in FIGURES:
+        write_file(FOLDER / f"{each}.svg", drawn(each))

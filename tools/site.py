@@ -1,13 +1,14 @@
 """The pages of a site, gathered from the repository: `python -m tools.site FOLDER`; `make docs` builds them.
 
-README becomes the first page, notebooks become pages. A link to another page of the site stays a link; a file of the
-repository that a page links to is copied into the site as plain text, so that the link works there, too. A link to a
-folder becomes its text.
+README becomes the first page, notebooks become pages, folders of docs/ stay folders. A link to another page of the site
+stays a link; a file of the repository that a page links to is copied into the site as text, so that the link works
+there, too. A link to a folder becomes its text.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import sys
@@ -16,7 +17,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 AT_THE_TOP = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
-BESIDE = ("*.png", "*.css", "*.js")
+BESIDE = ("*.png", "*.svg", "*.html", "*.css", "*.js")
 """Files of docs/ that pages show, or that the site looks and acts by."""
 
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
@@ -28,14 +29,18 @@ def gather(out: Path) -> None:
     """Write every page into the folder `out`, which is made anew."""
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    for page in (*(ROOT / name for name in AT_THE_TOP), *sorted((ROOT / "docs").glob("*.md"))):
-        (out / place_of(page)).write_text(relinked(page.read_text(), page.parent))
+    for page in (*(ROOT / name for name in AT_THE_TOP), *sorted((ROOT / "docs").rglob("*.md"))):
+        place = out / place_of(page)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(relinked(page.read_text(), page.parent))
         _copy_linked(page.read_text(), page.parent, out)
     for notebook in sorted((ROOT / "docs").glob("*.ipynb")):
         (out / place_of(notebook)).write_text(relinked(as_page(notebook), notebook.parent))
         _copy_linked(as_page(notebook), notebook.parent, out)
-    for beside in (found for kind in BESIDE for found in sorted((ROOT / "docs").glob(kind))):
-        shutil.copy(beside, out / beside.name)
+    for beside in (found for kind in BESIDE for found in sorted((ROOT / "docs").rglob(kind))):
+        place = out / place_of(beside)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(beside, place)
 
 
 def _copy_linked(text: str, folder: Path, out: Path) -> None:
@@ -55,15 +60,15 @@ def place_of(page: Path) -> str:
         return f"{page.stem}-notebook.md"
     if page == ROOT / "README.md":
         return "index.md"
-    if _is_page(page) or not page.is_relative_to(ROOT) or page.parent == ROOT / "docs":
-        return page.name
-    if page.suffix in (".svg", ".png") and page.is_relative_to(ROOT / "docs"):
+    if page.is_relative_to(ROOT / "docs"):
         return str(page.relative_to(ROOT / "docs"))
+    if _is_page(page) or not page.is_relative_to(ROOT):
+        return page.name
     return f"files/{page.relative_to(ROOT)}.txt"  # as text: a browser shows it, whatever its kind
 
 
 def _is_page(target: Path) -> bool:
-    in_docs = target.parent == ROOT / "docs" and target.suffix in (".md", ".ipynb", ".png")
+    in_docs = target.is_relative_to(ROOT / "docs") and target.suffix in (".md", ".ipynb", ".png", ".svg", ".html")
     return in_docs or (target.parent == ROOT and target.name in AT_THE_TOP)
 
 
@@ -72,7 +77,7 @@ def relinked(text: str, folder: Path) -> str:
 
     def whole(part: str) -> str:
         part = LINK.sub(lambda found: _link(found, folder), part)
-        return PICTURE.sub(lambda found: place_of(folder / found.group(0)), part)
+        return PICTURE.sub(lambda found: _from(folder, (folder / found.group(0)).resolve()), part)
 
     return "".join(part if part.startswith("```") else whole(part) for part in FENCED.split(text))
 
@@ -85,7 +90,14 @@ def _link(found: re.Match[str], folder: Path) -> str:
     target = (folder / name).resolve()
     if not target.is_file():
         return words
-    return f"{mark}[{words}]({place_of(target)}{'#' + anchor if anchor else ''})"
+    return f"{mark}[{words}]({_from(folder, target)}{'#' + anchor if anchor else ''})"
+
+
+def _from(folder: Path, target: Path) -> str:
+    """The way in the site from a page of the folder to a file of the repository."""
+    docs = ROOT / "docs"
+    beginning = folder.resolve().relative_to(docs) if folder.resolve().is_relative_to(docs) else Path()
+    return os.path.relpath(place_of(target), beginning)
 
 
 def as_page(notebook: Path) -> str:
