@@ -36,7 +36,7 @@ from smoothsweep.orchestrator.reading.published import comparison
 MOST_COLUMNS = 6
 """Metrics side by side that still fit a printed page."""
 
-MODULES = (costs, faces, families, fresh, frontier, hiding, pairs, readings, searches)
+MODULES = (costs, faces, families, fresh, frontier, hiding, integrity, pairs, readings, searches)
 """What templates ask by the name of its module."""
 
 SHORT = 6
