@@ -44,10 +44,7 @@ class Server:
         tempfile.tempdir = os.devnull  # libraries that only ask where it is are not to look for one
         torch.set_num_threads(said["threads"])
         if self._device.type == "cuda":
-            square = torch.ones(1, 1, 8, 8, device=self._device)
-            (
-                torch.nn.functional.conv2d(square, square).sum() + (square[0, 0] @ square[0, 0]).sum()
-            ).item()  # loads the libraries that computing needs
+            load_libraries(self._device)
         for module in said["preload"]:
             __import__(module)
         torch.manual_seed(0)
@@ -101,6 +98,12 @@ class Server:
             found, images, gradient.to(self._device), retain_graph=asked["keep"], allow_unused=True
         )[0]
         return {"reached": back is not None}, back
+
+
+def load_libraries(device: torch.device) -> float:
+    """Have a device's driver load what convolutions and products need, by one of each; their sum."""
+    square = torch.ones(1, 1, 8, 8, device=device)
+    return float(torch.nn.functional.conv2d(square, square).sum() + (square[0, 0] @ square[0, 0]).sum())
 
 
 def _flush() -> None:

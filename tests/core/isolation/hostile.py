@@ -114,6 +114,23 @@ ATTEMPTS = {
 }
 
 
+READS = (
+    "/dev/null",
+    "/dev/zero",
+    "/dev/urandom",
+    "/dev/random",
+    "/proc/self/status",
+    "/proc/cpuinfo",
+    "/proc/meminfo",
+    "/proc/stat",
+    "/proc/sys/kernel/ostype",
+    "/sys/devices/system/cpu/online",
+    "/etc/ld.so.cache",
+    torch.__file__,
+)
+"""What Python, torch and the system's libraries read while they compute."""
+
+
 def load(program, settings, device):
     """What `settings["do"]` names; the answer is the error number of an attempt, 0 where it worked."""
     name = settings["do"]
@@ -131,6 +148,11 @@ def load(program, settings, device):
             time.sleep(1e6)
         if name == "die":
             ctypes.string_at(0) if settings.get("signal") else os._exit(3)
+        if name == "last_words":
+            os.write(1, b"first\n" + b"y" * 300 + b"\n \n")
+            os._exit(3)
+        if name == "reads":
+            return torch.tensor([_error_of(lambda path=path: os.close(os.open(path, os.O_RDONLY))) for path in READS])
         if name == "abort":
             os.abort()
         if name == "print":

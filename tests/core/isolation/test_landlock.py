@@ -1,5 +1,6 @@
 """What Landlock leaves a process, tried in one: every right on a file that may be read, on a device, and on others."""
 
+import ctypes
 import errno
 import json
 import shutil
@@ -99,6 +100,11 @@ def tried(tmp_path_factory):
         done = subprocess.run(command, capture_output=True, text=True, cwd=root, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def test_the_version_is_what_the_kernel_answers_to_the_question():
+    """Flag 1 of landlock_create_ruleset asks for the version, 2 for what was mended in it."""
+    assert ctypes.CDLL(None).syscall(444, None, 0, 1) == VERSION
 
 
 @pytest.mark.parametrize("what", ALLOWED)

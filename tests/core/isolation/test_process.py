@@ -18,7 +18,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.isolation import limits, process
 from smoothsweep.core.isolation.limits import Limits, can_isolate, usual_limits
 from smoothsweep.core.isolation.program import IsolatedProgram
-from tests.core.isolation.hostile import ATTEMPTS, P
+from tests.core.isolation.hostile import ATTEMPTS, READS, P
 
 CPU, GIB = torch.device("cpu"), 2**30
 HERE = Path(__file__).resolve()
@@ -65,6 +65,11 @@ def test_nothing_but_computing_works_inside(opened):
         assert len(numbers) > 45 and not [name for name, number in numbers.items() if number == 0]
     assert HERE.parent.joinpath("hostile.py").read_bytes() == before and not Path(P).exists()
     assert not list(Path(tempfile.gettempdir()).glob(".smoothsweep-*-must-not-appear"))
+
+
+def test_what_computing_reads_is_read_inside(opened):
+    numbers = dict(zip(READS, opened("reads")(images()).tolist(), strict=True))
+    assert len(numbers) == 12 and {path: numbers[path] for path in READS if Path(path).exists() and numbers[path]} == {}
 
 
 def test_the_same_attempts_work_outside(tmp_path):
@@ -157,6 +162,19 @@ def test_a_process_that_closes_its_connection_and_lives_on_is_said_to_have_ended
     one = opened("nothing").process
     monkeypatch.setattr(one, "_process", SimpleNamespace(wait=not_yet, poll=lambda: None))
     assert one._how_it_ended() == "expected a program that answers within 4 GiB of memory, got one whose process ended"
+
+
+def test_of_the_last_line_that_was_printed_a_part_is_said(opened):
+    with pytest.raises(InputError, match=r"got one whose process ended, after 'y{200}'$"):
+        opened("last_words")(images())
+
+
+def test_an_answer_larger_than_asked_for_ends_the_process(opened):
+    one, asked = opened("nothing"), {"do": "answer", "id": 1, "gradient": False, "grad_mode": False}
+    with pytest.raises(InputError, match=r"expected an answer, got a tensor of size \[1\]"):
+        one._ask(asked, images(), most_bytes=3, shape=[2])
+    with pytest.raises(InputError, match="expected an answer, got a tensor"):
+        one(images())
 
 
 def test_an_answer_that_was_interrupted_is_not_taken_for_the_next_one(opened, monkeypatch):

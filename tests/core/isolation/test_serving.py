@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from smoothsweep.core.isolation.serving import _failure
+from smoothsweep.core.isolation.serving import _failure, load_libraries
 
 
 @pytest.mark.parametrize(
@@ -17,6 +17,10 @@ from smoothsweep.core.isolation.serving import _failure
 )
 def test_whose_memory_was_too_small_is_said(error, memory):
     assert _failure(error)["memory"] == memory
+
+
+def test_a_convolution_and_a_product_are_computed_before_anything_is_given_up():
+    assert load_libraries(torch.device("cpu")) == 8 * 8 + 8 * 8 * 8
 
 
 def test_the_first_and_the_last_line_are_kept_and_bounded():
