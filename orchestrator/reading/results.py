@@ -208,11 +208,18 @@ def write_results(
 ) -> pd.DataFrame:
     """The table of results, written to `folder` as results.parquet, which is replaced as a whole.
 
-    axes: of the sweep, which name recipes; the file then has a column `recipe` that joins it with verdicts.parquet.
+    axes: of the sweep, which name recipes; the file then has a column `recipe` that joins it with verdicts.parquet. The
+    file has the columns of `measured`, the table that is returned has all.
     """
     table = results_table(trials, store, failures)
-    write_rows(table if axes is None else with_recipes(table, axes), folder / "results.parquet")
+    write_rows(measured(table if axes is None else with_recipes(table, axes)), folder / "results.parquet")
     return table
+
+
+def measured(table: pd.DataFrame) -> pd.DataFrame:
+    """The table without metrics and times that no trial has; `reasons` says of each metric why it is missing."""
+    empty = [name for name in (*BY_KEY, *TIME_COLUMNS) if name in table.columns and table[name].isna().all()]
+    return table.drop(columns=empty)
 
 
 RECIPE, RECIPE_SETTINGS = "recipe", "recipe_settings"

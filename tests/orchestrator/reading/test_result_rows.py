@@ -172,6 +172,9 @@ def test_the_row_of_a_trial_says_what_is_done_what_failed_and_what_it_took(tmp_p
     written = write_results(trials, held, failures, tmp_path / "new" / "report")
     read = pd.read_parquet(tmp_path / "new" / "report" / "results.parquet")
     assert read["trial"].tolist() == written["trial"].tolist() and read["test_acc"].tolist()[0] == 0.75
+    empty = {name for name in (*BY_KEY, *TIME_COLUMNS) if written[name].isna().all()}
+    assert set(read.columns) == set(written.columns) - empty and len(empty) > 30
+    assert {"test_acc", "queries", "seconds_target", "failure", "reasons"} <= set(read.columns)
 
 
 def test_a_target_that_was_brought_in_has_the_columns_of_one_that_was_trained(tmp_path):

@@ -22,7 +22,7 @@ from smoothsweep.orchestrator.commands.reporting.sweep_report import contact_she
 from smoothsweep.orchestrator.planning.proposals import PROPOSALS, REAUDIT
 from smoothsweep.orchestrator.planning.state import STATE_FILE
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
-from smoothsweep.orchestrator.reading.results import with_recipes, write_rows
+from smoothsweep.orchestrator.reading.results import measured, with_recipes, write_rows
 from smoothsweep.orchestrator.search.record import ENDED
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.common.artifacts import MANIFEST
@@ -82,7 +82,7 @@ def _files(sweep: Gathered, request: BundleRequest, folder: Path) -> Iterator[tu
     data = for_others(sweep.data)
     if request.images:
         data = replace(data, sheets=contact_sheets(sweep.trials, sweep.store, data, sweep.summary))
-    write_rows(with_recipes(sweep.table, data.axes), folder / "results.parquet")
+    write_rows(measured(with_recipes(sweep.table, data.axes)), folder / "results.parquet")
     text, _, _ = write_gathered(data, sweep.summary, folder)
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         yield path.relative_to(folder).as_posix(), path
