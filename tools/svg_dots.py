@@ -18,6 +18,8 @@ LINE = 16
 """Height of a line of text."""
 LABEL = 58
 """Characters of a line of a label."""
+LONG = 20
+"""Dots of a panel above which its axis has its numbers at either end."""
 PITCH = 11
 """Distance between the dots of two series of a row."""
 
@@ -82,21 +84,31 @@ def _panel(panel: Dots, top: float) -> tuple[list[str], float]:
     if len(panel.names) > 1:
         legend, top = _legend(panel.names, top)
         parts += legend
+    ticks = [low + step * index for index in range(round((high - low) / step) + 1)]
+    if len(panel.rows) * len(panel.names) > LONG:
+        parts += _numbers(ticks, top - 2)
+        top += LINE
     begin, rows = top, []
     for row in panel.rows:
         drawn, top = _row(row, top, low, high)
         rows += drawn
-    ticks = [low + step * index for index in range(round((high - low) / step) + 1)]
     for tick in ticks:
         x = position(tick, low, high)
         kind = "zero" if tick == 0 and low < 0 else "grid"
         parts.append(f'<path class="{kind}" d="M{x:.1f} {begin:g}V{top:g}"/>')
-        parts.append(_text(x, top + 13, f"{tick:g}".replace("-", "−"), anchor="middle"))
+    parts += _numbers(ticks, top)
     top += 2 * LINE
     if any(point and point.low is not None for row in panel.rows for point in row.points):
         parts.append(_text(LEFT - 8, top - 2, "dot: mean or estimate; line: 95 % interval"))
         top += LINE
     return parts + rows, top
+
+
+def _numbers(ticks: Sequence[float], top: float) -> list[str]:
+    """The numbers of an axis, below the height `top`."""
+    words = [f"{tick:.10g}".replace("-", "−") for tick in ticks]
+    places = [position(tick, ticks[0], ticks[-1]) for tick in ticks]
+    return [_text(x, top + 13, word, anchor="middle") for x, word in zip(places, words, strict=True)]
 
 
 def position(value: float, low: float, high: float) -> float:
