@@ -171,3 +171,13 @@ def test_more_classes_are_named_where_the_data_have_them():
     assert words(Needed(seeds=8, classes=48, more_classes=True)) == "8 seeds x 48 classes"
     assert words(Needed(seeds=None, classes=20)) == "no number of seeds up to 50"
     assert words(None) == "" and words(None, seeds=1) == "at least 2 seeds"
+
+
+def test_what_would_settle_a_recipe_counts_the_people_that_are_not_attacked_yet():
+    """Seeds alone do not settle so small a difference; all 200 people of the data do, under five seeds."""
+    close = {0.0: {"ppa": 0.6, "chance": 0.05}, -0.2: {"ppa": 0.585, "chance": 0.05}}
+    close = {alpha: {**under, "ppa logit": under["ppa"]} for alpha, under in close.items()}
+    for people, seeds, classes in ((None, None, CLASSES), (CLASSES, None, CLASSES), (200, 5, 200)):
+        (found,) = summarise(replace(data(rates=close), people=people)).compared.leaks.verdicts.values()
+        assert (found.needed.seeds, found.needed.classes) == (seeds, classes)
+        assert found.needed.more_classes is (classes > CLASSES)
