@@ -45,7 +45,7 @@ drills: env
 	DRILLS_TABLE=docs/reliability.md $(BIN)/python -m pytest -m slow -p no:cacheprovider tests/drills
 
 rehearsal: env
-	$(BIN)/python -m pytest -m slow -s $(wildcard tests/orchestrator/doors/test_rehearsal*.py)
+	$(BIN)/python -m pytest -m slow -s $(wildcard tests/orchestrator/commands/test_rehearsal*.py)
 
 # Every slow test: the audit, the rehearsal, the drills and the rest. Hours. Writes its result and date into docs/reliability.md.
 nightly: env

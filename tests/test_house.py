@@ -1,6 +1,7 @@
 """The rules of the house that a machine can check: import direction, and what loads torch."""
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -107,3 +108,10 @@ def test_cpus_and_memory_are_asked_for_in_one_place(repository):
                 found.append(path.relative_to(repository).as_posix())
     # The list of what an isolated program may read names a file, and reads none.
     assert set(found) - {"core/isolation/limits.py"} == {"core/allotted.py"}
+
+
+def test_every_path_that_the_makefile_names_is_there(repository):
+    """A folder that moved would leave a target without its tests, or with all of them."""
+    text = (repository / "Makefile").read_text()
+    named = re.findall(r"(?:tests|docs|sweeps|benchmarks|tools)/[\w./*-]+", text)
+    assert len(named) >= 4 and [name for name in named if not any(repository.glob(name.rstrip(".")))] == []
