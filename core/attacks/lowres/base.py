@@ -26,9 +26,7 @@ class LowResolution(OwnGan):
     the official code takes means over; gan: how the attack's own GAN is trained.
     """
 
-    paper_columns: ClassVar[
-        Mapping[str, str]
-    ] = {  # by LOMMA's code: sweeps/paper/README.md
+    paper_columns: ClassVar[Mapping[str, str]] = {  # by LOMMA's code: sweeps/paper/README.md
         "attack_acc5": "attack_acc5_last",
         "fid": "fid_lomma",
         "attack_acc1_std": "attack_acc1_std_batches",
