@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from smoothsweep.core.attacks.registry import attack_class
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.sweeps.defenses import Smoothing
@@ -33,8 +34,6 @@ KINDS = ("data", "prior", "attack")
 
 MOST_SHOWN = 8  # values of a list
 
-LAST_IMAGE = ("gmi", "ked", "lomma_gmi", "lomma_ked")
-"""Attacks of Table 8 that were evaluated by LOMMA's code, as the printed digits show (paper/README.md)."""
 LOMMA_CLASSES = tuple(range(500))
 
 CLEAN_DIFFERS = {
@@ -75,11 +74,8 @@ def own_columns(settings: InversionSweep, table: str) -> dict[str, str]:
     """Metric of the table -> our column of what the table really prints."""
     if table != "8":
         return {}
-    if attack_kind(settings) in LAST_IMAGE:
-        return {"attack_acc5": "attack_acc5_last", "fid": "fid_lomma", "attack_acc1_std": "attack_acc1_std_batches"}
-    if attack_kind(settings) == "plg_mi":
-        return {"fid": "fid_plg", "attack_acc1_std": "attack_acc1_std_batches"}
-    return {}
+    kind = attack_kind(settings)
+    return {} if kind is None else dict(attack_class(kind).paper_columns)
 
 
 def attack_kind(settings: InversionSweep) -> str | None:
@@ -105,13 +101,14 @@ def incomparable(settings: InversionSweep, table: str) -> dict[str, str]:
 def _of_other_reports(settings: InversionSweep) -> dict[str, str]:
     """What the evaluations of the low-resolution attacks count otherwise than our judges."""
     found = {"attack_acc5_std": SPREAD}
-    if attack_kind(settings) in LAST_IMAGE:
+    columns = own_columns(settings, "8")
+    if "attack_acc5" in columns:  # of the last image alone: evaluated by LOMMA's code
         if settings.classes != LOMMA_CLASSES or settings.protocol != "paper":
             found["dist_knn"] = (
                 "the paper's sums over labels below 300 and divides by the images of all, 500 people "
                 "as its digits show: that is protocol paper with classes 0 to 499"
             )
-    elif attack_kind(settings) != "plg_mi":
+    elif not columns:
         found["dist_knn"] = "the paper's is of pictures that are each stretched to the whole range"
     evaluator = settings.judges.said.get("evaluator")
     if evaluator is not None and evaluator.architecture != "ir50_112":

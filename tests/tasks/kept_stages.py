@@ -2,12 +2,13 @@
 
 import torch
 
-from smoothsweep.core.attacks.registry import PARTS
+from smoothsweep.core.attacks.registry import ATTACKS, PARTS
 from smoothsweep.core.data.transforms import to_unit
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.tasks.files import save_tensors
 from tests import labelled_files, published_trees
+from tests.core.attacks.examples import KEPT_GAN, KEPT_STUDENTS, example
 from tests.pipeline import stages_of_a_trial
 
 IN_A_TRIAL = {  # case -> where the pipeline has it
@@ -25,9 +26,6 @@ IN_A_TRIAL = {  # case -> where the pipeline has it
     "judge_evaluator": "judge_evaluator",
     "judge_embedder": "judge_embedder",
 }
-PAIR = {"width": 2, "epochs": 1, "batch_size": 6, "critic_steps": 2, "z_dim": 4}
-STUDENTS = {"architectures": ["resnet_small"], "pretrained": False, "epochs": 2, "batch_size": 8}
-
 STYLEGAN2 = {
     "kind": "stylegan2",
     "z_dim": 8,
@@ -40,32 +38,7 @@ STYLEGAN2 = {
     "r1_gamma": 1.0,
     "augmentation": "light",
 }
-POOL = {"size": 16, "truncation_psi": 1.0, "truncation_cutoff": None}
-SEARCHED = {"gan": PAIR, "steps": 2, "selected": 2}
-SURROGATE = {
-    "pool": POOL,
-    "candidates": 2,
-    "steps": 2,
-    "finalists": 2,
-    "views": 2,
-    "selected": 2,
-    "surrogates": STUDENTS,
-}
-ATTACKED = {  # every attack but the pipeline's own
-    "if_gmi": {"pool": POOL, "candidates": 2, "stage_steps": [1, 1], "lr": 0.05, "selected": 2, "selection_repeats": 2},
-    "plg_mi": {"top_n": 4, "gan": {"steps": 3, "batch_size": 6, "width": 2, "z_dim": 4}, "steps": 2, "selected": 2},
-    "rlb_mi": {"agent": "textbook", "episodes": 6, "minibatch": 4, "hidden": 8, "at_once": 2, "selected": 2},
-    "brep_mi": {"selected": 1, "starts": {"batch": 16, "max_batches": 2}, "probes": 8, "patience": 3, "max_passes": 3},
-    "cma_es": {"pool": POOL, "components": 4, "population": 4, "max_queries": 12, "selected": 1},
-    "surrogate_scores": SURROGATE,
-    "surrogate_labels": SURROGATE,
-    "gmi": SEARCHED,
-    "ked": SEARCHED,
-    "lomma_gmi": {**SEARCHED, "students": STUDENTS},
-    "lomma_ked": {**SEARCHED, "students": STUDENTS},
-    "selection_only": {"pool": POOL, "selected": 2},
-    "random_latents": {"selected": 2, "truncation_psi": 1.0, "truncation_cutoff": None},
-}
+ATTACKED = {name: example(name).KEPT for name in ATTACKS if example(name).KEPT is not None}
 
 
 def imported(pipeline, protocol, folder):
@@ -374,9 +347,9 @@ ALONE = {
     "judge_asked": by_asking,
     "plg_labels": pseudo_labels,
     "plg_gan": conditional_gan,
-    "general_gan": part("general_gan", PAIR, asks=False),
-    "specific_gan": part("specific_gan", PAIR),
-    "students": part("students", STUDENTS),
+    "general_gan": part("general_gan", KEPT_GAN, asks=False),
+    "specific_gan": part("specific_gan", KEPT_GAN),
+    "students": part("students", KEPT_STUDENTS),
     "public_features": part("public_features", {}),
     "temperature": temperature,
     "judge_robustness": by_robustness,

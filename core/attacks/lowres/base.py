@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from smoothsweep.core.attacks.gan.config import SIDES, GanTraining
 from smoothsweep.core.attacks.gan.trained import OwnGan
@@ -24,6 +25,12 @@ class LowResolution(OwnGan):
     identity_weight: weight of the identity loss beside the discriminator's; reference_batch: classes of the batch that
     the official code takes means over; gan: how the attack's own GAN is trained.
     """
+
+    paper_columns: ClassVar[Mapping[str, str]] = {  # by LOMMA's code: sweeps/paper/README.md
+        "attack_acc5": "attack_acc5_last",
+        "fid": "fid_lomma",
+        "attack_acc1_std": "attack_acc1_std_batches",
+    }
 
     selected: Count = 5
     steps: Count = 1500

@@ -8,6 +8,7 @@ core/attacks/plg/labels.py (ties), gan_part.py (ranges), draws.py and inversion.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -37,6 +38,7 @@ class PLGMI(OwnGan):
 
     title: ClassVar[str] = "PLG-MI"
     cites: ClassVar[tuple[str, ...]] = ("yuan2023pseudo",)
+    paper_columns: ClassVar[Mapping[str, str]] = {"fid": "fid_plg", "attack_acc1_std": "attack_acc1_std_batches"}
 
     selected: Latents = 5
     top_n: Count = 30

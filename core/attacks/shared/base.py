@@ -72,6 +72,8 @@ class Attack:
     leaves_images: ClassVar[bool] = False
     facts: ClassVar[Mapping[str, Aggregate]] = {}
     other_targets: ClassVar[Mapping[str, str | None]] = {}
+    paper_columns: ClassVar[Mapping[str, str]] = {}
+    """Metric of the paper's Table 8 -> our column of what its evaluation of this attack really printed."""
 
     selected: Latents = 50
     seed: Seed = 42

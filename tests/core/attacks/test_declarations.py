@@ -11,89 +11,41 @@ import smoothsweep.core.attacks
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS, make_attack
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.errors import InputError
+from tests.core.attacks.examples import example
 
-NEEDED = {"ppa": {"steps": 2}}  # what an attack has no default for
-POOLED, GENERAL, SPECIFIC = ("pool", "candidates"), ("general_gan",), ("specific_gan",)
-FORMS = {
-    "": {},
-    "tempered": {"loss": "cross_entropy", "temperature": {"mean_confidence": 0.5}},
-    "pulled": {"feature_weight": 0.5},
-    "own generator": {"generator": "general_gan"},
-    **{form: {"form": form} for form in ("ours", "L_logit", "L_aug", "baseline")},
-}
-DECLARED = {
-    ("ppa", ""): (POOLED, "prior", 1),
-    ("ppa", "tempered"): ((*POOLED, "temperature"), "prior", 1),
-    ("ppa", "pulled"): ((*POOLED, "pool_features"), "prior", 1),
-    ("if_gmi", ""): (POOLED, "prior", 1),
-    ("plg_mi", ""): (("plg_labels", "plg_gan"), "plg_gan", 1),
-    ("rlb_mi", ""): ((), "prior", 1),
-    ("rlb_mi", "own generator"): (GENERAL, "general_gan", 1),
-    ("brep_mi", ""): (("starts",), "prior", 1),
-    ("brep_mi", "own generator"): ((*GENERAL, "starts"), "general_gan", 1),
-    ("cma_es", ""): (POOLED, "prior", 1),
-    ("surrogate_scores", ""): (("pictures", "answered_scores", "surrogates"), "prior", 1),
-    ("surrogate_labels", ""): (("pictures", "answered_labels", "surrogates"), "prior", 1),
-    ("gmi", ""): (GENERAL, "general_gan", 1),
-    ("ked", ""): (SPECIFIC, "specific_gan", 60),
-    ("lomma_gmi", "ours"): ((*GENERAL, "students", "public_features"), "general_gan", 1),
-    ("lomma_gmi", "L_logit"): ((*GENERAL, "public_features"), "general_gan", 1),
-    ("lomma_gmi", "L_aug"): ((*GENERAL, "students"), "general_gan", 1),
-    ("lomma_gmi", "baseline"): (GENERAL, "general_gan", 1),
-    ("lomma_ked", "ours"): ((*SPECIFIC, "students", "public_features"), "specific_gan", 60),
-    ("lomma_ked", "L_logit"): ((*SPECIFIC, "public_features"), "specific_gan", 60),
-    ("lomma_ked", "L_aug"): ((*SPECIFIC, "students"), "specific_gan", 60),
-    ("lomma_ked", "baseline"): (SPECIFIC, "specific_gan", 60),
-    ("selection_only", ""): (POOLED, "prior", 1),
-    ("random_latents", ""): ((), "prior", 1),
-}
-"""Attack and form -> its parts in order, what makes its images, classes inverted at once under protocol paper."""
-STREAMS = {
+SHARED_STREAMS = {
     "gan/parts.py": ["teacher"],
     "gan/training.py": ["gan weights"],
-    "lowres/lomma_parts.py": ["student", "public features"],
-    "lowres/gmi.py": ["restart"],
-    "distillation/students.py": ["distil", "distil order"],
     "gan/draws.py": ["gan", "gan order"],
-    "plg/draws.py": ["plg gan", "plg gan", "plg order"],
-    "plg/training.py": ["plg weights"],
-    "plg/inversion.py": ["plg start", "plg start", "plg views", "plg order"],
-    "random_latents.py": ["random latents"],
-    "black_box/brep_starts.py": ["starts"],
-    "black_box/brep_mi.py": ["walk", "nowhere"],
-    "black_box/brep_robust.py": ["robust"],
-    "black_box/rlb_learner.py": ["critic", "critic"],
-    "ppa/pool.py": ["sample"],
-    "surrogate/attack.py": ["answer"],
-    "surrogate/parts.py": ["surrogate"],
-    "black_box/cma_es.py": ["cma"],
-    "surrogate/training.py": ["surrogate", "surrogate order", "surrogate view"],
-    "ppa/neighbours.py": ["turn", "turn", "noise"],
-    "ppa/restarts.py": ["restart"],
+    "distillation/students.py": ["distil", "distil order"],
 }
-"""Module -> the names of its random streams, which every number that it draws follows from."""
+"""Module that several attacks share -> the names of its random streams, which every number that it draws follows from.
+Those of one attack stand in STREAMS of its example."""
+DECLARED = {(name, form): row for name in ATTACKS for form, row in example(name).DECLARED.items()}
 
 
 def made(kind, form="", **more):
-    return make_attack(kind, **NEEDED.get(kind, {}), **FORMS[form], **more)
+    settings = DECLARED[kind, form][0] if (kind, form) in DECLARED else {}
+    return make_attack(kind, **getattr(example(kind), "NEEDED", {}), **settings, **more)
 
 
 def test_every_attack_is_declared_in_each_of_its_forms():
     assert {kind for kind, _ in DECLARED} == set(ATTACKS)
+    assert all(row[0].get("form", form) == form for (_, form), row in DECLARED.items())
     forms = {(kind, form) for kind, attack in ATTACKS.items() for form in get_args(get_type_hints(attack).get("form"))}
-    assert forms == {(kind, form) for kind, form in DECLARED if "form" in FORMS[form]}
+    assert forms == {(kind, form) for kind, form in DECLARED if "form" in DECLARED[kind, form][0]}
 
 
 @pytest.mark.parametrize(("kind", "form"), DECLARED)
 def test_an_attack_has_the_parts_of_its_form_and_reads_no_others(kind, form):
-    attack, (parts, decoder, at_once) = made(kind, form), DECLARED[kind, form]
+    attack, (settings, parts, decoder, at_once) = made(kind, form), DECLARED[kind, form]
     assert tuple(part.name for part in attack.parts) == parts and attack.decoder == decoder
     reads = [name for name in attack.needs if name in PARTS]
     assert set(reads) <= set(parts) and (decoder == "prior" or decoder in reads)
     for place, part in enumerate(attack.parts):
         assert not {*part.needs} & {*parts[place:]}, "it is made before it is read"
     assert (attack.class_batch("paper"), attack.class_batch("clean")) == (at_once, 1)
-    assert "form" not in FORMS[form] or attack.variant == form
+    assert "form" not in settings or attack.variant == form
     learners = [getattr(attack, name) for name in ("students", "surrogates") if name in parts]
     assert attack.pretrained == tuple(name for one in learners if one.pretrained for name in one.architectures)
 
@@ -141,8 +93,12 @@ def test_parts_are_those_that_some_attack_has_and_their_tables_are_whole():
 
 
 def test_names_of_random_streams_are_part_of_the_numbers():
-    """Another name draws other numbers: who changes one raises the version of what draws, then this table."""
-    found = {}
+    """Another name draws other numbers: who changes one raises the version of what draws, then the example."""
+    found, wanted = {}, dict(SHARED_STREAMS)
+    for name in ATTACKS:
+        own = getattr(example(name), "STREAMS", {})
+        assert not wanted.keys() & own.keys()
+        wanted |= own
     for path in sorted(Path(smoothsweep.core.attacks.__file__).parent.rglob("*.py")):
         names = [
             argument.value
@@ -153,7 +109,9 @@ def test_names_of_random_streams_are_part_of_the_numbers():
         ]
         if names:
             found[path.relative_to(Path(smoothsweep.core.attacks.__file__).parent).as_posix()] = names
-    assert {name: sorted(names) for name, names in found.items()} == {n: sorted(s) for n, s in STREAMS.items()}
+    assert {name: sorted(names) for name, names in found.items()} == {
+        name: sorted(streams) for name, streams in wanted.items()
+    }
 
 
 def test_every_attack_has_a_title_of_its_own():

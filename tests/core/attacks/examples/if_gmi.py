@@ -1,0 +1,39 @@
+"""What the tests expect of IF-GMI."""
+
+from tests.core.attacks.examples import KEPT_POOL, POOL, POOLED
+
+EXAMPLE = {"pool": POOL, "candidates": 4, "stage_steps": [5, 3], "lr": 0.12, "selected": 2, "selection_repeats": 2}
+
+SHIPPED_PRIOR = "stylegan2_synthetic64"  # it moves what a StyleGAN2 has inside
+
+TOO_LITTLE = ("scores",)  # access with which it fails
+
+DECLARED = {
+    "": ({}, POOLED, "prior", 1),
+}
+
+WRONG = [
+    ({"stage_steps": []}, r"attack.stage_steps: expected at least one stage, got \(\)"),
+    ({"stage_steps": [5, 0]}, "attack.stage_steps: expected "),
+    ({"stage_steps": [5] * 9}, "attack.radii: expected one for each of the 9 stages of stage_st"),
+    ({"stage_steps": [5, 5], "radii": [9.0]}, "attack.radii: expected one for each of the 2 stages of stage"),
+    ({"stage_steps": [5], "radii": [9.0, 9.0]}, "attack.radii: expected one for each of the 1 stages of sta"),
+    ({"candidates": 5, "selected": 6}, r"attack.selected: expected at most candidates \(5\), got 6"),
+    ({"stage_steps": [5], "rgb_skip": "kept"}, "attack.rgb_skip: expected no value with a single stage"),
+    ({"rgb_skip": "half"}, "attack.rgb_skip: expected "),
+    ({"loss": "hinge"}, "attack.loss: expected one of poincare, cross_entropy, max_margin, logit, got"),
+    ({"steps": 3}, "does not read 'steps'"),
+]
+
+EDGES = {
+    "stage_steps": ([(), (0,), (3, 0), (3, 10**9 + 1)], [(1,), (1,) * 8]),
+    "radii": ([(), (1.0,), (1.0, 0.0), (1.0, -1.0), (1.0,) * 3], [(1e-9, 1e9), None]),
+}
+"""Field -> what its type has and it does not take, up to the bound; what it takes, down to it."""
+
+KEPT = {"pool": KEPT_POOL, "candidates": 2, "stage_steps": [1, 1], "lr": 0.05, "selected": 2, "selection_repeats": 2}
+
+
+def queries(found):
+    """What it asks the target of one class with EXAMPLE."""
+    return 4 * (5 + 3 + 2 * 2)

@@ -1,0 +1,28 @@
+"""What the tests expect of LOMMA on GMI."""
+
+from tests.core.attacks.examples import GENERAL, KEPT_SEARCHED, KEPT_STUDENTS, LOW_RESOLUTION, STUDENTS
+
+EXAMPLE = {**LOW_RESOLUTION, "students": STUDENTS}
+
+DECLARED = {
+    "ours": ({"form": "ours"}, (*GENERAL, "students", "public_features"), "general_gan", 1),
+    "L_logit": ({"form": "L_logit"}, (*GENERAL, "public_features"), "general_gan", 1),
+    "L_aug": ({"form": "L_aug"}, (*GENERAL, "students"), "general_gan", 1),
+    "baseline": ({"form": "baseline"}, GENERAL, "general_gan", 1),
+}
+
+WRONG = [
+    ({"form": "theirs"}, "attack.form: expected one of ours, L_logit, L_aug, baseline"),
+    ({"form": "L_aug", "feature_weight": 2.0}, "attack.feature_weight: expected no value with form L_aug"),
+    ({"form": "L_logit", "students": STUDENTS}, "attack.students: expected no value with form L_logit"),
+    ({"students": {"architectures": []}}, "attack.students.architectures: expected at least one"),
+]
+
+STREAMS = {"lowres/lomma_parts.py": ["student", "public features"]}
+
+KEPT = {**KEPT_SEARCHED, "students": KEPT_STUDENTS}
+
+
+def queries(found):
+    """What it asks the target of one class with EXAMPLE."""
+    return (16 + 1) * 3

@@ -1,0 +1,46 @@
+"""What the tests expect of PLG-MI."""
+
+from tests.core.attacks.examples import PLG_GAN
+
+EXAMPLE = {"top_n": 8, "gan": PLG_GAN, "steps": 8, "selected": 4}
+
+TOO_LITTLE = ("labels",)  # access with which it fails
+
+DECLARED = {
+    "": ({}, ("plg_labels", "plg_gan"), "plg_gan", 1),
+}
+
+WRONG = [
+    ({"top_n": 0}, "attack.top_n: expected a whole number of at least 1, got 0"),
+    ({"loss": "hinge"}, "attack.loss: expected one of poincare, cross_entropy, max_margin, logit, got"),
+    ({"steps": 0}, "attack.steps"),
+    ({"lr": 0.0}, "attack.lr"),
+    ({"gan": {"batch_size": 1}}, "attack.gan.batch_size: expected a whole number of at least 2, got 1"),
+    ({"gan": {"loss": "hinge"}}, "attack.gan.loss"),
+    ({"gan": {"betas": [0.0, 1.0]}}, r"attack.gan.betas: expected a number in \[0, 1\), got 1.0"),
+    ({"gan": {"steps": 0}}, "attack.gan.steps"),
+    ({"gan": {"critic_steps": 0}}, "attack.gan.critic_steps"),
+    ({"gan": {"lr": -1.0}}, "attack.gan.lr"),
+    ({"gan": {"inversion_weight": -0.1}}, "attack.gan.inversion_weight"),
+    ({"gan": {"width": 0}}, "attack.gan.width"),
+    ({"gan": {"z_dim": 0}}, "attack.gan.z_dim"),
+    ({"gan": {"seed": -1}}, "attack.gan.seed"),
+]
+
+EDGES = {
+    "top_n": ([0, -1, 10**9 + 1], [1]),
+}
+"""Field -> what its type has and it does not take, up to the bound; what it takes, down to it."""
+
+STREAMS = {
+    "plg/draws.py": ["plg gan", "plg gan", "plg order"],
+    "plg/training.py": ["plg weights"],
+    "plg/inversion.py": ["plg start", "plg start", "plg views", "plg order"],
+}
+
+KEPT = {"top_n": 4, "gan": {"steps": 3, "batch_size": 6, "width": 2, "z_dim": 4}, "steps": 2, "selected": 2}
+
+
+def queries(found):
+    """What it asks the target of one class with EXAMPLE."""
+    return (2 * 8 + 1) * 4

@@ -1,0 +1,35 @@
+"""What the tests expect of the surrogate of labels."""
+
+from tests.core.attacks.examples import KEPT_SURROGATE, SURROGATE
+
+EXAMPLE = SURROGATE
+
+TOO_LITTLE = ("none",)  # access with which it fails
+
+DECLARED = {
+    "": ({}, ("pictures", "answered_labels", "surrogates"), "prior", 1),
+}
+
+WRONG = [
+    ({"finalists": 101}, r"attack.finalists: expected at most candidates \(100\), got 101"),
+    ({"selected": 21}, r"attack.selected: expected at most finalists \(20\), got 21"),
+    ({"pool": {"size": 50}, "candidates": 20}, r"attack.pool.size: expected at least attack.surr"),
+    ({"surrogates": {"architectures": []}}, "attack.surrogates.architectures: expected at least"),
+    ({"surrogates": {"balance": 1.0}}, r"attack.surrogates.balance: expected a number in \[0, 1\)"),
+    ({"surrogates": {"shown": "none"}}, r"attack.surrogates.shown: expected one of both, changed"),
+    ({"discriminator_weight": 0.1}, "attack.discriminator_weight: expected no value with surrog"),
+    ({"feature_weight": 1.0}, "attack.feature_weight: expected no value with surrogates"),
+]
+
+STREAMS = {
+    "surrogate/attack.py": ["answer"],
+    "surrogate/parts.py": ["surrogate"],
+    "surrogate/training.py": ["surrogate", "surrogate order", "surrogate view"],
+}
+
+KEPT = KEPT_SURROGATE
+
+
+def queries(found):
+    """What it asks the target of one class with EXAMPLE."""
+    return 4 * 4
