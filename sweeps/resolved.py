@@ -65,8 +65,8 @@ def resolved(settings: InversionSweep) -> dict[str, Any]:
         for name in ("revision", "plugin"):  # which computation it is, no setting
             found.pop(name, None)
         leaves |= {f"recipe.defense.{name}": value for name, value in (found | own).items()}
-        if found["kind"] == "mid" and leaves.get("attack.readout", ...) is None:
-            leaves["attack.readout"] = "noisy" if settings.protocol == "paper" else "mean"
+        if defense.usual_readouts and leaves.get("attack.readout", ...) is None:
+            leaves["attack.readout"] = defense.usual_readouts[settings.protocol]
     return leaves
 
 

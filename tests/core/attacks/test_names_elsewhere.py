@@ -43,14 +43,10 @@ EXCEPTIONS = {
     ("core/audit/references.py", "random_erasing"): PORTFOLIO,
     ("core/judges/knowledge.py", "weight_decay"): OTHER_WORD,
     ("orchestrator/tracking/runs/names.py", "weight_decay"): OTHER_WORD,
-    ("orchestrator/reading/defenses/order.py", "bido"): "DEFECT that is left: the order by strength should be declared",
-    ("orchestrator/reading/defenses/order.py", "mid"): "DEFECT that is left: the order by strength should be declared",
     ("orchestrator/reading/published/comparison.py", "bido"): PAPER,
     ("orchestrator/reading/published/comparison.py", "mid"): PAPER,
     ("sweeps/paper_numbers.py", "bido"): PAPER,
     ("sweeps/paper_numbers.py", "mid"): PAPER,
-    ("sweeps/paper_settings.py", "mid"): PAPER,
-    ("sweeps/resolved.py", "mid"): "DEFECT that is left: whether a readout is noisy should be declared",
 }
 
 
