@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from smoothsweep.core.data.names import PUBLISHED_SETS
+from smoothsweep.core.data.names import PUBLISHED_NAMES, PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, Source, is_outside
 from smoothsweep.core.readers.files import read_whole
@@ -117,11 +117,9 @@ def _normalisation(request: TargetRequest, architecture: str) -> dict[str, tuple
 
 
 def _check_data(request: TargetRequest) -> None:
-    from smoothsweep.core.data.published import PUBLISHED
-
-    published = PUBLISHED.get(request.data or "")
-    if published is not None and published.classes != request.classes:
-        raise InputError(f"--classes: expected {published.classes} for {request.data}, got {request.classes}")
+    published = PUBLISHED_NAMES.get(request.data or "")
+    if published is not None and published.classes[0] != request.classes:
+        raise InputError(f"--classes: expected {published.classes[0]} for {request.data}, got {request.classes}")
     if published is None and request.data_path is not None:
         raise InputError("--data-path: expected only with --data and the name of a published set")
     if request.data is not None and published is None and not Path(request.data).expanduser().exists():
