@@ -5,13 +5,12 @@ from typing import Any
 
 from tiny import searchable, tiny_sweep
 
+from tests.core.attacks.examples import REFUSED
 from tests.orchestrator.search.looked import looked_sweep
 from tests.orchestrator.search.made import ALPHA, KIND, SPACE
 
 Cases = dict[str, tuple[Any, str, dict[str, Any]]]
 """Class -> a sweep that has it, where it stands there, and for each field another value and what that needs."""
-
-REFUSED = "one value there is, or none that this sweep could have"
 
 
 def sha(text: str) -> str:

@@ -13,10 +13,10 @@ from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.tasks.class_names import NAMES_FILE, check_same_classes, class_names_of, with_same_classes
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.registry import TASKS, task
+from tests.core.attacks.examples import needed, prior_of
 from tests.every_stage import every_stage, imported_folder
 from tests.tiny import tiny_sweep
 
-NEEDED = {"ppa": {"steps": 2}, "if_gmi": {"stage_steps": [2, 2]}}  # no default, or too much
 PEOPLE = ["ann", "bob", "cleo", "dan"]
 LABELLED = {kind: task.labelled for kind, task in TASKS.items() if task.labelled}
 OTHERS = {
@@ -87,9 +87,9 @@ def test_every_input_with_classes_is_compared(tmp_path, monkeypatch):
     }
     stages += every_stage(tmp_path, judges=judges)
     for kind in (kind for kind, attack in ATTACKS.items() if not attack.control):
-        attack = {"kind": kind, "selected": 2, **NEEDED.get(kind, {})}
-        usual = {"kind": "stylegan2"} if kind == "if_gmi" else tiny_sweep()["prior"]
-        prior = usual if "prior" in make_attack(kind, **NEEDED.get(kind, {})).needs else None
+        attack = {"kind": kind, "selected": 2, **needed(kind)}
+        usual = prior_of(kind) or tiny_sweep()["prior"]
+        prior = usual if "prior" in make_attack(kind, **needed(kind)).needs else None
         public = {**tiny_sweep()["public"], "identities": 64}
         stages += every_stage(tmp_path, attack=attack, public=public, prior=prior)
     assert {stage.name for stage in stages} == set(TASKS) - {"toy", "sleep"}

@@ -11,7 +11,7 @@ import smoothsweep.core.attacks
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS, make_attack
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.errors import InputError
-from tests.core.attacks.examples import example
+from tests.core.attacks.examples import example, needed
 
 SHARED_STREAMS = {
     "gan/parts.py": ["teacher"],
@@ -26,7 +26,7 @@ DECLARED = {(name, form): row for name in ATTACKS for form, row in example(name)
 
 def made(kind, form="", **more):
     settings = DECLARED[kind, form][0] if (kind, form) in DECLARED else {}
-    return make_attack(kind, **getattr(example(kind), "NEEDED", {}), **settings, **more)
+    return make_attack(kind, **needed(kind), **settings, **more)
 
 
 def test_every_attack_is_declared_in_each_of_its_forms():

@@ -21,6 +21,7 @@ from smoothsweep.orchestrator.stages import fingerprints, judges
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.sweeps.schema import InversionSweep
 from smoothsweep.tasks.registry import TASKS
+from tests.core.attacks.examples import needed, prior_of
 from tests.every_stage import every_stage, imported_folder
 from tests.tiny import tiny_sweep
 
@@ -28,8 +29,6 @@ OF_THE_IDENTITY = {"content", "card"}
 """Keys of a configuration that no task reads: what a file says, which the task reads from the file."""
 ELSEWHERE = {"toy", "sleep", "pool_features", "judge_gradients", "judge_fid_lomma", "judge_fid_plg"}
 """Kinds of stage that no sweep of this file has: they are made in tests of their own."""
-NEEDED = {"ppa": {"steps": 2}, "if_gmi": {"stage_steps": [2, 2]}}  # no default, or too much
-BESIDE = {"if_gmi": {"prior": {"kind": "stylegan2"}}}  # the prior that an attack does not go without
 NETWORK = {
     "resolution": 32,
     "z_dim": 8,
@@ -107,9 +106,9 @@ def sweeps(folder):
         "tempered": {"attack": {**tiny["attack"], "loss": "cross_entropy", "temperature": {"mean_confidence": 0.5}}},
         **{
             kind: {
-                "attack": {"kind": kind, "selected": 2, **NEEDED.get(kind, {})},
+                "attack": {"kind": kind, "selected": 2, **needed(kind)},
                 "public": many,
-                **BESIDE.get(kind, {}),
+                **({"prior": prior_of(kind)} if prior_of(kind) else {}),
             }
             for kind in ATTACKS
         },
@@ -271,11 +270,15 @@ def test_an_accuracy_that_another_trial_reached_comes_as_an_input_and_is_no_sett
 
 @pytest.mark.parametrize("kind", sorted(ATTACKS))
 def test_protocol_paper_alone_brings_images_to_a_judges_size_as_the_attacks_own_code_does(kind):
-    attack = {"kind": kind, "selected": 2, **NEEDED.get(kind, {})}
-    changes = {"attack": attack, "public": {**tiny_sweep()["public"], "identities": 64}, **BESIDE.get(kind, {})}
+    attack = {"kind": kind, "selected": 2, **needed(kind)}
+    changes = {
+        "attack": attack,
+        "public": {**tiny_sweep()["public"], "identities": 64},
+        **({"prior": prior_of(kind)} if prior_of(kind) else {}),
+    }
     for protocol in ("paper", "clean"):
         (reconstructions,) = [stage for stage in stages_of(protocol=protocol, **changes) if stage.name == "loot"]
-        expected = make_attack(kind, **NEEDED.get(kind, {})).enlarging if protocol == "paper" else None
+        expected = make_attack(kind, **needed(kind)).enlarging if protocol == "paper" else None
         assert reconstructions.config.get("enlarging") == expected and ("enlarging" in reconstructions.config) == (
             expected is not None
         )

@@ -2,10 +2,13 @@
 
 EXAMPLE: small settings, with which it leaks within seconds from a target of a few people. DECLARED: form (a word of the
 field `form`, or any words) -> its settings, the attack's parts in order, what makes its images, how many classes are
-inverted at once under protocol paper; NEEDED: what it has no default for. WRONG: settings that are refused, and the
-sentence. EDGES: the bounds of numbers that no other attack has. STREAMS: module -> the names of the random streams in
-it. KEPT: tiny settings whose numbers are kept in tests/tasks/stage_numbers.json. TOO_LITTLE: access with which it
-fails. queries(found): how many images it shows the target for one class, or a range.
+inverted at once under protocol paper; NEEDED: what it has no default for; PRIOR: the prior that it needs. WRONG:
+settings that are refused, and the sentence. EDGES: the bounds of numbers that no other attack has. STREAMS: module ->
+the names of the random streams in it. KEPT: tiny settings whose numbers are kept in tests/tasks/stage_numbers.json.
+TOO_LITTLE: access with which it fails. SWEPT: class of settings in a sweep file -> what the tiny sweep
+(`tests/tiny.py`) is changed by to have them (dotted keys; `control`: the attack beside Plug & Play), where they stand,
+another value for each field (beside it, where it needs them, changes; `/key` of the whole sweep). queries(found): how
+many images it shows the target for one class, or a range.
 """
 
 from importlib import import_module
@@ -49,8 +52,74 @@ KEPT_SURROGATE = {
     "selected": 2,
     "surrogates": KEPT_STUDENTS,
 }
+REFUSED = "one value there is, or none that this sweep could have"
+"""In SWEPT, of a field."""
+SWEPT_GAN = {"batch_size": 16}
+NOISY = {"/recipe.defense": {"kind": "mid", "beta": 0.01}, "/grid": {}, "/baseline": {}}
+IN_A_GAN = {  # the generator decides whether a prior is read: with the other one this sweep is refused
+    "generator": REFUSED,
+    "gan": ({"/prior": None, "generator": "general_gan", "gan": {"batch_size": 8}}, {"batch_size": 9}),
+}
+SWEPT_SEARCHED = {
+    "kind": REFUSED,
+    "selected": 3,
+    "seed": 3,
+    "precision": "bf16",
+    "loot_size": 20,
+    "steps": 5,
+    "lr": 0.1,
+    "readout": ({"/recipe.defense": {"kind": "mid", "beta": 0.01}, "/grid": {}, "/baseline": {}}, "mean"),
+    "identity_weight": 5.0,
+    "reference_batch": 7,
+    "gan": {**SWEPT_GAN, "width": 4},
+}
+SWEPT_STUDENTS = {
+    "form": ({"form": "L_logit", "students": {}}, "baseline"),
+    "feature_weight": 2.0,
+    "students": {**SWEPT_GAN, "epochs": 3},
+}
+SURROGATE_SWEPT = {
+    "kind": REFUSED,
+    "selected": 3,
+    "seed": 3,
+    "precision": "bf16",
+    "loot_size": 20,
+    "readout": (NOISY, "mean"),
+    "pool": {"size": 9000, "truncation_psi": 0.7},
+    "surrogates": {"epochs": 3},
+    "finalists": 15,
+    "views": 3,
+    "candidates": 50,
+    "single_w": False,
+    "steps": 5,
+    "lr": 0.1,
+    "betas": [0.5, 0.5],
+    "weight_decay": 0.1,
+    "loss": "logit",
+    "crop_scale": [0.5, 0.6],
+    "crop_ratio": [0.9, 1.1],
+    "batch_size": 3,
+    "clip": True,
+    "lr_milestones": [1],
+    "lr_gamma": ({"lr_milestones": [1]}, 0.5),
+    "discriminator_weight": REFUSED,
+    "temperature": REFUSED,
+    "feature_weight": REFUSED,
+    "average": {"views": 2},
+    "restarts": {"count": 2},
+}
 POOLED, GENERAL, SPECIFIC = ("pool", "candidates"), ("general_gan",), ("specific_gan",)
 """Parts of many attacks, in order."""
+
+
+def needed(name):
+    """What an attack has no default for, or one that is too much for a test."""
+    return getattr(example(name), "NEEDED", {})
+
+
+def prior_of(name):
+    """The prior of a sweep that an attack needs; None where any does."""
+    return getattr(example(name), "PRIOR", None)
 
 
 def example(name):

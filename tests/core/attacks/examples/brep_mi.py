@@ -1,6 +1,6 @@
 """What the tests expect of BREP-MI."""
 
-from tests.core.attacks.examples import GENERAL
+from tests.core.attacks.examples import GENERAL, IN_A_GAN, NOISY, REFUSED
 
 EXAMPLE = {
     "selected": 2,
@@ -45,6 +45,37 @@ STREAMS = {
 }
 
 KEPT = {"selected": 1, "starts": {"batch": 16, "max_batches": 2}, "probes": 8, "patience": 3, "max_passes": 3}
+
+SWEPT = {
+    "BREPMI": (
+        {"attack": {"kind": "brep_mi"}},
+        "attack",
+        {
+            "kind": REFUSED,
+            "selected": 3,
+            "seed": 3,
+            "precision": "bf16",
+            "loot_size": 20,
+            "readout": (NOISY, "mean"),
+            "truncation_psi": 0.9,
+            "truncation_cutoff": 2,
+            "image_crop": 30,
+            "starts": {"seed": 3},
+            "clamp": 1.0,
+            "probes": 16,
+            "inside": 0.5,
+            "radius": 1.0,
+            "expansion": 1.5,
+            "patience": 10,
+            "max_passes": 10,
+            "repulsion_only": False,
+            "result": "end",
+            "robust_views": ({"result": "robust"}, 8),
+            **IN_A_GAN,
+        },
+    ),
+    "StartSearch": ({"attack": {"kind": "brep_mi"}}, "attack.starts", {"batch": 64, "max_batches": 3, "seed": 3}),
+}
 
 
 def queries(found):

@@ -1,6 +1,6 @@
 """What the tests expect of CMA-ES on labels."""
 
-from tests.core.attacks.examples import KEPT_POOL, POOL, POOLED
+from tests.core.attacks.examples import KEPT_POOL, NOISY, POOL, POOLED, REFUSED
 
 EXAMPLE = {"pool": POOL, "components": 16, "population": 8, "max_queries": 320, "selected": 4}
 
@@ -30,6 +30,27 @@ EDGES = {
 STREAMS = {"black_box/cma_es.py": ["cma"]}
 
 KEPT = {"pool": KEPT_POOL, "components": 4, "population": 4, "max_queries": 12, "selected": 1}
+
+SWEPT = {
+    "CMAES": (
+        {"attack": {"kind": "cma_es"}},
+        "attack",
+        {
+            "kind": REFUSED,
+            "selected": 2,
+            "seed": 3,
+            "precision": "bf16",
+            "readout": (NOISY, "mean"),
+            "loot_size": 20,
+            "pool": {"size": 30},
+            "components": 5,
+            "population": 9,
+            "sigma": 0.1,
+            "box": 3.0,
+            "max_queries": 999,
+        },
+    ),
+}
 
 
 def queries(found):

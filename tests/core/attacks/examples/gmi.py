@@ -1,6 +1,6 @@
 """What the tests expect of GMI."""
 
-from tests.core.attacks.examples import GENERAL, KEPT_SEARCHED, LOW_RESOLUTION
+from tests.core.attacks.examples import GENERAL, KEPT_SEARCHED, LOW_RESOLUTION, SWEPT_GAN, SWEPT_SEARCHED
 
 EXAMPLE = LOW_RESOLUTION
 
@@ -20,6 +20,30 @@ WRONG = [
 STREAMS = {"lowres/gmi.py": ["restart"]}
 
 KEPT = KEPT_SEARCHED
+
+SWEPT = {
+    "GMI": (
+        {"attack": {"kind": "gmi", "gan": SWEPT_GAN}, "prior": None},
+        "attack",
+        {**SWEPT_SEARCHED, "momentum": 0.5, "bound": 2.0},
+    ),
+    "GanTraining": (
+        {"attack": {"kind": "gmi", "gan": SWEPT_GAN}, "prior": None},
+        "attack.gan",
+        {
+            "width": 4,
+            "epochs": 3,
+            "batch_size": 8,
+            "critic_steps": 2,
+            "lr": 0.1,
+            "betas": [0.1, 0.2],
+            "z_dim": 7,
+            "seed": 3,
+            "imported": ({"/attack.gan": {"imported": "$b/gan"}, "/public": None}, "$a/gan"),
+            "workers": 2,
+        },
+    ),
+}
 
 
 def queries(found):

@@ -1,12 +1,16 @@
 """What the tests expect of IF-GMI."""
 
-from tests.core.attacks.examples import KEPT_POOL, POOL, POOLED
+from tests.core.attacks.examples import KEPT_POOL, NOISY, POOL, POOLED, REFUSED
 
 EXAMPLE = {"pool": POOL, "candidates": 4, "stage_steps": [5, 3], "lr": 0.12, "selected": 2, "selection_repeats": 2}
 
 SHIPPED_PRIOR = "stylegan2_synthetic64"  # it moves what a StyleGAN2 has inside
 
 TOO_LITTLE = ("scores",)  # access with which it fails
+
+NEEDED = {"stage_steps": [2, 2]}  # by itself more than the stages of small priors
+
+PRIOR = {"kind": "stylegan2"}  # the prior of a sweep that it does not go without
 
 DECLARED = {
     "": ({}, POOLED, "prior", 1),
@@ -32,6 +36,40 @@ EDGES = {
 """Field -> what its type has and it does not take, up to the bound; what it takes, down to it."""
 
 KEPT = {"pool": KEPT_POOL, "candidates": 2, "stage_steps": [1, 1], "lr": 0.05, "selected": 2, "selection_repeats": 2}
+
+SWEPT = {
+    "IFGMI": (
+        {
+            "attack": {"kind": "if_gmi", "candidates": 4, "selected": 2, "stage_steps": [3, 3]},
+            "prior": {"kind": "shipped"},
+            "public": None,
+        },
+        "attack",
+        {
+            "kind": REFUSED,
+            "selected": 3,
+            "seed": 3,
+            "precision": "bf16",
+            "readout": (NOISY, "mean"),
+            "loot_size": 20,
+            "pool": {"size": 30},
+            "candidates": 5,
+            "stage_steps": [4, 4],
+            "radii": [5.0, 5.0],
+            "lr": 0.1,
+            "betas": [0.5, 0.5],
+            "loss": "logit",
+            "crop_scale": [0.5, 0.6],
+            "batch_size": 3,
+            "rgb_skip": "dropped",
+            "selection_repeats": 5,
+            "selection_crop_scale": [0.3, 0.4],
+            "selection_crop_ratio": [1.0, 1.1],
+            "selection_hflip": 0.1,
+            "selection_view_size": 24,
+        },
+    ),
+}
 
 
 def queries(found):

@@ -1,6 +1,6 @@
 """What the tests expect of KED-MI."""
 
-from tests.core.attacks.examples import DISTRIBUTION, KEPT_SEARCHED, LOW_RESOLUTION, SPECIFIC
+from tests.core.attacks.examples import DISTRIBUTION, KEPT_SEARCHED, LOW_RESOLUTION, SPECIFIC, SWEPT_GAN, SWEPT_SEARCHED
 
 EXAMPLE = {**LOW_RESOLUTION, **DISTRIBUTION}
 
@@ -14,6 +14,14 @@ WRONG = [
 ]
 
 KEPT = KEPT_SEARCHED
+
+SWEPT = {
+    "KED": (
+        {"attack": {"kind": "ked", "gan": SWEPT_GAN}, "prior": None},
+        "attack",
+        {**SWEPT_SEARCHED, "start_log_variance": 0.0},
+    ),
+}
 
 
 def queries(found):

@@ -1,6 +1,15 @@
 """What the tests expect of LOMMA on GMI."""
 
-from tests.core.attacks.examples import GENERAL, KEPT_SEARCHED, KEPT_STUDENTS, LOW_RESOLUTION, STUDENTS
+from tests.core.attacks.examples import (
+    GENERAL,
+    KEPT_SEARCHED,
+    KEPT_STUDENTS,
+    LOW_RESOLUTION,
+    STUDENTS,
+    SWEPT_GAN,
+    SWEPT_SEARCHED,
+    SWEPT_STUDENTS,
+)
 
 EXAMPLE = {**LOW_RESOLUTION, "students": STUDENTS}
 
@@ -21,6 +30,14 @@ WRONG = [
 STREAMS = {"lowres/lomma_parts.py": ["student", "public features"]}
 
 KEPT = {**KEPT_SEARCHED, "students": KEPT_STUDENTS}
+
+SWEPT = {
+    "LommaGMI": (
+        {"attack": {"kind": "lomma_gmi", "gan": SWEPT_GAN, "students": SWEPT_GAN}, "prior": None},
+        "attack",
+        {**SWEPT_SEARCHED, **SWEPT_STUDENTS, "momentum": 0.5, "bound": 2.0},
+    ),
+}
 
 
 def queries(found):

@@ -1,6 +1,16 @@
 """What the tests expect of LOMMA on KED-MI."""
 
-from tests.core.attacks.examples import DISTRIBUTION, KEPT_SEARCHED, KEPT_STUDENTS, LOW_RESOLUTION, SPECIFIC, STUDENTS
+from tests.core.attacks.examples import (
+    DISTRIBUTION,
+    KEPT_SEARCHED,
+    KEPT_STUDENTS,
+    LOW_RESOLUTION,
+    SPECIFIC,
+    STUDENTS,
+    SWEPT_GAN,
+    SWEPT_SEARCHED,
+    SWEPT_STUDENTS,
+)
 
 EXAMPLE = {**LOW_RESOLUTION, **DISTRIBUTION, "students": STUDENTS}
 
@@ -20,6 +30,30 @@ WRONG = [
 ]
 
 KEPT = {**KEPT_SEARCHED, "students": KEPT_STUDENTS}
+
+SWEPT = {
+    "LommaKED": (
+        {"attack": {"kind": "lomma_ked", "gan": SWEPT_GAN, "students": SWEPT_GAN}, "prior": None},
+        "attack",
+        {**SWEPT_SEARCHED, **SWEPT_STUDENTS, "start_log_variance": 0.0},
+    ),
+    "Distillation": (
+        {"attack": {"kind": "lomma_ked", "gan": SWEPT_GAN, "students": SWEPT_GAN}, "prior": None},
+        "attack.students",
+        {
+            "architectures": ["resnet_small"],
+            "pretrained": False,
+            "epochs": 3,
+            "batch_size": 8,
+            "lr": 0.1,
+            "momentum": 0.5,
+            "weight_decay": 0.1,
+            "temperature": 2.0,
+            "seed": 3,
+            "workers": 2,
+        },
+    ),
+}
 
 
 def queries(found):

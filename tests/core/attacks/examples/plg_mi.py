@@ -1,6 +1,6 @@
 """What the tests expect of PLG-MI."""
 
-from tests.core.attacks.examples import PLG_GAN
+from tests.core.attacks.examples import NOISY, PLG_GAN, REFUSED
 
 EXAMPLE = {"top_n": 8, "gan": PLG_GAN, "steps": 8, "selected": 4}
 
@@ -39,6 +39,44 @@ STREAMS = {
 }
 
 KEPT = {"top_n": 4, "gan": {"steps": 3, "batch_size": 6, "width": 2, "z_dim": 4}, "steps": 2, "selected": 2}
+
+SWEPT = {
+    "PLGMI": (
+        {"attack": {"kind": "plg_mi"}, "prior": None},
+        "attack",
+        {
+            "kind": REFUSED,
+            "selected": 3,
+            "seed": 3,
+            "precision": "bf16",
+            "loot_size": 20,
+            "readout": (NOISY, "mean"),
+            "top_n": 3,
+            "gan": {"steps": 5},
+            "steps": 5,
+            "lr": 0.2,
+            "loss": "cross_entropy",
+        },
+    ),
+    "ConditionalTraining": (
+        {"attack": {"kind": "plg_mi"}, "prior": None},
+        "attack.gan",
+        {
+            "steps": 5,
+            "critic_steps": 2,
+            "batch_size": 8,
+            "lr": 0.01,
+            "betas": [0.5, 0.9],
+            "inversion_weight": 1.0,
+            "loss": "poincare",
+            "z_dim": 8,
+            "width": 4,
+            "seed": 3,
+            "imported": ({"/attack.gan": {"imported": "$b/plg"}, "/public": None}, "$a/plg"),
+            "workers": 2,
+        },
+    ),
+}
 
 
 def queries(found):

@@ -1,6 +1,6 @@
 """What the tests expect of Plug & Play."""
 
-from tests.core.attacks.examples import POOL, POOLED
+from tests.core.attacks.examples import NOISY, POOL, POOLED, REFUSED
 
 EXAMPLE = {"pool": POOL, "candidates": 8, "steps": 20, "lr": 0.05, "selected": 4, "selection_repeats": 6}
 
@@ -45,6 +45,87 @@ STREAMS = {"ppa/pool.py": ["sample"], "ppa/neighbours.py": ["turn", "turn", "noi
 
 
 KEPT = None  # the trial's own attack: "attack, clean" and "attack, paper"
+
+SWEPT = {
+    "Pool": (
+        {},
+        "attack.pool",
+        {
+            "size": 21,
+            "seed": 3,
+            "truncation_psi": 0.4,
+            "truncation_cutoff": 2,
+            "crop": 30,
+        },
+    ),
+    "PlugAndPlay": (
+        {},
+        "attack",
+        {
+            "kind": REFUSED,
+            "weight_decay": 0.1,
+            "crop_ratio": [0.9, 1.1],
+            "lr_milestones": [1],
+            "lr_gamma": ({"lr_milestones": [1]}, 0.5),
+            "single_w": False,
+            "selection_hflip": 0.1,
+            "selection_view_size": 24,
+            "sample": {"kind": "random"},
+            "select": ({"selection_repeats": 100}, {"kind": "top_confidence"}),
+            "optimise": ({"steps": 50, "lr": 0.005, "batch_size": 25}, {"kind": "none"}),
+            "loss": "cross_entropy",
+            "pool": {"size": 30},
+            "candidates": 5,
+            "steps": 5,
+            "lr": 0.1,
+            "betas": [0.5, 0.5],
+            "crop_scale": [0.5, 0.6],
+            "batch_size": 3,
+            "clip": True,
+            "discriminator_weight": ({"/prior": {"kind": "folder", "path": "$a"}, "/public": None}, 0.1),
+            "selected": 3,
+            "selection_repeats": 5,
+            "selection_crop_scale": [0.3, 0.4],
+            "selection_crop_ratio": [1.0, 1.1],
+            "seed": 3,
+            "precision": "bf16",
+            "loot_size": 20,
+            "readout": (NOISY, "mean"),
+            "temperature": ({"loss": "cross_entropy"}, {"mean_confidence": 0.6}),
+            "average": {"views": 2},
+            "restarts": {"count": 2},
+            "feature_weight": 0.5,
+            "sampling_target": ({"/grid": {}, "/baseline": {}}, {"trial": {"recipe.defense.alpha": 0.1}}),
+            "selection_target": ({"/grid": {}, "/baseline": {}}, {"trial": {"recipe.defense.alpha": 0.1}}),
+        },
+    ),
+    "Averaging": (
+        {"attack.average": {}},
+        "attack.average",
+        {
+            "views": 3,
+            "kind": "noise",
+            "crop_scale": [0.5, 0.6],
+            "crop_ratio": [1.0, 1.1],
+            "hflip": 0.1,
+            "degrees": 2.0,
+            "noise": ({"kind": "noise"}, 0.1),
+        },
+    ),
+    "Restarts": ({"attack.restarts": {}}, "attack.restarts", {"count": 3, "spread": 0.1}),
+    "Tempering": (
+        {"attack.loss": "cross_entropy", "attack.temperature": {}},
+        "attack.temperature",
+        {"mean_confidence": 0.6},
+    ),
+    "Sample": ({}, "attack.sample", {"kind": "random"}),
+    "Optimise": (
+        {"attack.steps": 50, "attack.lr": 0.005, "attack.batch_size": 25},
+        "attack.optimise",
+        {"kind": "none"},
+    ),
+    "Select": ({"attack.selection_repeats": 100}, "attack.select", {"kind": "top_confidence"}),
+}
 
 
 def queries(found):

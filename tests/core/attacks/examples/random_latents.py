@@ -1,5 +1,7 @@
 """What the tests expect of the control of random latents."""
 
+from tests.core.attacks.examples import REFUSED
+
 EXAMPLE = {"selected": 4, "truncation_psi": 1.0, "truncation_cutoff": None}
 
 DECLARED = {
@@ -14,6 +16,24 @@ WRONG = [
 STREAMS = {"random_latents.py": ["random latents"]}
 
 KEPT = {"selected": 2, "truncation_psi": 1.0, "truncation_cutoff": None}
+
+SWEPT = {
+    "RandomLatents": (
+        {"control": {"kind": "random_latents", "selected": 2}},
+        "control",
+        {
+            "kind": REFUSED,
+            "selected": 3,
+            "seed": 3,
+            "precision": "bf16",
+            "loot_size": 20,
+            "readout": REFUSED,
+            "truncation_psi": 0.9,
+            "truncation_cutoff": 2,
+            "image_crop": 30,
+        },
+    ),
+}
 
 
 def queries(found):

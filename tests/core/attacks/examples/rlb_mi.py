@@ -1,6 +1,6 @@
 """What the tests expect of RLB-MI."""
 
-from tests.core.attacks.examples import GENERAL
+from tests.core.attacks.examples import GENERAL, IN_A_GAN, NOISY, REFUSED
 
 EXAMPLE = {
     "agent": "textbook",
@@ -50,6 +50,36 @@ EDGES = {
 STREAMS = {"black_box/rlb_learner.py": ["critic", "critic"]}
 
 KEPT = {"agent": "textbook", "episodes": 6, "minibatch": 4, "hidden": 8, "at_once": 2, "selected": 2}
+
+SWEPT = {
+    "RLBMI": (
+        {"attack": {"kind": "rlb_mi"}},
+        "attack",
+        {
+            "kind": REFUSED,
+            "selected": 3,
+            "seed": 3,
+            "precision": "bf16",
+            "loot_size": 20,
+            "readout": (NOISY, "mean"),
+            "truncation_psi": 0.9,
+            "truncation_cutoff": 2,
+            "image_crop": 30,
+            "episodes": 300,
+            "steps": 2,
+            "diversity": 0.5,
+            "at_once": 2,
+            "agent": "textbook",
+            "logarithm": "floored",
+            "hidden": 8,
+            "lr": 0.1,
+            "gamma": ({"steps": 2}, 0.5),
+            "tau": ({"steps": 2}, 0.5),
+            "minibatch": 128,
+            **IN_A_GAN,
+        },
+    ),
+}
 
 
 def queries(found):

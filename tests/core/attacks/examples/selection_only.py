@@ -1,6 +1,6 @@
 """What the tests expect of the control of selection alone."""
 
-from tests.core.attacks.examples import KEPT_POOL, POOL, POOLED
+from tests.core.attacks.examples import KEPT_POOL, POOL, POOLED, REFUSED
 
 EXAMPLE = {"pool": POOL, "selected": 4}
 
@@ -16,6 +16,22 @@ WRONG = [
 ]
 
 KEPT = {"pool": KEPT_POOL, "selected": 2}
+
+SWEPT = {
+    "SelectionOnly": (
+        {"control": {"kind": "selection_only", "selected": 2, "pool": {"size": 20}}},
+        "control",
+        {
+            "kind": REFUSED,
+            "pool": {"size": 30},
+            "selected": 3,
+            "seed": 3,
+            "precision": "bf16",
+            "loot_size": 20,
+            "readout": ({"/recipe.defense": {"kind": "mid", "beta": 0.01}}, "mean"),
+        },
+    ),
+}
 
 
 def queries(found):

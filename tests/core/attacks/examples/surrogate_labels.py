@@ -1,6 +1,6 @@
 """What the tests expect of the surrogate of labels."""
 
-from tests.core.attacks.examples import KEPT_SURROGATE, SURROGATE
+from tests.core.attacks.examples import KEPT_SURROGATE, SURROGATE, SURROGATE_SWEPT
 
 EXAMPLE = SURROGATE
 
@@ -28,6 +28,26 @@ STREAMS = {
 }
 
 KEPT = KEPT_SURROGATE
+
+SWEPT = {
+    "SurrogateLabels": ({"attack": {"kind": "surrogate_labels"}}, "attack", SURROGATE_SWEPT),
+    "SurrogateTraining": (
+        {"attack": {"kind": "surrogate_labels"}},
+        "attack.surrogates",
+        {
+            "architectures": ["resnet_small"],
+            "pretrained": False,
+            "epochs": 3,
+            "batch_size": 8,
+            "lr": 0.3,
+            "momentum": 0.5,
+            "weight_decay": 0.1,
+            "balance": 0.5,
+            "shown": "changed",
+            "seed": 3,
+        },
+    ),
+}
 
 
 def queries(found):

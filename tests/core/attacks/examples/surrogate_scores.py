@@ -1,6 +1,6 @@
 """What the tests expect of the surrogate of scores."""
 
-from tests.core.attacks.examples import KEPT_SURROGATE, SURROGATE
+from tests.core.attacks.examples import KEPT_SURROGATE, SURROGATE, SURROGATE_SWEPT
 
 EXAMPLE = SURROGATE
 
@@ -16,6 +16,10 @@ WRONG = [
 ]
 
 KEPT = KEPT_SURROGATE
+
+SWEPT = {
+    "SurrogateScores": ({"attack": {"kind": "surrogate_scores"}}, "attack", SURROGATE_SWEPT),
+}
 
 
 def queries(found):
