@@ -18,13 +18,9 @@ from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.training import Recipe
 from smoothsweep.tasks.registry import TASKS
-from tests import defense_examples
+from tests.core.defenses.examples import example, told
 
-EXAMPLES = {
-    **defense_examples.EXAMPLES,
-    "bido": {"lambda_input": 0.05, "lambda_label": 0.5, "layers": ["blocks.0"]},
-    "random_erasing": {"area": [0.1, 0.3], "colour": [0, 0, 0]},
-}
+EXAMPLES = {name: told(name, "IN_A_FILE", example(name).EXAMPLE) for name in DEFENSES}
 OTHERS = sorted(set(DEFENSES) - {"label_smoothing"})
 SMALL = {"architecture": "resnet_small", "pretrained": False, "image_size": 32, "batch_size": 16}
 
@@ -82,7 +78,9 @@ def test_only_a_defense_whose_numbers_changed_has_a_revision_in_its_fingerprint(
     """Of all of them that is Trap-MID today; the others keep the configuration, and so the fingerprint, they had."""
     given = {"kind": name, **EXAMPLES[name]}
     found = recipe(given).defense.resolved("clean")
-    assert set(found) - {"kind", "parameters", "alpha", "schedule"} == ({"revision"} if name == "trap_mid" else set())
+    assert set(found) - {"kind", "parameters", "alpha", "schedule"} == (
+        {"revision"} if DEFENSES[name].revision > 1 else set()
+    )
     assert found.get("revision", 1) == DEFENSES[name].revision
 
 

@@ -10,23 +10,21 @@ from dataclasses import fields
 
 import pytest
 
-from smoothsweep.core.defenses.registry import DEFENSES as REGISTERED
+from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.judges.knowledge import Knowledge
 from smoothsweep.sweeps.attacker import MODELS
 from smoothsweep.sweeps.attacks import schema_of
 from smoothsweep.sweeps.data import LabelledData, PublishedPublic, SyntheticData, SyntheticPublic, UnlabelledPublic
 from smoothsweep.sweeps.judging import schema_of as judge_schema
 from smoothsweep.sweeps.training import Augmentation, Poison, Recipe
+from tests.core.defenses.examples import example, told
 from tests.tasks.settings_tables import (
-    ALPHA,
     ATTACK,
     AUGMENTATION,
     BREP_MI,
-    DEFENSES,
     EIGENFACES,
     IF_GMI,
     LABELLED,
-    NEEDED,
     POISON,
     POOL,
     PRIVATE,
@@ -58,11 +56,11 @@ def test_of_an_augmentation(key, private, travels):
     travels("target", base, changed, {"data": private})
 
 
-@pytest.mark.parametrize(("kind", "field"), [(kind, field) for kind, fields in DEFENSES.items() for field in fields])
+@pytest.mark.parametrize(("kind", "field"), [(kind, field) for kind in DEFENSES for field in example(kind).TRAVEL])
 def test_of_a_defense(kind, field, private, travels):
-    given, value = DEFENSES[kind][field]
-    parameters = {**NEEDED.get(kind, {}), **given}
-    plain = {**PLAIN, "alpha": ALPHA.get(kind, 0.0)}
+    given, value = example(kind).TRAVEL[field]
+    parameters = {**told(kind, "NEEDED", {}), **given}
+    plain = {**PLAIN, "alpha": told(kind, "ALPHA", 0.0)}
     base, changed = (
         training(defense={**plain, "kind": kind, "parameters": chosen}, workers=1, batch_size=8)
         for chosen in (parameters, {**parameters, field: value})
@@ -71,8 +69,8 @@ def test_of_a_defense(kind, field, private, travels):
 
 
 def test_every_field_of_every_defense_is_in_its_table():
-    found = {kind: {field.name for field in fields(defense)} for kind, defense in REGISTERED.items()}
-    assert found == {kind: set(table) for kind, table in DEFENSES.items()}
+    found = {kind: {field.name for field in fields(defense)} for kind, defense in DEFENSES.items()}
+    assert found == {kind: set(example(kind).TRAVEL) for kind in DEFENSES}
 
 
 @pytest.mark.parametrize("key", TRAINING)

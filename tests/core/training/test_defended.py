@@ -28,16 +28,9 @@ from smoothsweep.core.training.batches import (
 from smoothsweep.core.training.classifier import train_classifier
 from smoothsweep.core.training.steps import EpochSettings, batch_loss
 from tests import defense_examples
+from tests.core.defenses.examples import told
 
 EXAMPLES = {name: parameters for name, parameters in defense_examples.EXAMPLES.items() if name != "label_smoothing"}
-FACTS = {
-    "dp_sgd": {"clipped"},
-    "at_at": {"towards_loss", "towards_acc"},
-    "trap_mid": {"trap_loss", "trap_acc", "told_apart"},
-    "mid": {"kl", "sigma_mean", "beta"},
-    "bido": {"input_dependence", "label_dependence", "distinct_labels"},
-    "confidence_penalty": {"entropy"},
-}
 
 
 def faces(per_class=8, classes=3):
@@ -72,7 +65,7 @@ def test_an_interrupted_training_under_any_defense_ends_with_the_same_weights(na
     found = train_classifier(resumed, data, recipe(), resume=states[0], **arguments)
     assert timeless(found) == timeless(expected)
     assert all(torch.equal(v, resumed.state_dict()[k]) for k, v in straight.state_dict().items())
-    assert set(expected[0].extra) >= {"top_logit_gap", "alpha"} | FACTS.get(name, set())
+    assert set(expected[0].extra) >= {"top_logit_gap", "alpha"} | told(name, "FACTS", set())
     assert [record.extra["alpha"] for record in expected] == [0.0, -0.1]
 
 
@@ -218,7 +211,7 @@ torch.set_num_threads(1)
 torch.distributed.init_process_group("gloo", init_method=f"file://{rendezvous}", rank=rank, world_size=world)
 found = {}
 for name, parameters in t.EXAMPLES.items():
-    parameters = {**parameters, **({"batches": "random"} if name == "bido" else {})}
+    parameters = {**parameters, **t.told(name, "ON_RANKS", {})}
     defense = make_defense(name, **parameters)
     if defense.alone is not None:
         continue

@@ -16,16 +16,10 @@ from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
 from tests.attack_examples import EXAMPLES as ATTACK_EXAMPLES
+from tests.core.defenses.examples import told
 from tests.defense_examples import EXAMPLES
 
 SMALL = {"kind": "synthetic", "test_per_class": 1, "size": 16}
-BESIDE = {
-    "bido": [{"batches": "random"}],
-    "ssd": [{"share": 0.9}],
-    "mid": [{"k": 1}],
-    "trap_mid": [{"smooth_traps": False}],
-}
-"""Further settings of a defense under which images are counted otherwise."""
 
 
 def without_attack(**changes):
@@ -73,7 +67,9 @@ COUNTS = [(2, 1, 2), (2, 1, 64), (2, 3, 4), (3, 2, 64), (5, 4, 16)]
 def test_a_defense_is_refused_when_planned_or_trains(kind, tmp_path):
     """With one image per class and with several, with batches that hold all images and others that hold few."""
     seen = []
-    for number, ((identities, each, batch), more) in enumerate(itertools.product(COUNTS, [{}, *BESIDE.get(kind, [])])):
+    for number, ((identities, each, batch), more) in enumerate(
+        itertools.product(COUNTS, [{}, *told(kind, "COUNTED", [])])
+    ):
         folder = tmp_path / str(number)
         folder.mkdir()
         recipe = {"batch_size": batch, "defense": {"kind": kind, **EXAMPLES[kind], **more}}
