@@ -75,12 +75,11 @@ def test_what_a_worker_gets_makes_the_defense_and_its_smoothing(name):
 
 @pytest.mark.parametrize("name", OTHERS)
 def test_only_a_defense_whose_numbers_changed_has_a_revision_in_its_fingerprint(name, tmp_path):
-    """Of all of them that is Trap-MID today; the others keep the configuration, and so the fingerprint, they had."""
+    """The others keep the configuration, and so the fingerprint, they had."""
     given = {"kind": name, **EXAMPLES[name]}
     found = recipe(given).defense.resolved("clean")
-    assert set(found) - {"kind", "parameters", "alpha", "schedule"} == (
-        {"revision"} if DEFENSES[name].revision > 1 else set()
-    )
+    beyond = {"revision"} if DEFENSES[name].revision > 1 else set()
+    assert set(found) - {"kind", "parameters", "alpha", "schedule"} == beyond
     assert found.get("revision", 1) == DEFENSES[name].revision
 
 
