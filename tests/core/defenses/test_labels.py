@@ -61,8 +61,8 @@ def test_labels_are_the_words_people_use(defense, label):
     assert ascii_text(recipe_words(defense).label).replace("\u2212", "-") == label
 
 
-def test_every_defense_has_words_and_its_defaults_go_without_saying():
-    assert {SMOOTHING, *FAMILIES} == set(DEFENSES)
+def test_the_defaults_of_a_family_go_without_saying():
+    assert {SMOOTHING, *FAMILIES} <= set(DEFENSES)
     for kind, family in FAMILIES.items():
         defaults = {field.name: field.default for field in fields(DEFENSES[kind])}
         needed = {name: 0.5 for name, default in defaults.items() if default is MISSING}
