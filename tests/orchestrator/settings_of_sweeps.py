@@ -1,11 +1,14 @@
 """Another value for each field of a sweep file's classes, but for those of its attack."""
 
 import hashlib
+from functools import partial
 from typing import Any
 
 from tiny import searchable, tiny_sweep
 
+from smoothsweep.sweeps.data import MODELS
 from tests.core.attacks.examples import REFUSED
+from tests.core.data.examples import example
 from tests.orchestrator.search.looked import looked_sweep
 from tests.orchestrator.search.made import ALPHA, KIND, SPACE
 
@@ -493,4 +496,13 @@ OF_DEFENSES_AND_SEARCHES: Cases = {
         "reaudit",
         {"seeds": [8], "recipes": 2, "share": 0.9},
     ),
+}
+
+OF_DATA: Cases = {
+    model.__name__: (
+        partial(TINY, data={"kind": kind, **example(kind).EXAMPLE}),
+        "data",
+        {"kind": REFUSED, **example(kind).SWEPT},
+    )
+    for kind, model in MODELS.items()
 }

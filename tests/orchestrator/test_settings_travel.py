@@ -22,9 +22,9 @@ from smoothsweep.sweeps.schema import SWEEPS
 from smoothsweep.sweeps.settings import dotted_value, set_dotted
 from tests.orchestrator.far_ends import far_ends
 from tests.orchestrator.settings_of_attacks import OF_ATTACKS
-from tests.orchestrator.settings_of_sweeps import OF_DEFENSES_AND_SEARCHES, OF_SWEEPS, REFUSED
+from tests.orchestrator.settings_of_sweeps import OF_DATA, OF_DEFENSES_AND_SEARCHES, OF_SWEEPS, REFUSED
 
-CASES = OF_SWEEPS | OF_ATTACKS | OF_DEFENSES_AND_SEARCHES
+CASES = OF_SWEEPS | OF_DATA | OF_ATTACKS | OF_DEFENSES_AND_SEARCHES
 
 
 def classes_of(annotation: Any) -> set[type[Model]]:

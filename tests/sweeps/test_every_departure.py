@@ -9,9 +9,11 @@ from pydantic import BaseModel
 
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.sweeps.attacks import schema_of
+from smoothsweep.sweeps.data import MODELS
 from smoothsweep.sweeps.paper_numbers import TABLES, datasets_of, paper_rows
 from smoothsweep.sweeps.paper_settings import free_keys, published_settings
 from smoothsweep.sweeps.schema import InversionSweep
+from tests.core.data.examples import example
 from tests.sweeps.cell_of_table2 import cell, departed, raw
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -48,11 +50,13 @@ VARIANTS = {  # settings class -> what a file holds to have it
     "SyntheticPublic": {"prior": {"kind": "stylegan2"}, "public": {"kind": "synthetic"}},
     "UnlabelledPublic": {"prior": {"kind": "stylegan2"}, "public": {"kind": "unlabelled", "path": "p"}},
     "PublishedPublic": {"prior": {"kind": "stylegan2"}, "public": {"kind": "celeba64", "path": "p"}},
+    **{model.__name__: {"data": {"kind": kind, **example(kind).EXAMPLE}} for kind, model in MODELS.items()},
     "Averaging": {"attack__average": {"views": 4, "noise": 0.05}},
     "Restarts": {"attack__restarts": {"count": 2}},
     "Tempering": {"attack__loss": "cross_entropy", "attack__temperature": {"mean_confidence": 0.4}},
 }
 OTHER_KIND = {
+    **{model.__name__: "data.kind" for model in MODELS.values()},
     "SyntheticData": "data.kind",
     "LabelledData": "data.kind",
     "EigenfacesFit": "prior.kind",
