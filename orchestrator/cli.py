@@ -1,4 +1,4 @@
-"""The commands: smoothsweep run | plan | status | report | export | bundle | study | audit | diff | lineage | rejudge |
+"""The commands: smoothsweep run | plan | status | report | slurm | export | bundle | study | audit | diff | lineage | rejudge |
 ui | doctor | plugins | import | data | init | weights.
 
 Exit codes: 0 all done; 1 some stage failed (the rest finished); 2 the input is wrong; 130 interrupted (resumable).
@@ -24,6 +24,7 @@ from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import brief, printable
 from smoothsweep.orchestrator.cluster import interrupts
 from smoothsweep.orchestrator.commands.audit.arguments import add_audit_command
+from smoothsweep.orchestrator.commands.batch.arguments import add_slurm_command
 from smoothsweep.orchestrator.commands.data.arguments import add_data_commands
 from smoothsweep.orchestrator.commands.health.plugins import add_plugins_command
 from smoothsweep.orchestrator.commands.importing.arguments import add_import_commands, add_weights_commands
@@ -146,6 +147,7 @@ def _parser() -> argparse.ArgumentParser:
     report = _sweep_command(commands, "report", "write results, report.html and figures from the store", _report)
     report.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: STORE/sweeps/NAME)")
 
+    add_slurm_command(commands, _sweep_options())
     add_sharing_commands(commands, _sweep_options())
     add_study_commands(commands, _sweep_options())
     ui = commands.add_parser("ui", help="MLflow's pages on the local store, opened where the newest sweep is compared")
