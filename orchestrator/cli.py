@@ -1,5 +1,5 @@
-"""The commands: smoothsweep run | plan | status | report | slurm | export | bundle | study | audit | diff | lineage | rejudge |
-ui | doctor | plugins | import | data | init | weights.
+"""The commands: smoothsweep run | plan | status | report | slurm | export | bundle | study | audit | diff | lineage |
+rejudge | ui | doctor | plugins | import | data | init | weights.
 
 Exit codes: 0 all done; 1 some stage failed (the rest finished); 2 the input is wrong; 130 interrupted (resumable).
 Each command imports what it needs when it is opened, so that `--help` and mistakes answer at once.

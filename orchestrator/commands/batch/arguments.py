@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from dataclasses import fields
 from pathlib import Path
 
 from smoothsweep.core.errors import InputError
@@ -39,7 +40,11 @@ def add_slurm_command(commands: argparse._SubParsersAction, sweep_options: argpa
         "memory then describe a worker, and the head's job has CPUs alone",
     )
     slurm.add_argument(
-        "--setup", action="append", default=[], metavar="LINE", help="a shell line to run first, e.g. 'module load cuda'"
+        "--setup",
+        action="append",
+        default=[],
+        metavar="LINE",
+        help="a shell line to run first: 'module load cuda'",
     )
     slurm.add_argument(
         "--python",
@@ -50,7 +55,10 @@ def add_slurm_command(commands: argparse._SubParsersAction, sweep_options: argpa
         "--grace", default=GRACE, metavar="SECONDS", help=f"warning before the time limit (default: {GRACE})"
     )
     slurm.add_argument(
-        "--folder", type=Path, metavar="DIR", help="for script, token, address; on a shared disk (default: ./slurm/NAME)"
+        "--folder",
+        type=Path,
+        metavar="DIR",
+        help="for script, token, address; all nodes see it (default: ./slurm/NAME)",
     )
     slurm.add_argument("--tracking-uri", metavar="URI", help="MLflow tracking URI (default: SQLite in the store)")
     slurm.add_argument("--dry-run", action="store_true", help="print the script; write and submit nothing")
@@ -58,9 +66,9 @@ def add_slurm_command(commands: argparse._SubParsersAction, sweep_options: argpa
 
 
 def _slurm(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.commands.batch.submit import submit_sweep
+    from smoothsweep.orchestrator.commands.batch.submit import Request, submit_sweep
 
-    return submit_sweep(options)
+    return submit_sweep(Request(**{field.name: getattr(options, field.name) for field in fields(Request)}))
 
 
 def whole(option: str, text: str | None, least: int, default: int = 0) -> int:

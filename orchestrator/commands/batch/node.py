@@ -19,15 +19,19 @@ from pathlib import Path
 
 import psutil
 
+from smoothsweep.core import screen
 from smoothsweep.core.allotted import allotted_cpus
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
+from smoothsweep.core.text import printable
 from smoothsweep.orchestrator.cluster import tokens
 from smoothsweep.orchestrator.cluster.run_folder import BASE_VARIABLE
 
-ADDRESS, TOKEN = "address", "token"
+ADDRESS, TOKEN, ENDED = "address", "token", "ended"  # files in the job's folder
+LOOK_EVERY_S = 0.5
 SLOT, SLOTS_PER_CPU = "trial_slot", 2
 WAIT_FOR_HEAD_S = 300.0
+LOG, LINES = "start.log", 8  # what `ray start` says; shown only where it fails
 CURRENT = "ray/ray_current_cluster"  # where Ray notes the address of the cluster of a folder
 OBJECT_STORE_BYTES = 150 * 2**20
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_enable_metrics_collection": "0", "RAY_task_oom_retries": "3"}
@@ -51,12 +55,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _start(folder: Path, own: Path, *, head: bool) -> int:
     """folder: of the job. own: of this node's Ray, mode 700."""
     address = None if head else _address_of_head(folder)
-    ray = subprocess.Popen([sys.executable, "-m", "ray.scripts.scripts", "start", *start_options(address)])
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda number, _: ray.send_signal(number))
-    if head:
-        _publish(own / CURRENT, folder / ADDRESS, ray)
-    return ray.wait()
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", *start_options(address)]
+    with (own / LOG).open("wb") as log:
+        ray = subprocess.Popen(command, stdout=log, stderr=log)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda number, _: ray.send_signal(number))
+        if head:
+            _publish(own / CURRENT, folder / ADDRESS, ray)
+        code = _stay(ray, folder)
+    if code > 0:
+        words = (own / LOG).read_text(errors="replace").splitlines()[-LINES:]
+        screen.err(f"Ray on {socket.gethostname()} ended with {code}: " + printable(" / ".join(words), most=2000))
+    return code
+
+
+def _stay(ray: subprocess.Popen, folder: Path) -> int:
+    """Wait for Ray to end; have it end once the job's folder says so, or is gone. Returns its exit code.
+
+    A signal to `srun` would not do: it ends with a kill that leaves files behind.
+    """
+    told = False
+    while (code := ray.poll()) is None:
+        if not told and ((folder / ENDED).exists() or not folder.exists()):
+            told = True
+            ray.terminate()
+        time.sleep(LOOK_EVERY_S)
+    return 0 if told else code
 
 
 def start_options(address: str | None) -> list[str]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import argparse
 import re
 import shlex
 import shutil
 import subprocess
+from dataclasses import dataclass
 from pathlib import Path
 
 from smoothsweep.core import screen
@@ -36,21 +36,49 @@ _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
 SBATCH_PATIENCE_S = 60
 
 
-def submit_sweep(options: argparse.Namespace) -> int:
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What was typed: numbers are text still. Names are those of the request.
+
+    sbatch: further options of sbatch. setup: shell lines. array: of separate workers, None without.
+    """
+
+    sweep: Path
+    overrides: list[str]
+    store: str
+    tracking_uri: str | None
+    nodes: str
+    gpus_per_node: str | None
+    cpus_per_node: str | None
+    mem: str | None
+    time: str
+    partition: str | None
+    account: str | None
+    qos: str | None
+    sbatch: list[str]
+    array: str | None
+    setup: list[str]
+    python: str | None
+    grace: str
+    folder: Path | None
+    dry_run: bool
+
+
+def submit_sweep(request: Request) -> int:
     """Write and submit the job of a sweep. Returns the exit code.
 
     Raises InputError, before anything is written, for options or a sweep that no job could run.
     """
-    store, loaded = open_store(options.store), load_sweep(options.sweep, options.overrides)
+    store, loaded = open_store(request.store), load_sweep(request.sweep, request.overrides)
     trials = trials_of(loaded, store)
     plan = make_plan(trials, store, ahead_of(loaded, store))
     refuse_impossible(plan)
-    job = _job(options, loaded.sweep.name)
-    _refuse_short(plan, store, seconds_of_limit(options.time), job.grace_s)
+    job = _job(request, loaded.sweep.name)
+    _refuse_short(plan, store, seconds_of_limit(request.time), job.grace_s)
     scripts = {job.script: job_script(job)}
     if job.workers:
         scripts[workers_path(job)] = workers_script(job)
-    if options.dry_run:
+    if request.dry_run:
         screen.out_text("\n".join(scripts.values()))
         return 0
     if shutil.which("sbatch") is None:
@@ -67,51 +95,53 @@ def submit_sweep(options: argparse.Namespace) -> int:
     if job.workers:
         workers = _sbatch(["--parsable", f"--dependency=after:{number}", str(workers_path(job))])
         lines.append(f"submitted its workers, array {workers}: {workers_path(job)}")
-    for line in (*lines, *_where_to_look(options, number)):
+    for line in (*lines, *_where_to_look(request, number)):
         screen.out(printable(line))
     return 0
 
 
-def _where_to_look(options: argparse.Namespace, number: str) -> list[str]:
-    again = shlex.join(["smoothsweep", "status", str(options.sweep), "--store", str(options.store)])
+def _where_to_look(request: Request, number: str) -> list[str]:
+    again = shlex.join(["smoothsweep", "status", str(request.sweep), "--store", str(request.store)])
     return [f"log: slurm-{number}.out   queue: squeue -j {number}   progress: {again}   end it: scancel {number}"]
 
 
-def _job(options: argparse.Namespace, name: str) -> Job:
+def _job(request: Request, name: str) -> Job:
     plain = _NAME.sub("-", name) or "sweep"
-    nodes, gpus = whole("--nodes", options.nodes, 1), whole("--gpus-per-node", options.gpus_per_node, 1)
-    grace = whole("--grace", options.grace, LEAST_GRACE_S)
-    if options.array and nodes != 1:
-        raise InputError(f"--array {options.array}: expected --nodes 1 beside it (each worker is one node), got {nodes}")
-    common = [f"--time={one_word('--time', options.time)}"]
+    nodes, gpus = whole("--nodes", request.nodes, 1), whole("--gpus-per-node", request.gpus_per_node, 1)
+    grace = whole("--grace", request.grace, LEAST_GRACE_S)
+    if request.array and nodes != 1:
+        raise InputError(
+            f"--array {request.array}: expected --nodes 1 beside it (each worker is one node), got {nodes}"
+        )
+    common = [f"--time={one_word('--time', request.time)}"]
     for option in ("partition", "account", "qos"):
-        if (value := getattr(options, option)) is not None:
+        if (value := getattr(request, option)) is not None:
             common.append(f"--{option}={one_word(f'--{option}', value)}")
-    common += [one_word("--sbatch", text) for text in options.sbatch]
+    common += [one_word("--sbatch", text) for text in request.sbatch]
     machine = [f"--gpus-per-node={gpus}"] if gpus else []
-    if options.cpus_per_node is not None:
-        machine.append(f"--cpus-per-task={whole('--cpus-per-node', options.cpus_per_node, 1)}")
-    machine += [f"--mem={one_word('--mem', options.mem)}"] if options.mem is not None else []
+    if request.cpus_per_node is not None:
+        machine.append(f"--cpus-per-task={whole('--cpus-per-node', request.cpus_per_node, 1)}")
+    machine += [f"--mem={one_word('--mem', request.mem)}"] if request.mem is not None else []
     workers = None
-    if options.array:
+    if request.array:
         workers = Workers(
-            array=options.array,
-            count=elements(options.array),
+            array=request.array,
+            count=elements(request.array),
             gpus_per_node=gpus,
             directives=(*common, *machine),
         )
     return Job(
         sweep_name=name,
-        run_arguments=_run_arguments(options),
-        store=options.store if "://" in options.store else str(Path(options.store).absolute()),
-        folder=(options.folder or Path("slurm") / plain).absolute(),
+        run_arguments=_run_arguments(request),
+        store=request.store if "://" in request.store else str(Path(request.store).absolute()),
+        folder=(request.folder or Path("slurm") / plain).absolute(),
         working_folder=Path.cwd(),
         nodes=nodes,
         directives=tuple(common if workers else [*common, *machine]),
-        python=tuple(_words(options.python)) if options.python else this_python(),
+        python=tuple(_words(request.python)) if request.python else this_python(),
         grace_s=grace,
         job_name=f"smoothsweep-{plain}",
-        setup="\n".join(options.setup),
+        setup="\n".join(request.setup),
         workers=workers,
     )
 
@@ -126,16 +156,16 @@ def _words(text: str) -> list[str]:
     return words
 
 
-def _run_arguments(options: argparse.Namespace) -> tuple[str, ...]:
-    sweep = str(options.sweep.absolute()) if options.sweep.exists() else str(options.sweep)
-    words = [sweep, *(word for override in options.overrides for word in ("--set", override))]
-    if options.tracking_uri:
-        if shown_uri(options.tracking_uri) != options.tracking_uri:
+def _run_arguments(request: Request) -> tuple[str, ...]:
+    sweep = str(request.sweep.absolute()) if request.sweep.exists() else str(request.sweep)
+    words = [sweep, *(word for override in request.overrides for word in ("--set", override))]
+    if request.tracking_uri:
+        if shown_uri(request.tracking_uri) != request.tracking_uri:
             raise InputError(
                 "--tracking-uri: expected no user, password or query (the script would hold them in clear), "
-                f"got {shown_uri(options.tracking_uri)}"
+                f"got {shown_uri(request.tracking_uri)}"
             )
-        words += ["--tracking-uri", options.tracking_uri]
+        words += ["--tracking-uri", request.tracking_uri]
     return tuple(words)
 
 

@@ -48,7 +48,7 @@ address=()
 {% endif %}
 ended() {
   {%- if cluster %}
-  kill -TERM $ray_step 2>/dev/null && wait $ray_step
+  touch "$folder/ended" && wait $ray_step  # every node ends its Ray and removes its files
   {%- endif %}
   {%- if elastic %}
   [ -n "${again:-}" ] || touch {{ folder }}/done
