@@ -1,5 +1,5 @@
 """The commands: smoothsweep run | plan | status | report | slurm | export | bundle | study | audit | diff | lineage |
-rejudge | ui | doctor | plugins | import | data | init | weights.
+rejudge | store | ui | doctor | plugins | import | data | init | weights.
 
 Exit codes: 0 all done; 1 some stage failed (the rest finished); 2 the input is wrong; 130 interrupted (resumable).
 Each command imports what it needs when it is opened, so that `--help` and mistakes answer at once.
@@ -30,6 +30,7 @@ from smoothsweep.orchestrator.commands.health.plugins import add_plugins_command
 from smoothsweep.orchestrator.commands.importing.arguments import add_import_commands, add_weights_commands
 from smoothsweep.orchestrator.commands.records.arguments import add_record_commands
 from smoothsweep.orchestrator.commands.reporting.sharing.arguments import add_sharing_commands
+from smoothsweep.orchestrator.commands.storage.arguments import add_store_commands
 from smoothsweep.orchestrator.commands.study.arguments import add_study_commands
 
 if TYPE_CHECKING:
@@ -160,6 +161,7 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--store", metavar="STORE", help="read this whole store, and say what in it is damaged")
     doctor.set_defaults(command=_doctor)
     add_plugins_command(commands)
+    add_store_commands(commands, STORE_HELP)
     add_audit_command(commands)
     add_record_commands(commands, STORE_HELP, _sweep_options())
     for add_them in (add_import_commands, add_data_commands, add_weights_commands):

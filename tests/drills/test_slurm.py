@@ -1,4 +1,4 @@
-"""A sweep as a Slurm job, on a real Slurm: beside another job, at its time limit, cancelled, requeued, with a node lost."""
+"""A sweep as a Slurm job, on a real Slurm: beside another, at its time limit, cancelled, requeued, with a node lost."""
 
 import re
 import subprocess

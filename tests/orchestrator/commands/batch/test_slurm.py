@@ -1,4 +1,4 @@
-"""`smoothsweep slurm`: what it writes, what it submits, what it refuses. `sbatch` is a fake that notes what it is given;
+"""`smoothsweep slurm`: what it writes, submits and refuses. `sbatch` is a fake that notes what it is given;
 tests/drills/test_slurm.py has a real Slurm."""
 
 import os
