@@ -14,7 +14,8 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.text import brief, printable
 from smoothsweep.core.uris import shown_uri
-from smoothsweep.orchestrator.commands.batch.arguments import (
+from smoothsweep.orchestrator.commands.batch.script import Job, Workers, job_script, workers_path, workers_script
+from smoothsweep.orchestrator.commands.batch.values import (
     LEAST_GRACE_S,
     elements,
     one_word,
@@ -22,7 +23,6 @@ from smoothsweep.orchestrator.commands.batch.arguments import (
     this_python,
     whole,
 )
-from smoothsweep.orchestrator.commands.batch.script import Job, Workers, job_script, workers_path, workers_script
 from smoothsweep.orchestrator.planning.plan import Plan, history_of, make_plan, refuse_impossible
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.search.forecast import ahead_of

@@ -11,8 +11,8 @@ import pytest
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.batch.arguments import elements, seconds_of_limit
 from smoothsweep.orchestrator.commands.batch.node import start_options
+from smoothsweep.orchestrator.commands.batch.values import elements, seconds_of_limit
 from tests.tiny import write_tiny
 
 FAKE = """#!/bin/bash

@@ -34,7 +34,7 @@ def add_store_commands(commands: argparse._SubParsersAction, store_help: str) ->
 
 
 def _command(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.commands.storage import commands
+    from smoothsweep.orchestrator.commands.health.storage import commands
 
     if options.part == "gc":
         return commands.collect_garbage(options.store, remove=options.yes)

@@ -13,7 +13,7 @@ from smoothsweep.core.files import rename_folder
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import printable
 from smoothsweep.orchestrator.commands.health.examining import examine_store
-from smoothsweep.orchestrator.commands.storage.usage import Key, Usage, leftovers, size_of, usage_of
+from smoothsweep.orchestrator.commands.health.storage.usage import Key, Usage, leftovers, size_of, usage_of
 from smoothsweep.orchestrator.planning.state import read_state
 from smoothsweep.orchestrator.store.common.artifacts import DAMAGED
 from smoothsweep.orchestrator.store.linked import LINKS_FILE, links_of, other_store, write_links
