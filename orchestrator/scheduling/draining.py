@@ -26,17 +26,22 @@ def draining_nodes() -> set[str]:
     return set(state.get_draining_nodes())
 
 
+def limit_is_near() -> bool:
+    """Whether the batch job that this process belongs to is about to reach its time limit."""
+    path = os.environ.get(LEAVE_FILE)
+    return path is not None and os.path.exists(path)
+
+
 def leaving(node: str) -> Callable[[], bool]:
     """Whether this node is being drained, or its batch job nears the time limit: asked every few seconds at most, and
     for good once it is so."""
     asked, found = -ASK_EVERY_S, False
-    limit_near = os.environ.get(LEAVE_FILE)
 
     def ask() -> bool:
         nonlocal asked, found
         if not found and time.monotonic() - asked >= ASK_EVERY_S:
             asked = time.monotonic()
-            found = node in draining_nodes() or (limit_near is not None and os.path.exists(limit_near))
+            found = node in draining_nodes() or limit_is_near()
         return found
 
     return ask

@@ -36,6 +36,7 @@ SelectType=select/cons_tres
 SelectTypeParameters=CR_Core
 MpiDefault=none
 KillWait=30
+MinJobAge=7200
 SlurmctldParameters=enable_configless
 SlurmdParameters=config_overrides
 SlurmctldPort={port}

@@ -107,7 +107,7 @@ def test_three_time_limits(slurm, reference, tmp_path):
     job = Submitted(tmp_path, reference, "target", "--nodes", "2")
     harm = []
     for again in range(3):
-        job.until(lambda number=again: f"start {number} on" in job.log)
+        job.until(lambda number=again: job.log.count("already in") > number)
         job.until(lambda: trainings(job.store) or list(job.store.glob("attack/*.work")))
         harm.append(Kept.now(job.store))
         said("scancel", "--signal=USR1", "--batch", job.number)

@@ -22,7 +22,7 @@ import psutil
 from smoothsweep.core import screen
 from smoothsweep.core.allotted import allotted_cpus
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.files import write_file
+from smoothsweep.core.files import plain_content, write_file
 from smoothsweep.core.text import printable
 from smoothsweep.orchestrator.cluster import tokens
 from smoothsweep.orchestrator.cluster.run_folder import BASE_VARIABLE
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     head = not options.worker and os.environ.get("SLURM_PROCID", "0") == "0"
     tokens.sweep_away()
-    with tokens.new_token((options.folder / TOKEN).read_text().strip()) as token:
+    with tokens.new_token(_text(options.folder / TOKEN)) as token:
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), BASE_VARIABLE: str(token.parent)}
         os.environ |= {**QUIET, **NO_PORT}
         return _start(options.folder, token.parent, head=head)
@@ -56,7 +56,7 @@ def _start(folder: Path, own: Path, *, head: bool) -> int:
     """folder: of the job. own: of this node's Ray, mode 700."""
     address = None if head else _address_of_head(folder)
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", *start_options(address)]
-    with (own / LOG).open("wb") as log:
+    with open(own / LOG, "wb") as log:
         ray = subprocess.Popen(command, stdout=log, stderr=log)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda number, _: ray.send_signal(number))
@@ -64,7 +64,7 @@ def _start(folder: Path, own: Path, *, head: bool) -> int:
             _publish(own / CURRENT, folder / ADDRESS, ray)
         code = _stay(ray, folder)
     if code > 0:
-        words = (own / LOG).read_text(errors="replace").splitlines()[-LINES:]
+        words = _text(own / LOG).splitlines()[-LINES:]
         screen.err(f"Ray on {socket.gethostname()} ended with {code}: " + printable(" / ".join(words), most=2000))
     return code
 
@@ -103,6 +103,10 @@ def _nodes() -> int:
     return int(os.environ.get("SLURM_JOB_NUM_NODES", "1"))
 
 
+def _text(path: Path) -> str:
+    return plain_content(path).decode(errors="replace").strip()
+
+
 def _own_address() -> str | None:
     """The address that Slurm's name of this node stands for, where it is one of this machine; else Ray finds one."""
     try:
@@ -122,7 +126,7 @@ def _free_port() -> int:
 def _publish(current: Path, place: Path, ray: subprocess.Popen) -> None:
     """Tell the other nodes where the head is, once Ray says so."""
     while ray.poll() is None:
-        if current.exists() and (address := current.read_text().strip()):
+        if current.exists() and (address := _text(current)):
             write_file(place, address)
             return
         time.sleep(0.2)
@@ -132,7 +136,7 @@ def _address_of_head(folder: Path) -> str:
     deadline = time.monotonic() + WAIT_FOR_HEAD_S
     while time.monotonic() < deadline:
         if (folder / ADDRESS).exists():
-            return (folder / ADDRESS).read_text().strip()
+            return _text(folder / ADDRESS)
         time.sleep(0.5)
     raise InputError(f"{folder / ADDRESS}: expected the head's address within {WAIT_FOR_HEAD_S:g} s, got none")
 

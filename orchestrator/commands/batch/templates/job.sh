@@ -17,6 +17,13 @@ say() { echo "[$(date '+%F %T')] job $SLURM_JOB_ID: $*"; }
 # Your set-up lines (--setup).
 {{ setup }}
 {% endif %}
+# {{ grace_s }} s before the time limit: work leaves its checkpoints, the command ends in order, the job queues again.
+again= driver=
+end_command() { [ -z "$driver" ] || kill -TERM $driver 2>/dev/null; }
+leave() { again=1; say "the time limit is near"; touch "$folder/leave"; (sleep {{ leaving_s }}; end_command) & }
+trap leave USR1
+trap end_command TERM
+
 cd {{ working_folder }}
 python=({{ python }})
 store={{ store }}
@@ -60,11 +67,6 @@ trap ended EXIT
 "${python[@]}" -m smoothsweep run {{ run_arguments }} --store "$store" --yes "${address[@]}" &
 driver=$!
 
-# {{ grace_s }} s before the time limit: work leaves its checkpoints, the command ends in order, the job queues again.
-again=
-leave() { again=1; say "the time limit is near"; touch "$folder/leave"; (sleep {{ leaving_s }}; kill -TERM $driver 2>/dev/null) & }
-trap leave USR1
-trap 'kill -TERM $driver' TERM
 code=130
 while kill -0 $driver 2>/dev/null; do wait $driver; code=$?; done
 say "the command ended with exit code $code"
