@@ -30,8 +30,8 @@ from smoothsweep.orchestrator.cluster.run_folder import BASE_VARIABLE
 ADDRESS, TOKEN, ENDED = "address", "token", "ended"  # files in the job's folder
 LOOK_EVERY_S = 0.5
 SLOT, SLOTS_PER_CPU = "trial_slot", 2
-WAIT_FOR_HEAD_S = 300.0
-LOG, LINES = "start.log", 8  # what `ray start` says; shown only where it fails
+WAIT_FOR_HEAD_S, STARTS = 300.0, 3
+LOG = "start.log"  # what `ray start` says; shown only where it fails
 CURRENT = "ray/ray_current_cluster"  # where Ray notes the address of the cluster of a folder
 OBJECT_STORE_BYTES = 150 * 2**20
 QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_enable_metrics_collection": "0", "RAY_task_oom_retries": "3"}
@@ -53,20 +53,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _start(folder: Path, own: Path, *, head: bool) -> int:
-    """folder: of the job. own: of this node's Ray, mode 700."""
-    address = None if head else _address_of_head(folder)
+    """Start Ray and stay, trying again where it does not come up: Ray itself gives a node 30 s, whatever else it does.
+
+    folder: of the job. own: of this node's Ray, mode 700.
+    """
+    code = 0
+    for _ in range(STARTS):
+        code = _once(folder, own, None if head else _address_of_head(folder))
+        if code <= 0 or (folder / ENDED).exists() or (head and (folder / ADDRESS).exists()):
+            return code
+        words = [line for line in _text(own / LOG).splitlines() if line.strip()] or ["no word"]
+        screen.err(f"Ray on {socket.gethostname()} ended with {code}: {printable(words[-1])}")
+    if head:
+        write_file(folder / ENDED, "")  # so that no other node waits
+    return code
+
+
+def _once(folder: Path, own: Path, address: str | None) -> int:
+    """One start of Ray, to its end. address: of the head, None on the head. Returns its exit code."""
     command = [sys.executable, "-m", "ray.scripts.scripts", "start", *start_options(address)]
+    (own / CURRENT).unlink(missing_ok=True)
     with open(own / LOG, "wb") as log:
         ray = subprocess.Popen(command, stdout=log, stderr=log)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda number, _: ray.send_signal(number))
-        if head:
+        if address is None:
             _publish(own / CURRENT, folder / ADDRESS, ray)
-        code = _stay(ray, folder)
-    if code > 0:
-        words = _text(own / LOG).splitlines()[-LINES:]
-        screen.err(f"Ray on {socket.gethostname()} ended with {code}: " + printable(" / ".join(words), most=2000))
-    return code
+        return _stay(ray, folder)
 
 
 def _stay(ray: subprocess.Popen, folder: Path) -> int:
@@ -137,6 +150,8 @@ def _address_of_head(folder: Path) -> str:
     while time.monotonic() < deadline:
         if (folder / ADDRESS).exists():
             return _text(folder / ADDRESS)
+        if (folder / ENDED).exists() or not folder.exists():
+            break
         time.sleep(0.5)
     raise InputError(f"{folder / ADDRESS}: expected the head's address within {WAIT_FOR_HEAD_S:g} s, got none")
 

@@ -29,7 +29,17 @@ python=({{ python }})
 store={{ store }}
 # This folder is for you alone (mode 700). All nodes must see it. It holds Ray's token and address while the job runs.
 folder={{ folder }}/job-$SLURM_JOB_ID
-rm -rf "$folder" && mkdir -m 700 "$folder" || exit 1
+rm -rf "$folder" && mkdir -m 700 "$folder" && touch "$folder/started" || exit 1
+ended() {
+  {%- if cluster %}
+  touch "$folder/ended" && [ -n "${ray_step:-}" ] && wait $ray_step  # every node ends its Ray and removes its files
+  {%- endif %}
+  {%- if elastic %}
+  [ -n "${again:-}" ] || touch {{ folder }}/done
+  {%- endif %}
+  rm -rf "$folder"
+}
+trap ended EXIT
 say "start ${SLURM_RESTART_COUNT:-0} on $SLURM_JOB_NODELIST"
 # Tasks look for this file: where it exists, a training leaves after the epoch in work and an attack after the class in work.
 export SMOOTHSWEEP_LEAVE_FILE=$folder/leave
@@ -45,7 +55,7 @@ rm -f {{ folder }}/done && ln -sfn "$folder" {{ folder }}/head
 srun --overlap --no-kill --kill-on-bad-exit=0 --ntasks-per-node=1 "${python[@]}" -m smoothsweep.orchestrator.commands.batch.node "$folder" &
 ray_step=$!
 until [ -s "$folder/address" ]; do
-  kill -0 $ray_step 2>/dev/null || { say "Ray did not start on $(hostname)"; exit 1; }
+  kill -0 $ray_step 2>/dev/null && [ ! -e "$folder/ended" ] || { say "Ray did not start on $(hostname)"; exit 1; }
   sleep 1
 done
 address=(--address "$(cat "$folder/address")")
@@ -53,17 +63,6 @@ address=(--address "$(cat "$folder/address")")
 # One node: the command starts a Ray of its own, on the loopback interface, with the CPUs and GPUs that Slurm gave.
 address=()
 {% endif %}
-ended() {
-  {%- if cluster %}
-  touch "$folder/ended" && wait $ray_step  # every node ends its Ray and removes its files
-  {%- endif %}
-  {%- if elastic %}
-  [ -n "${again:-}" ] || touch {{ folder }}/done
-  {%- endif %}
-  rm -rf "$folder"
-}
-trap ended EXIT
-
 "${python[@]}" -m smoothsweep run {{ run_arguments }} --store "$store" --yes "${address[@]}" &
 driver=$!
 
@@ -73,12 +72,12 @@ say "the command ended with exit code $code"
 
 if [ -n "$again" ] && [ $code -ne 0 ] && [ $code -ne 2 ]; then
 {%- if store_is_folder %}
-  if [ -z "$(find "$store" -newer "$folder" \( -name manifest.json -o -path '*.work/*' \) -not -name progress.json -print -quit)" ]; then
+  if [ -z "$(find "$store" -newer "$folder/started" \( -name manifest.json -o -path '*.work/*' \) -not -name progress.json -print -quit)" ]; then
     again=; say "no stage ended and no checkpoint was written before the time limit: not requeued. Give a longer --time."; exit 1
   fi
 {%- endif %}
   say "requeued: the same command goes on from here"
-  ended
+  ended; trap - EXIT
   scontrol requeue "$SLURM_JOB_ID"
 fi
 exit $code

@@ -6,11 +6,13 @@ import re
 import shlex
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.batch import node
 from smoothsweep.orchestrator.commands.batch.node import start_options
 from smoothsweep.orchestrator.commands.batch.values import elements, seconds_of_limit
 from tests.tiny import write_tiny
@@ -214,3 +216,38 @@ def test_no_two_rays_of_a_node_ask_for_the_same_port(monkeypatch):
     assert len(ports(first)) == 3 and not ports(first) & ports(second)
     assert "10001" not in first and '{"trial_slot": 12}' in first
     assert worker[-2:] == ["--address", "h:1"] and "--head" not in worker
+
+
+class FakeRay:
+    """Stands for `ray start`: ends at once with each of these codes in turn."""
+
+    def __init__(self, codes, current=None):
+        self.codes, self.current, self.started = list(codes), current, 0
+
+    def __call__(self, command, **_):
+        self.started += 1
+        code = self.codes.pop(0)
+        return SimpleNamespace(poll=lambda: code, send_signal=lambda _: None, terminate=lambda: None)
+
+
+@pytest.mark.parametrize(("codes", "started", "ended"), [([0], 1, False), ([1, 0], 2, False), ([1, 1, 1], 3, True)])
+def test_a_ray_that_does_not_come_up_is_tried_again_and_then_nobody_waits(
+    tmp_path, monkeypatch, capsys, codes, started, ended
+):
+    fake = FakeRay(codes)
+    monkeypatch.setattr(node.subprocess, "Popen", fake)
+    monkeypatch.setattr(node.signal, "signal", lambda *_: None)
+    own, job = tmp_path / "own", tmp_path / "job"
+    (own / "ray").mkdir(parents=True)
+    job.mkdir()
+    assert node._start(job, own, head=True) == (1 if ended else 0)
+    assert fake.started == started and (job / "ended").exists() is ended
+    assert capsys.readouterr().err.count("ended with 1") == codes.count(1)
+
+
+def test_a_worker_does_not_wait_for_a_head_that_has_ended(tmp_path):
+    (tmp_path / "ended").touch()
+    with pytest.raises(InputError, match="the head's address"):
+        node._address_of_head(tmp_path)
+    (tmp_path / "address").write_text("h:1\n")
+    assert node._address_of_head(tmp_path) == "h:1"
