@@ -22,7 +22,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-LOADED = ("smoothsweep.core.isolation.worker", "smoothsweep.core.isolation.serving")
+LOADED = (
+    "smoothsweep.core.isolation.worker",
+    "smoothsweep.core.isolation.serving",
+    "torch._dynamo",  # these two for exported programs
+    "torch._export.serde.serialize",
+)
 
 
 class Fork:
