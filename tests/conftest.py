@@ -21,7 +21,7 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.quick_programs import Forks, forks
+from tests.quick_programs import Forks, forked, forks
 
 sys.dont_write_bytecode = False
 gc.disable()  # until everything is collected
@@ -108,10 +108,15 @@ def _forks() -> Iterator[Forks]:
 
 @pytest.fixture(scope="module")
 def quick_programs(_forks: Forks) -> Iterator[None]:
-    """Programs of TorchScript, torch.export and ONNX start as forks: for tests that are not about the start."""
-    from smoothsweep.core.isolation import process
+    """Programs of TorchScript, torch.export and ONNX start as forks: for modules that are not about the start."""
+    with forked(_forks):
+        yield
 
-    with patch.object(process, "_started", _forks.started):
+
+@pytest.fixture
+def quick_program(_forks: Forks) -> Iterator[None]:
+    """The same for one test."""
+    with forked(_forks):
         yield
 
 

@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 ROOT = Path(__file__).resolve().parents[1]
 LOADED = (
@@ -100,6 +101,15 @@ def forks() -> Iterator[Forks]:
         yield made
     finally:
         made.close()
+
+
+@contextmanager
+def forked(made: Forks) -> Iterator[None]:
+    """What is started with the block is a fork."""
+    from smoothsweep.core.isolation import process
+
+    with patch.object(process, "_started", made.started):
+        yield
 
 
 def _serve(asked: socket.socket) -> None:
