@@ -18,9 +18,10 @@ for name in sys.argv[1:]:
 print(json.dumps(sorted(sys.modules)))
 """
 AT_NEED = {"smoothsweep.core.models.fid_network"}
-# torchvision and torch's compiler take two seconds; the others are needed by one defense, program or report alone
+# torchvision and torch's compiler take two seconds, scikit-learn one; one defense, program or report needs the others
 NOT_AT_IMPORT = (
     "torchvision",
+    "sklearn",
     "torch._dynamo",
     "torch._inductor",
     "facenet_pytorch",
@@ -56,6 +57,20 @@ def test_no_module_brings_in_what_few_need(modules, repository):
     loaded = set(json.loads(done.stdout.splitlines()[-1]))
     assert loaded >= {*asked, "torch", "ray", "mlflow"}, "the modules were imported"
     assert loaded & set(NOT_AT_IMPORT) == set(), "import these in the function that needs them"
+
+
+def test_reading_a_sweep_file_brings_in_nothing_that_computes(repository):
+    code = "import sys, smoothsweep.sweeps.load, smoothsweep.sweeps.schema; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=repository)
+    loaded = set(done.stdout.split())
+    assert "smoothsweep.sweeps.looks" in loaded and not loaded & {
+        "scipy",
+        "torch",
+        "pandas",
+        "pyarrow",
+        "ray",
+        "mlflow",
+    }
 
 
 OF_OTHER_VERSIONS = {"efficientnet_b1": "IMAGENET1K_V1"}  # LOMMA's
