@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics import power
 from smoothsweep.core.metrics.components import QUICKSTART, Components, weights_beside
 from smoothsweep.core.metrics.crossed_effects import contrast_errors
 from smoothsweep.core.metrics.dunnett import Dunnett
@@ -55,6 +56,22 @@ def test_the_difference_that_is_told_is_found_in_four_of_five_sweeps(seeds, clas
     for leaks, gap, half in zip(cells[:8], gaps, halves, strict=False):
         shipped = reductions(named(leaks), baseline="r0")["r1"]
         assert (shipped.low, shipped.high) == pytest.approx((gap - half, gap + half))
+
+
+def test_mean_squares_are_drawn_from_streams_of_their_own_that_are_the_same_in_every_process():
+    """Two that shared a stream would move together: their sum would vary more than the test of a sweep's does."""
+    made = []
+    for _ in range(2):
+        power._chi_squares.cache_clear()
+        power._half_normals.cache_clear()
+        made.append(power._drawn(QUICKSTART, Design(seeds=3, classes=24, recipes=3, images=4)))
+    for name in ("seeds", "seeds_own", "seeds_alone", "classes", "residual"):
+        assert np.array_equal(*(getattr(one, name) for one in made)), name
+    found = made[0]
+    own, rest = found.seeds_own, 2 * found.seeds - found.seeds_own  # of two recipes of three, and of the third
+    normal = (found.seeds_alone - own) / np.sqrt(own)
+    together = np.corrcoef([own, rest, normal, found.classes, found.residual])
+    assert np.abs(together - np.eye(5)).max() < 0.15
 
 
 def test_with_several_attacks_it_is_found_at_least_as_often():
