@@ -20,7 +20,7 @@ from smoothsweep.core.errors import InputChanged
 from smoothsweep.core.writers import here, is_gone
 from smoothsweep.orchestrator.cluster.connection import SLOT
 from smoothsweep.orchestrator.planning.proposals import TrialMaker
-from smoothsweep.orchestrator.planning.trial import Trial, run_trial
+from smoothsweep.orchestrator.planning.trial import Trial, run_trial, to_begin_early
 from smoothsweep.orchestrator.scheduling.scheduler import one_line
 from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.search.strategies.setup import Wait
@@ -78,7 +78,9 @@ def _drive(trial: Trial, scheduler: Any, *, planned_as: str) -> dict[str, Any]:
                 f"expected trial {planned_as}, as planned, got {trial.id} from the files that the sweep reads: one was "
                 f"changed meanwhile; put it back, or run again with what is there"
             )
+        early = [scheduler.ensure.remote(stage) for stage in to_begin_early(trial.stages)]
         run_trial(trial, ensure)
+        ray.get(early)
     except Exception as error:  # every cause becomes the trial's own, so that the others go on
         failure = one_line(error)
     ray.get(scheduler.trial_ended.remote(planned_as, failure))
