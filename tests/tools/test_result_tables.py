@@ -1,10 +1,13 @@
 """The tables of results: written from files of numbers, each with its intervals, and those from the cells anew."""
 
 import re
+import shlex
 from dataclasses import replace
 
 import pytest
 
+from smoothsweep.sweeps.expand import expand
+from smoothsweep.sweeps.load import load_sweep
 from tools import result_cells, result_numbers
 from tools.result_numbers import FOLDER, VERDICT, Shown, read, shown
 from tools.result_tables import page_of, placed, written
@@ -106,6 +109,18 @@ def test_reductions_intervals_and_words_follow_from_the_cells(name):
         for value, text in [(one.reduction, row.value), (one.low, row.low), (one.high, row.high)]:
             digits = len(text.partition(".")[2])
             assert abs(100 * value - float(text)) <= 0.5 * 10**-digits + 1e-9, (recipe, value, text)
+
+
+def test_every_command_of_the_open_questions_is_one_that_runs(repository):
+    text = (repository / "docs" / "results" / "open.md").read_text()
+    blocks = "".join(re.findall(r"^```\n(.*?)^```", text, re.MULTILINE | re.DOTALL)).replace("\\\n", " ")
+    typed = [*re.split(r"\n(?=smoothsweep )", blocks)[1:], *re.findall(r"`(smoothsweep run [^`]+)`", text)]
+    for command in typed:
+        program, verb, file, *rest = shlex.split(command, comments=True)
+        assert (program, verb) == ("smoothsweep", "run")
+        overrides = [rest[place + 1] for place, word in enumerate(rest) if word == "--set"]
+        assert expand(load_sweep(repository / file, overrides))
+    assert len(typed) > 10
 
 
 REPORT = (
