@@ -67,9 +67,12 @@ def drive_proposed(config: dict[str, Any], raw: str, source: str, scheduler: Any
 
 def _drive(trial: Trial, scheduler: Any, *, planned_as: str) -> dict[str, Any]:
     """planned_as: the id under which the sweep's driver knows the trial."""
-    failure = None
+    failure, early = None, dict[str, Any]()
 
     def ensure(stage: Stage) -> None:
+        for source in stage.inputs.values():
+            if source.fingerprint in early:  # what failed there is not tried a second time
+                ray.get(early[source.fingerprint])
         ray.get(scheduler.ensure.remote(stage))
 
     try:
@@ -78,9 +81,8 @@ def _drive(trial: Trial, scheduler: Any, *, planned_as: str) -> dict[str, Any]:
                 f"expected trial {planned_as}, as planned, got {trial.id} from the files that the sweep reads: one was "
                 f"changed meanwhile; put it back, or run again with what is there"
             )
-        early = [scheduler.ensure.remote(stage) for stage in to_begin_early(trial.stages)]
+        early |= {stage.fingerprint: scheduler.ensure.remote(stage) for stage in to_begin_early(trial.stages)}
         run_trial(trial, ensure)
-        ray.get(early)
     except Exception as error:  # every cause becomes the trial's own, so that the others go on
         failure = one_line(error)
     ray.get(scheduler.trial_ended.remote(planned_as, failure))
