@@ -80,6 +80,7 @@ bench: env
 # README, docs/ and the notebook as a site in build/site; a link that leads nowhere ends it.
 docs: env
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/python -m tools.result_tables
 	$(BIN)/python -m tools.result_figures
 	$(BIN)/python -m tools.site build/pages
 	$(BIN)/zensical build --strict --clean

@@ -22,6 +22,7 @@ _BOUNDS = {
     "less_than_equal": ("of at most", "le"),
 }
 """pydantic's type of error -> its words, and what holds the bound."""
+_LENGTHS = {"too_short": ("at least", "min_length"), "too_long": ("at most", "max_length")}
 _KEY_OF_KIND = re.compile(r"(?P<got>[\w.]+): expected a key of [^()]+ \((?P<known>[^()]+)\), got .*")
 
 
@@ -68,6 +69,9 @@ def _sentence(mistake: Mapping[str, Any]) -> str:
         words, name = _BOUNDS[kind]
         bound = context[name]
         return f"expected a number {words} {bound if isinstance(bound, int) else f'{bound:.15g}'}, got {shown(got)}"
+    if kind in _LENGTHS:
+        words, name = _LENGTHS[kind]
+        return f"expected {words} {context[name]} {'item' if context[name] == 1 else 'items'}, got {shown(got)}"
     message = mistake["msg"].removeprefix("Input should be ").removeprefix("Input should have ")
     message = message.replace("valid tuple", "list").replace("valid dictionary", "mapping of keys")
     return f"expected {message}, got {shown(got)}"

@@ -131,6 +131,24 @@ def in_running_order(stages: Sequence[Stage]) -> list[Stage]:
     return list(dict.fromkeys([*first, *brought, *ordered]))
 
 
+def to_begin_early(stages: Sequence[Stage]) -> list[Stage]:
+    """What the judges of an attack need and the attack does not, as the evaluator's training.
+
+    It is asked for at once, so that no device waits while all open trials wait for one such stage. What asks somebody
+    outside is left to its place.
+    """
+    attacks = with_ancestors([stage for stage in stages if stage.name == "attack"])
+    known = {stage.fingerprint for stage in [*attacks, *stages]}
+    judges = [stage for stage in stages if "attack" in _names_below(stage)]
+    needed = [source for judge in judges for source in judge.inputs.values() if source.fingerprint not in known]
+    early = [one for one in needed if not {"attack", "imported"} & _names_below(one) and not _asks_outside(one)]
+    return list({stage.fingerprint: stage for stage in early}.values())
+
+
+def _asks_outside(stage: Stage) -> bool:
+    return any(task(name).asks_outside for name in _names_below(stage))
+
+
 def _names_below(stage: Stage) -> set[str]:
     return {source.name for source in with_ancestors([stage])}
 

@@ -20,7 +20,7 @@ from smoothsweep.core.errors import InputChanged
 from smoothsweep.core.writers import here, is_gone
 from smoothsweep.orchestrator.cluster.connection import SLOT
 from smoothsweep.orchestrator.planning.proposals import TrialMaker
-from smoothsweep.orchestrator.planning.trial import Trial, run_trial
+from smoothsweep.orchestrator.planning.trial import Trial, run_trial, to_begin_early
 from smoothsweep.orchestrator.scheduling.scheduler import one_line
 from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.search.strategies.setup import Wait
@@ -67,9 +67,12 @@ def drive_proposed(config: dict[str, Any], raw: str, source: str, scheduler: Any
 
 def _drive(trial: Trial, scheduler: Any, *, planned_as: str) -> dict[str, Any]:
     """planned_as: the id under which the sweep's driver knows the trial."""
-    failure = None
+    failure, early = None, dict[str, Any]()
 
     def ensure(stage: Stage) -> None:
+        for source in stage.inputs.values():
+            if source.fingerprint in early:  # what failed there is not tried a second time
+                ray.get(early[source.fingerprint])
         ray.get(scheduler.ensure.remote(stage))
 
     try:
@@ -78,6 +81,7 @@ def _drive(trial: Trial, scheduler: Any, *, planned_as: str) -> dict[str, Any]:
                 f"expected trial {planned_as}, as planned, got {trial.id} from the files that the sweep reads: one was "
                 f"changed meanwhile; put it back, or run again with what is there"
             )
+        early |= {stage.fingerprint: scheduler.ensure.remote(stage) for stage in to_begin_early(trial.stages)}
         run_trial(trial, ensure)
     except Exception as error:  # every cause becomes the trial's own, so that the others go on
         failure = one_line(error)

@@ -68,7 +68,7 @@ def test_pictures_with_a_width_are_found_in_the_site(repository, pages):
         for page in pages.rglob("*.md")
         for name in re.findall(r'<img src="([^":]+)"', page.read_text())
     ]
-    assert len(named) > 20 and all(name.is_file() for name in named)
+    assert len(named) > 10 and all(name.is_file() for name in named)
 
 
 def test_a_notebook_is_a_page_with_what_its_cells_answered(pages):

@@ -1,0 +1,70 @@
+"""Which file of numbers each table of results shows, and on which page. tools/result_tables.py writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+SHORT = {
+    "attack loss cross entropy": "cross entropy",
+    "attack loss Poincaré": "Poincaré",
+    "attack loss logit": "logit",
+    "Plug & Play, Poincaré": "Poincaré",
+    "Plug & Play, cross entropy": "cross entropy",
+    "Plug & Play, logit, select by augmented margin": "adapted",
+    "Plug & Play, logit, 4 transforms averaged, select by augmented margin": "adapted, averaged",
+}
+"""Names of attacks that are too long for a column."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sheet:
+    """A table of results.
+
+    Attributes:
+        numbers: the file below docs/results/numbers, without its suffix.
+        pages: that show it, as paths in the repository.
+        kind: recipes x attacks with verdicts; attacks x recipes; verdicts under the strongest attack; one measure.
+        measure: what the kinds `attacks` and `measure` show, as the report names it.
+        title: of the measure, on the page.
+        hidden: whether `verdicts` shows what is hidden.
+        left_out: beginnings of the names of attacks that are not shown.
+        names: an attack -> its name on the page.
+    """
+
+    numbers: str
+    pages: tuple[str, ...]
+    kind: Literal["recipes", "attacks", "verdicts", "measure"]
+    measure: str = "Independent judge"
+    title: str = ""
+    hidden: bool = False
+    left_out: tuple[str, ...] = ()
+    names: Mapping[str, str] = field(default_factory=lambda: SHORT)
+
+    def named(self, attack: str) -> str:
+        """An attack as the page calls it."""
+        return self.names.get(attack, attack)
+
+
+def _page(name: str) -> tuple[str, ...]:
+    return (f"docs/results/{name}.md",)
+
+
+RANDOM = ("random latents",)
+
+TABLES: dict[str, Sheet] = {
+    "quickstart": Sheet(numbers="quickstart", pages=("README.md",), kind="verdicts"),
+    "verdicts": Sheet(numbers="quickstart", pages=("docs/results.md",), kind="verdicts", hidden=True),
+    "quickstart-attacks": Sheet(numbers="quickstart", pages=_page("quickstart"), kind="recipes"),
+    "recipes": Sheet(numbers="audit_small", pages=_page("recipes"), kind="recipes", left_out=RANDOM),
+    "recipes-real-faces": Sheet(
+        numbers="audit_small_lfw", pages=_page("recipes-real-faces"), kind="recipes", left_out=RANDOM
+    ),
+    "defenses": Sheet(numbers="defenses_small", pages=_page("defenses"), kind="recipes"),
+    "attacks": Sheet(numbers="attacks_small", pages=_page("attacks"), kind="attacks", names={}),
+    "attacks-verdicts": Sheet(numbers="attacks_small", pages=_page("attacks"), kind="verdicts", hidden=True),
+    "attacks-evaluator": Sheet(
+        numbers="attacks_small", pages=_page("attacks"), kind="attacks", names={}, measure="Evaluator"
+    ),
+}
