@@ -144,7 +144,15 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--json", action="store_true", help="as JSON")
 
     report = _sweep_command(commands, "report", "write results, report.html and figures from the store", _report)
-    report.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: STORE/sweeps/NAME)")
+    report.add_argument(
+        "more", nargs="*", type=Path, metavar="MORE", help="further sweep files or bundles (OUT.zip), in one report"
+    )
+    report.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="where to write (default: STORE/sweeps/NAME; needed with several sweeps)",
+    )
 
     add_sharing_commands(commands, _sweep_options())
     add_study_commands(commands, _sweep_options())
@@ -252,6 +260,10 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
+    if options.more:
+        from smoothsweep.orchestrator.commands.reporting.several.command import report_several
+
+        return report_several([options.sweep, *options.more], options.overrides, options.store, options.out)
     from smoothsweep.orchestrator.commands.reporting.sharing.opening import report_or_open
 
     return report_or_open(options.sweep, options.overrides, options.store, options.out)
