@@ -1,7 +1,7 @@
 """The conditions of a sweep's numbers: data, judges and attacks, each by a digest that holds across sweeps.
 
 A stage's fingerprint covers everything that it rests on, the recipe included. Here the trial's own target is replaced
-by a word. So the attack on two recipes has one digest if nothing but the recipe differs, whatever the sweeps are called.
+by a word. So the attack on two recipes has one digest where nothing but the recipe differs.
 """
 
 from __future__ import annotations
