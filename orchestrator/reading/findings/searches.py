@@ -86,6 +86,35 @@ def progress_words(view: SearchView, gone: Progress) -> str:
     )
 
 
+def coordinates_words(view: SearchView, objective: Objective) -> str:
+    """How to read the lines through the parameters."""
+    full = sum(one.status == "done" for one in view.full)
+    which = (
+        f" {count(full, 'recipe')} that met the full attack; those that met a cheap one alone are left out."
+        if (view.on_rungs)
+        else f" {count(full, 'recipe')}."
+    )
+    return (
+        f"Each line is a recipe, from its parameters on the left to what it reached on the right, coloured by "
+        f"{aim_words(objective)}: blue is best, red worst, in fifths of what occurred.{which}"
+    )
+
+
+def importance_words(view: SearchView) -> str:
+    """What the shares rest on, and what they do not say."""
+    few = min(one.recipes for one in view.importances)
+    parameters = max(len(one.shares) for one in view.importances)
+    caution = (
+        " With so few recipes for so many parameters the order itself may be chance." if few < 10 * parameters else ""
+    )
+    return (
+        "How the variance between the tried recipes divides among the parameters (Optuna's fANOVA, a random forest "
+        f"fitted to {count(few, 'recipe')}; a parameter that a recipe lacks stands in the middle of its range). "
+        "This describes what was tried: a search tries more recipes where they are good, so it is no estimate of an "
+        f"effect and has no interval.{caution}"
+    )
+
+
 def leaks_searched(view: SearchView) -> list[Objective]:
     return [objective for objective in view.objectives if objective.spec and objective.spec.group == "leak"]
 
