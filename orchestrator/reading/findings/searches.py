@@ -96,7 +96,7 @@ def coordinates_words(view: SearchView, objective: Objective) -> str:
     )
     return (
         f"Each line is a recipe, from its parameters on the left to what it reached on the right, coloured by "
-        f"{aim_words(objective)}: blue is best, red worst, in fifths of what occurred.{which}"
+        f"{aim_words(objective)}: blue is best, orange worst, in fifths of what occurred.{which}"
     )
 
 

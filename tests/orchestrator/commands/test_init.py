@@ -51,6 +51,20 @@ def test_without_data_the_file_has_names_to_fill_in_and_plan_takes_it_too(tmp_pa
     assert planned(capsys, tmp_path / "own.yaml", tmp_path)["trials"] == 16
 
 
+def test_the_published_loss_is_beside_one_that_survives_masked_gradients(tmp_path, capsys):
+    sweep = written(capsys, tmp_path / "own.yaml")
+    assert sweep.grid["attack.loss"] == ["poincare", "logit"]
+    assert set(sweep.judges.built) == {"evaluator"} and "people" in (tmp_path / "own.yaml").read_text()
+
+
+def test_images_that_are_no_faces_get_another_judge_and_other_words(tmp_path, capsys):
+    sweep = written(capsys, tmp_path / "own.yaml", "--no-faces")
+    assert set(sweep.judges.built) == {"evaluator", "general"}
+    text = (tmp_path / "own.yaml").read_text()
+    assert not [word for word in ("people", "person", "face", "embedder") if word in text.lower()], text
+    assert planned(capsys, tmp_path / "own.yaml", tmp_path)["trials"] == 16
+
+
 def test_what_the_sweep_can_tell_is_said_beforehand(tmp_path, capsys):
     """Two seeds, 20 classes, four recipes, two losses and eight images, as the file has them."""
     assert main(["init", "--out", str(tmp_path / "own.yaml")]) == 0

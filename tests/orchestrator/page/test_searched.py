@@ -54,7 +54,7 @@ def test_what_was_not_measured_in_full_is_left_out_and_few_recipes_draw_nothing(
     cheap = proposed(9, 0.9, 0.1, rung=0, recipe=None)
     failed = proposed(10, None, None, status="failed")
     assert len(lines_of(searched.coordinates(view(*many, cheap, failed), LEAK))) == 4
-    assert "4 recipes that met the full attack" in coordinates_words(view(*many, cheap), LEAK)
+    assert "4\u00a0recipes that met the full attack" in coordinates_words(view(*many, cheap), LEAK)
     assert searched.coordinates(view(*many[:2]), LEAK) is None
     assert searched.importance(view(*many)) is None
 
