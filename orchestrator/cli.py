@@ -175,10 +175,10 @@ def _parser() -> argparse.ArgumentParser:
 
 def _confirmation_options(run: argparse.ArgumentParser) -> None:
     asking = run.add_argument_group(
-        "before the money",
-        "Above a threshold a run asks on the terminal, and without a terminal it refuses (exit code 2). What the store "
-        "has measured counts, else what another machine took. A run also asks where neither tells the cost, unless "
-        "the sweep's budget bounds it.",
+        "confirmation",
+        "A run that is expected to cost more than a threshold asks on the terminal; without a terminal it ends with "
+        "exit code 2. The estimate uses the times of this store, or else those of another machine. A run without an "
+        "estimate asks too, unless the sweep's budget bounds it.",
     )
     asking.add_argument("--price", metavar="DOLLARS", help=PRICE_HELP)
     asking.add_argument("--confirm-above", metavar="HOURS", help="ask above so many device-hours (default: 24)")

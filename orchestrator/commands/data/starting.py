@@ -48,7 +48,7 @@ def _sizes(data: Path, public: Path | None) -> Sizes:
     if found.faults:
         raise InputError(
             f"data {data}: expected images that a sweep takes, got {len(found.faults)} faults "
-            f"(smoothsweep data check tells them): {few(found.faults, 2)}"
+            f"(smoothsweep data check lists them): {few(found.faults, 2)}"
         )
     if public is not None:
         refuse_same(data, public, found.shared)

@@ -90,7 +90,7 @@ def coordinates_words(view: SearchView, objective: Objective) -> str:
     """How to read the lines through the parameters."""
     full = sum(one.status == "done" for one in view.full)
     which = (
-        f" {count(full, 'recipe')} that met the full attack; those that met a cheap one alone are left out."
+        f" {count(full, 'recipe')} attacked in full; those attacked by a cheap attack alone are left out."
         if (view.on_rungs)
         else f" {count(full, 'recipe')}."
     )
@@ -124,7 +124,7 @@ def agreement_words(view: SearchView, rung: int, objective: Objective, summary: 
     sign = -1 if objective.way == "max" else 1
     pairs = paired_with_full(view, rung, objective.column)
     audited = sum(proposal.audited for proposal in view.full)
-    which = f"{count(len(pairs), 'recipe')} met both it and the full attack"
+    which = f"{count(len(pairs), 'recipe')} were attacked both by it and in full"
     if audited:
         which += f", {audited} of them though dropped, chosen by chance"
     if len(pairs) < 2:
@@ -154,7 +154,7 @@ def rung_lines(view: SearchView, summary: Summary) -> list[str]:
     for rung, members in view.on_rungs:
         how = f" ({view.rungs[rung]})" if rung < len(view.rungs) else ""
         through = sum(proposal.kept is True for proposal in members)
-        lines.append(f"Rung {rung + 1}{how}: {count(len(members), 'recipe')} met it, {through} went on.")
+        lines.append(f"Rung {rung + 1}{how}: {count(len(members), 'recipe')} attacked, {through} went on.")
         lines += [agreement_words(view, rung, objective, summary) for objective in leaks_searched(view)]
     return lines
 

@@ -71,7 +71,7 @@ def test_what_the_sweep_can_tell_is_said_beforehand(tmp_path, capsys):
     design = Design(seeds=2, classes=20, recipes=4, attacks=2, images=8)
     points = math.ceil(100 * planned_power(QUICKSTART, design).tells)
     text = capsys.readouterr().out
-    assert f"with 2 seeds and 20 classes this sweep can tell differences from {points} points" in text
+    assert f"with 2 seeds and 20 classes this sweep can detect differences from {points} points" in text
     assert "for 10 points: " in text and "times the time" not in text
 
 
@@ -101,7 +101,7 @@ def test_a_name_is_made_of_any_path(tmp_path, name):
         ("there", "expected a name that is free"),
         ("folder", "expected a file in a folder that is there"),
         ("bare", "expected --data beside it, got none"),
-        ("broken", "got 1 faults (smoothsweep data check tells them): unreadable: ann/0.png"),
+        ("broken", "got 1 faults (smoothsweep data check lists them): unreadable: ann/0.png"),
         ("shared", "got 1 of them: ann/1.png = copy.png"),
         ("nothing", "got nothing at this path"),
     ],

@@ -54,7 +54,7 @@ def test_what_was_not_measured_in_full_is_left_out_and_few_recipes_draw_nothing(
     cheap = proposed(9, 0.9, 0.1, rung=0, recipe=None)
     failed = proposed(10, None, None, status="failed")
     assert len(lines_of(searched.coordinates(view(*many, cheap, failed), LEAK))) == 4
-    assert "4\u00a0recipes that met the full attack" in coordinates_words(view(*many, cheap), LEAK)
+    assert "4\u00a0recipes attacked in full" in coordinates_words(view(*many, cheap), LEAK)
     assert searched.coordinates(view(*many[:2]), LEAK) is None
     assert searched.importance(view(*many)) is None
 
@@ -66,7 +66,7 @@ def test_importance_says_its_n_and_that_it_describes():
     svg = str(searched.importance(shown).svg())
     assert svg.count("n = 12") == 2 and "75 %" in svg and "share of the variance, %" in svg
     words = importance_words(shown)
-    assert "12 recipes" in words and "no estimate of an effect" in words and "may be chance" in words
+    assert "12\u00a0recipes" in words and "no estimate of an effect" in words and "may be chance" in words
 
 
 def test_every_axis_of_percentages_has_its_unit():

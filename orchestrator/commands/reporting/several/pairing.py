@@ -104,7 +104,7 @@ def _attacks(first: Side, other: Side) -> str:
         one, two = alike[0]
         return f"the attacks differ ({one.label}: {_settings(one.settings, two.settings) or 'other settings'})"
     lacking = [
-        f"only the recipes of {side.name} met {_listed([one.label for one in found.values()])}"
+        f"only the recipes of {side.name} were attacked by {_listed([one.label for one in found.values()])}"
         for side, found in zip((first, other), only, strict=True)
         if found
     ]

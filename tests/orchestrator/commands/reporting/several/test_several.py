@@ -97,7 +97,7 @@ def test_more_recipes_widen_the_intervals(swept, tmp_path):
 @pytest.mark.parametrize(
     ("other", "reason"),
     [
-        ("one_attack", "the attacks differ (only the recipes of first met Plug & Play, cross entropy)"),
+        ("one_attack", "the attacks differ (only the recipes of first were attacked by Plug & Play, cross entropy)"),
         ("more_steps", "the attacks differ (Plug & Play, cross entropy: attack.steps: 3 and 4)"),
         ("other_seeds", "no training seed is in both (first: 1, 2 and 3; other_seeds: 7 and 8)"),
         ("other_data", "the private data differ (data.train_per_class: 4 and 8)"),
