@@ -144,15 +144,7 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--json", action="store_true", help="as JSON")
 
     report = _sweep_command(commands, "report", "write results, report.html and figures from the store", _report)
-    report.add_argument(
-        "more", nargs="*", type=Path, metavar="MORE", help="further sweep files or bundles (OUT.zip), in one report"
-    )
-    report.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="where to write (default: STORE/sweeps/NAME; needed with several sweeps)",
-    )
+    _several_sweeps(report)
 
     add_sharing_commands(commands, _sweep_options())
     add_study_commands(commands, _sweep_options())
@@ -171,6 +163,18 @@ def _parser() -> argparse.ArgumentParser:
     for add_them in (add_import_commands, add_data_commands, add_weights_commands):
         add_them(commands)
     return parser
+
+
+def _several_sweeps(report: argparse.ArgumentParser) -> None:
+    report.add_argument(
+        "more", nargs="*", type=Path, metavar="MORE", help="further sweep files or bundles (OUT.zip), in one report"
+    )
+    report.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="where to write (default: STORE/sweeps/NAME; needed with several sweeps)",
+    )
 
 
 def _confirmation_options(run: argparse.ArgumentParser) -> None:

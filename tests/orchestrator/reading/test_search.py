@@ -41,7 +41,7 @@ def test_a_recipe_under_some_of_the_seeds_costs_time_and_is_no_result_yet():
     assert found.best == (2,) and [one.number for one in shown.full] == [1, 2]
     assert text(*marks(lucky, found)) == "1 seed only" and marks(again, found) == ["frontier"]
     assert text(*marks(proposed(3, 0.9, 0.2, seeds=2), None)) == "2 seeds only"
-    assert "met the first seeds, and the rest of the seeds where they might extend" in text(*search_words(shown))
+    assert "under the first seeds, and under the others where they might extend" in text(*search_words(shown))
 
 
 def test_one_objective_shows_the_best_so_far():

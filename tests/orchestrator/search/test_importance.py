@@ -48,14 +48,14 @@ def recorded(*proposals):
 
 
 def drawn(count):
-    """Leak follows alpha, accuracy follows when a ramp begins, which half of the recipes have."""
+    """Leak follows alpha; accuracy follows when a ramp begins, which half of the recipes have, about a middle."""
     random, made = np.random.default_rng(3), []
     for number in range(count):
         alpha = round(float(random.choice(np.arange(-0.4, 0.11, 0.05))), 2)
         values = {ALPHA: alpha, KIND: "constant"}
         if number % 2:
             values = {ALPHA: alpha, KIND: "ramp", START: round(float(random.choice(np.arange(0, 0.71, 0.1))), 1)}
-        accuracy = 0.9 - 0.2 * abs(values.get(START, 0.35) - 0.35)
+        accuracy = 0.9 - 0.2 * (values.get(START, 0.35) - 0.35)
         made.append(tried(number, values, accuracy, 0.5 + alpha))
     return made
 
