@@ -2,9 +2,9 @@
 
     python -m tools.gallery REPORT.html STORE NAME
 
-REPORT.html is what `smoothsweep report` wrote from the folder STORE, or `smoothsweep audit` into it. Only pages on drawn
-people belong into the gallery. Portraits become WebP. The section of manifests is left out, since its store is not
-published. A report that is still too large loses further sections, one after the other. It names what was left out.
+REPORT.html is what `smoothsweep report` wrote from the folder STORE, or `smoothsweep audit` into it. Only pages on
+drawn people belong into the gallery. Portraits become WebP. The section of manifests is left out, since its store is
+not published. A report that is still too large loses further sections, one by one. It names what was left out.
 """
 
 from __future__ import annotations
