@@ -22,6 +22,8 @@ ABSENT = -0.13
 LEAST = 3
 """Recipes below which a figure shows nothing that a table does not."""
 MOST_TICKS = 7
+FINE = 0.08
+"""Range of a rate up to which its ticks have a decimal, so that they differ."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,8 +119,10 @@ def _of_objective(objective: Objective, met: Sequence[Proposed]) -> Scale:
     spec = objective.spec
     title = aim_words(objective) + (", %" if spec and spec.unit == "percent" else "")
 
+    decimals = 0 if values and max(values) - min(values) > FINE else 1
+
     def words(value: float) -> str:
-        return minus(f"{100 * value:.0f}") if spec and spec.unit == "percent" else minus(f"{value:.3g}")
+        return minus(f"{100 * value:.{decimals}f}") if spec and spec.unit == "percent" else minus(f"{value:.3g}")
 
     return _of_numbers(title, values or [0.0], words, few=True)
 
