@@ -146,7 +146,7 @@ def _parser() -> argparse.ArgumentParser:
     status.add_argument("--json", action="store_true", help="as JSON")
 
     report = _sweep_command(commands, "report", "write results, report.html and figures from the store", _report)
-    report.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: STORE/sweeps/NAME)")
+    _several_sweeps(report)
 
     for add_of_a_sweep in (add_slurm_command, add_sharing_commands, add_study_commands):
         add_of_a_sweep(commands, _sweep_options())
@@ -167,12 +167,24 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
+def _several_sweeps(report: argparse.ArgumentParser) -> None:
+    report.add_argument(
+        "more", nargs="*", type=Path, metavar="MORE", help="further sweep files or bundles (OUT.zip), in one report"
+    )
+    report.add_argument(
+        "--out",
+        type=Path,
+        metavar="DIR",
+        help="where to write (default: STORE/sweeps/NAME; needed with several sweeps)",
+    )
+
+
 def _confirmation_options(run: argparse.ArgumentParser) -> None:
     asking = run.add_argument_group(
-        "before the money",
-        "Above a threshold a run asks on the terminal, and without a terminal it refuses (exit code 2). What the store "
-        "has measured counts, else what another machine took. A run also asks where neither tells the cost, unless "
-        "the sweep's budget bounds it.",
+        "confirmation",
+        "A run that is expected to cost more than a threshold asks on the terminal; without a terminal it ends with "
+        "exit code 2. The estimate uses the times of this store, or else those of another machine. A run without an "
+        "estimate asks too, unless the sweep's budget bounds it.",
     )
     asking.add_argument("--price", metavar="DOLLARS", help=PRICE_HELP)
     asking.add_argument("--confirm-above", metavar="HOURS", help="ask above so many device-hours (default: 24)")
@@ -254,6 +266,10 @@ def _status(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
+    if options.more:
+        from smoothsweep.orchestrator.commands.reporting.several.command import report_several
+
+        return report_several([options.sweep, *options.more], options.overrides, options.store, options.out)
     from smoothsweep.orchestrator.commands.reporting.sharing.opening import report_or_open
 
     return report_or_open(options.sweep, options.overrides, options.store, options.out)

@@ -58,14 +58,14 @@ STRATEGIES: Mapping[str, StrategyKind] = {
     ),
     "halving": StrategyKind(
         code="halving:propose_halving",
-        words="Many recipes met cheap attacks, and the best of them the full one",
+        words="Cheap attacks on many recipes, the full attack on the best of them",
         own=("rungs", "audit"),
         needs={"rungs": "at least one cheap attack"},
         count_shapes=True,
     ),
     "noise_aware": StrategyKind(
         code="noise_aware:propose_noise_aware",
-        words="Recipes met the first seeds, and the rest of the seeds where they might extend the frontier",
+        words="Recipes trained under the first seeds, and under the others where they might extend the frontier",
         own=("first_seeds",),
         learns=True,
     ),

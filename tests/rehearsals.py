@@ -77,7 +77,7 @@ def run_table(sweep: str, rows: list[int], given: list[str], store: Path) -> tup
     folder = store / "sweeps" / sweep
     results, compared = (pd.read_parquet(folder / f"{name}.parquet") for name in ("results", "published_comparison"))
     assert set(results["status"]) == {"done"} and set(results["protocol"]) == {"paper"}
-    assert sorted(set(compared["paper_row"])) == rows and "Beside the paper's Table" in text
+    assert sorted(set(compared["paper_row"])) == rows and "Compared with the paper's Table" in text
     printed = compared[compared["paper"].notna() & (compared["metric"] == "test_acc")]
     assert printed["ours"].notna().all()
     return results, compared, text

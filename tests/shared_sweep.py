@@ -53,6 +53,8 @@ def made_shared(folder: Path, **changes) -> Shared:
     of_judge = {trial.stages[-1].fingerprint: trial for trial in trials}
     of_target = {stage.fingerprint: trial for trial in trials for stage in trial.stages if stage.name == "target"}
     for stage in with_ancestors([stage for trial in trials for stage in trial.stages]):
+        if store.has(stage):
+            continue
         draft, metrics = store.draft(stage), {}
         if stage.name == "data":
             metrics = _data(draft)

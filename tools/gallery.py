@@ -2,9 +2,9 @@
 
     python -m tools.gallery REPORT.html STORE NAME
 
-REPORT.html is what `smoothsweep report` wrote from the folder STORE. Only sweeps on drawn people belong into the
-gallery. Portraits become WebP. The section of manifests is left out, since its store is not published. A page that is
-still too large loses further sections, one after the other. It names what was left out.
+REPORT.html is what `smoothsweep report` wrote from the folder STORE, or `smoothsweep audit` into it. Only pages on
+drawn people belong into the gallery. Portraits become WebP. The section of manifests is left out, since its store is
+not published. A report that is still too large loses further sections, one by one. It names what was left out.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ ALWAYS = ("provenance",)
 IF_TOO_LARGE = ("everything", "exposure", "attacks")
 """Ids of sections, in the order in which a page that is too large loses them."""
 
+OF_AUDIT = "frameworks"
+"""Id of a section that the page of `smoothsweep audit` alone has. It is small and names no manifests."""
+
 PICTURE = re.compile(r"data:image/png;base64,([A-Za-z0-9+/=]+)")
 LINK = re.compile(r'<a\b[^>]*href="([^"]*)"[^>]*>(.*?)</a>', re.DOTALL)
 
@@ -39,9 +42,10 @@ def copied(report: str, store: str) -> str:
     """
     page = PICTURE.sub(lambda found: "data:image/webp;base64," + _as_webp(found.group(1)), report)
     page = page.replace(store, "store")
-    for section in ALWAYS:
+    is_audit = f'<section id="{OF_AUDIT}">' in page
+    for section in () if is_audit else ALWAYS:
         page = _without(page, section)
-    for section in IF_TOO_LARGE:
+    for section in () if is_audit else IF_TOO_LARGE:
         if len(page.encode()) > LARGEST:
             page = _without(page, section)
     if len(page.encode()) > LARGEST:

@@ -12,7 +12,7 @@ rows: list[str] = []
 def add(drill: str, seconds: float, lost: list[float], note: str = "") -> None:
     """A drill that passed: how long it took, and the seconds of work that its disturbances can have cost."""
     cost = "-" if not lost else f"{sum(lost):.1f} s" if len(lost) == 1 else f"{sum(lost):.1f} s in {len(lost)}"
-    rows.append(f"| {drill} | as undisturbed | {seconds:.0f} s | {cost} | {note} |")
+    rows.append(f"| {drill} | same table | {seconds:.0f} s | {cost} | {note} |")
 
 
 def text(earlier: str = "") -> str:

@@ -39,6 +39,12 @@ def add_data_commands(commands: argparse._SubParsersAction) -> None:
         help="the private images: a folder per person, or a Parquet file (default: a name to fill in)",
     )
     init.add_argument("--public", type=Path, metavar="PATH", help="images of other people, as the attacker has them")
+    init.add_argument(
+        "--no-faces",
+        action="store_false",
+        dest="faces",
+        help="the images show no faces: the general judge in place of a face embedder",
+    )
     init.add_argument("--out", type=Path, metavar="FILE", help="where to write (default: NAME.yaml, after the data)")
     init.set_defaults(command=_init)
 
@@ -61,4 +67,4 @@ def _check(options: argparse.Namespace) -> int:
 def _init(options: argparse.Namespace) -> int:
     from smoothsweep.orchestrator.commands.data.starting import write_own_sweep
 
-    return write_own_sweep(options.data, options.public, options.out)
+    return write_own_sweep(options.data, options.public, options.out, faces=options.faces)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.data.own.check import OwnCheck
 from smoothsweep.sweeps.yaml_reader import as_yaml
 
-DATA, PUBLIC = "faces.parquet", "other-people.parquet"  # where nobody has said where they lie
+LOSSES = ("poincare", "logit")
+"""The published loss, and one that also works where gradients are masked."""
 MOST_CLASSES, MOST_PUBLIC = 20, 8000
 SIZES = (32, 64)  # pixels that pictures are kept at, the least and the most
 SEEN = 32  # pixels that the small networks see
@@ -19,6 +21,47 @@ STEPS_OF_AN_EPOCH = 4  # at least, of few images
 HEAD = (
     "What leaks from a classifier of your own images? As `smoothsweep init` wrote it; sweeps/schema.py describes\n"
     "every key. Next: smoothsweep plan FILE, then smoothsweep run FILE."
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Subject:
+    """What the images show, in words. data, public: names of files to be filled in; class_, classes: what a class is;
+    others: the public images; judge: the comment on judges; judges: those beside the evaluator."""
+
+    data: str
+    public: str
+    class_: str
+    classes: str
+    others: str
+    judge: str
+    judges: Mapping[str, Any] = field(default_factory=dict)
+
+
+FACES = Subject(
+    data="faces.parquet",
+    public="other-people.parquet",
+    class_="person",
+    classes="people",
+    others="Images of other people",
+    judge=(
+        "Who decides whether a reconstruction shows the person. The evaluator sees the private images too, and\n"
+        "accepts nearly everything. Add a judge that learned on other people (docs/judges.md):\n"
+        "  embedder: {name: mobilefacenet_a, weights: FILE}"
+    ),
+)
+NO_FACES = Subject(
+    data="images.parquet",
+    public="other-images.parquet",
+    class_="class",
+    classes="classes",
+    others="Images of the same kind, of none of your classes",
+    judge=(
+        "Who decides whether a reconstruction shows the class. The evaluator sees the private images too, and\n"
+        "accepts nearly everything. general: features learned on pictures of anything. Its weights come with\n"
+        "smoothsweep weights stage; without them its columns stay empty."
+    ),
+    judges={"general": {}},
 )
 
 
@@ -73,12 +116,12 @@ def sweep_name(data: Path | None) -> str:
     return stem[:64] or "own"
 
 
-def own_sweep_text(data: Path | None, public: Path | None, sizes: Sizes) -> str:
+def own_sweep_text(data: Path | None, public: Path | None, sizes: Sizes, subject: Subject = FACES) -> str:
     """The file. data, public: where the images lie, None for a name to be filled in."""
     sections = [
         ("", {"name": sweep_name(data), "seeds": [1, 2]}),
-        (_about_data(data, sizes), {"data": _data(data, sizes)}),
-        (_about_public(public, sizes), {"public": _public(public, sizes)}),
+        (_about_data(data, sizes, subject), {"data": _data(data, sizes, subject)}),
+        (_about_public(public, sizes, subject), {"public": _public(public, sizes, subject)}),
         (
             f"How a classifier is trained: from scratch, on {SEEN} pixels, so that two CPU cores will do. Give it\n"
             "more with image_size, architecture (resnet18, resnet50, ...) and pretrained.",
@@ -90,16 +133,12 @@ def own_sweep_text(data: Path | None, public: Path | None, sizes: Sizes) -> str:
             {"prior": {"kind": "eigenfaces", "components": sizes.components}},
         ),
         ("The attack (docs/attacks.md has the others), in minutes on two cores.", {"attack": _attack()}),
+        (subject.judge, {"judges": {"evaluator": _training("vgg_small", sizes), **subject.judges}}),
         (
-            "Who decides whether a reconstruction shows the person. The evaluator sees the private images too, and\n"
-            "accepts nearly everything; for faces add a judge that learnt on other people (docs/judges.md):\n"
-            "  embedder: {name: mobilefacenet_a, weights: FILE}",
-            {"judges": {"evaluator": _training("vgg_small", sizes)}},
-        ),
-        (
-            "The question: which smoothing factor gives the accuracy you need and leaks least? Any key can be swept.",
+            "The question: which smoothing factor gives the accuracy you need and leaks least? Any key can be swept.\n"
+            "Two losses of the attack: the published one, and logit, which also works where gradients are masked.",
             {
-                "grid": {"recipe.defense.alpha": [0.1, 0.0, -0.05, -0.3], "attack.loss": ["poincare", "cross_entropy"]},
+                "grid": {"recipe.defense.alpha": [0.1, 0.0, -0.05, -0.3], "attack.loss": list(LOSSES)},
                 "baseline": {"recipe.defense.alpha": 0.0},
             },
         ),
@@ -115,12 +154,12 @@ def _comment(text: str) -> str:
     return "".join(f"# {line}\n" for line in text.split("\n"))
 
 
-def _about_data(data: Path | None, sizes: Sizes) -> str:
+def _about_data(data: Path | None, sizes: Sizes, subject: Subject) -> str:
     if data is None or sizes.classes is None:
-        most = f"the {MOST_CLASSES} people with most images; remove the line for all"
+        most = f"the {MOST_CLASSES} {subject.classes} with most images; remove the line for all"
         return (
             "Your images: a Parquet file (columns image, label or identity, maybe split) or a folder with one\n"
-            f"folder per person. largest_classes: {most}."
+            f"folder per {subject.class_}. largest_classes: {most}."
         )
     total, least, most = sum(sizes.training), min(sizes.training), max(sizes.training)
     counts = f"{sizes.classes} classes with {total} training images, {least} to {most} of each"
@@ -129,22 +168,22 @@ def _about_data(data: Path | None, sizes: Sizes) -> str:
     return f"Your images: {counts}."
 
 
-def _about_public(public: Path | None, sizes: Sizes) -> str:
-    what = "Images of other people, as the attacker has them"
+def _about_public(public: Path | None, sizes: Sizes, subject: Subject) -> str:
+    what = f"{subject.others}, as the attacker has them"
     if public is None or sizes.public is None:
         check = "smoothsweep data check DATA --public PUBLIC"
-        return f"{what}: a Parquet file or a folder. None of yours may be among them:\n{check}"
+        return f"{what}:\na Parquet file or a folder. None of yours may be among them:\n{check}"
     limit = f"; {MOST_PUBLIC} of them are used" if sizes.public > MOST_PUBLIC else ""
     return f"{what}: {sizes.public}, none of which is one of yours{limit}."
 
 
-def _data(data: Path | None, sizes: Sizes) -> dict[str, Any]:
-    tree: dict[str, Any] = {"kind": "labelled", "path": str(data) if data else DATA, "size": sizes.side}
+def _data(data: Path | None, sizes: Sizes, subject: Subject) -> dict[str, Any]:
+    tree: dict[str, Any] = {"kind": "labelled", "path": str(data) if data else subject.data, "size": sizes.side}
     return tree | ({"largest_classes": sizes.largest} if sizes.largest else {})
 
 
-def _public(public: Path | None, sizes: Sizes) -> dict[str, Any]:
-    tree: dict[str, Any] = {"kind": "unlabelled", "path": str(public) if public else PUBLIC, "size": sizes.side}
+def _public(public: Path | None, sizes: Sizes, subject: Subject) -> dict[str, Any]:
+    tree: dict[str, Any] = {"kind": "unlabelled", "path": str(public) if public else subject.public, "size": sizes.side}
     return tree | ({"limit": MOST_PUBLIC} if sizes.public is None or sizes.public > MOST_PUBLIC else {})
 
 

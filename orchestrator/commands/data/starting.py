@@ -10,16 +10,19 @@ from smoothsweep.core.data.own.check import check_own
 from smoothsweep.core.data.own.overlap import refuse_same, said
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
-from smoothsweep.orchestrator.commands.data.own_sweep import Sizes, own_sweep_text, sweep_name
+from smoothsweep.orchestrator.commands.data.own_sweep import FACES, NO_FACES, Sizes, own_sweep_text, sweep_name
 from smoothsweep.orchestrator.planning.power.summary import power_before_data, power_lines
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.loaded import check
 from smoothsweep.sweeps.yaml_reader import read_yaml
 
 
-def write_own_sweep(data: Path | None, public: Path | None, out: Path | None) -> int:
-    """Write it. Returns the exit code; raises InputError, and writes nothing, for images that a sweep would refuse, and
-    where there is something already."""
+def write_own_sweep(data: Path | None, public: Path | None, out: Path | None, *, faces: bool = True) -> int:
+    """Write it. Returns the exit code.
+
+    faces: whether the images show faces. Raises InputError, and writes nothing, for images that a sweep would refuse,
+    and where there is something already.
+    """
     file = out or Path(f"{sweep_name(data)}.yaml")
     if file.exists() or file.is_symlink():
         raise InputError(f"--out {file}: expected a name that is free, got one of something else")
@@ -28,10 +31,12 @@ def write_own_sweep(data: Path | None, public: Path | None, out: Path | None) ->
     data, public = (path and path.expanduser().resolve() for path in (data, public))
     if data is None and public is not None:
         raise InputError(f"--public {public}: expected --data beside it, got none")
-    text = own_sweep_text(data, public, Sizes() if data is None else _sizes(data, public))
+    text = own_sweep_text(data, public, Sizes() if data is None else _sizes(data, public), FACES if faces else NO_FACES)
     check(read_yaml(text, str(file)), str(file))
     write_file(file, text)
-    screen.out(f"{file}: a sweep over four smoothing factors and two attack losses; change it as you like")
+    screen.out(
+        f"{file}: four smoothing factors, each attacked with the published loss and with logit; change it as you like"
+    )
     for line in power_lines(power_before_data(load_sweep(file))):
         screen.out(line)
     screen.out(f"then: smoothsweep plan {file}")
@@ -43,7 +48,7 @@ def _sizes(data: Path, public: Path | None) -> Sizes:
     if found.faults:
         raise InputError(
             f"data {data}: expected images that a sweep takes, got {len(found.faults)} faults "
-            f"(smoothsweep data check tells them): {few(found.faults, 2)}"
+            f"(smoothsweep data check lists them): {few(found.faults, 2)}"
         )
     if public is not None:
         refuse_same(data, public, found.shared)

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from smoothsweep.core.defenses.strengths import value_text
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.text import NBSP, minus
 from smoothsweep.orchestrator.reading.numbers.format import count, duration, is_null, listing
-from smoothsweep.orchestrator.reading.numbers.search_model import Objective, Proposed, SearchView, Status, same_recipe
+from smoothsweep.orchestrator.reading.numbers.search_model import (
+    Importance,
+    Objective,
+    Proposed,
+    SearchView,
+    Status,
+    same_recipe,
+)
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.axes import axis_names
 from smoothsweep.sweeps.loaded import LoadedSweep
@@ -20,18 +28,23 @@ if TYPE_CHECKING:
 
 def search_view(loaded: LoadedSweep, store: Store, label: Callable[[Mapping[str, Any]], str]) -> SearchView | None:
     """What the report shows of the sweep's search; None for a sweep without one. label: axes -> a recipe's name."""
-    from smoothsweep.orchestrator.search.record import (
-        read_search,  # the searches need Optuna, which a report of a grid does not
-    )
-
     if loaded.sweep.search is None:
         return None
+    # the searches need Optuna, which a report of a grid does not
+    from smoothsweep.orchestrator.search.importance import importances
+    from smoothsweep.orchestrator.search.record import read_search
+
     record = read_search(loaded, store)
-    return None if record is None else view_of(record, loaded.sweep.search, label)
+    return None if record is None else view_of(record, loaded.sweep.search, label, importances(loaded, record))
 
 
-def view_of(record: SearchRecord, search: Any, label: Callable[[Mapping[str, Any]], str]) -> SearchView:
-    """The record in a reader's words. search: the sweep file's `search`."""
+def view_of(
+    record: SearchRecord,
+    search: Any,
+    label: Callable[[Mapping[str, Any]], str],
+    shares: Sequence[Importance] = (),
+) -> SearchView:
+    """The record in a reader's words. search: the sweep file's `search`; shares: by the keys of its space."""
     names = dimension_names(search.space)
     return SearchView(
         strategy=record.strategy,
@@ -47,6 +60,9 @@ def view_of(record: SearchRecord, search: Any, label: Callable[[Mapping[str, Any
         budget=budget_words(record.budget or {}),
         spent_device_hours=record.spent_device_hours,
         rungs=tuple(rung_words(rung.set) for rung in search.rungs),
+        importances=tuple(
+            replace(one, shares=tuple((names.get(key, key), share) for key, share in one.shares)) for one in shares
+        ),
     )
 
 
@@ -100,7 +116,8 @@ def rung_words(settings: Mapping[str, Any]) -> str:
 
 
 def _proposed(record: ProposalRecord, names: Mapping[str, str], label: Callable[[Mapping[str, Any]], str]) -> Proposed:
-    values = {names.get(key, key): value_text(value) for key, value in record.values.items() if not is_null(value)}
+    given = {names.get(key, key): value for key, value in record.values.items() if not is_null(value)}
+    values = {name: value_text(value) for name, value in given.items()}
     return Proposed(
         number=record.number,
         values=values,
@@ -114,7 +131,12 @@ def _proposed(record: ProposalRecord, names: Mapping[str, str], label: Callable[
         recipe=label(record.axes) if record.rung is None and record.seeds is None else None,
         feasible=record.feasible is not False,
         seeds=record.seeds,
+        settings={name: _setting(value, values[name]) for name, value in given.items()},
     )
+
+
+def _setting(value: Any, words: str) -> float | str:
+    return float(value) if isinstance(value, int | float) and not isinstance(value, bool) else words
 
 
 def _amount(column: str, value: float) -> str:

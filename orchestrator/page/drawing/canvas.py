@@ -206,6 +206,11 @@ def percent(value: float, _: float) -> str:
     return minus(f"{round(100 * value, 6):g}")
 
 
+def percent_sign(value: float, position: float) -> str:
+    """The same with its unit, for an axis without a name of its own."""
+    return f"{percent(value, position)}\u00a0%"
+
+
 def limits(values: Sequence[float], *, share: float = 0.12, least: float = 0.02) -> tuple[float, float]:
     """A domain around the values with room at both ends, never empty."""
     lo, hi = min(values), max(values)

@@ -18,6 +18,7 @@ from smoothsweep.orchestrator.page.drawing.canvas import (
     SOFT,
     Canvas,
     percent,
+    percent_sign,
     plain,
     words_for,
 )
@@ -102,11 +103,11 @@ def plot(
 
 def draw(canvas: Canvas, panel: Panel, left: float, top: float, width: float, height: float) -> None:
     """The panel between these pixels of the canvas."""
-    axes = canvas.axes(left + 44, top + 30, left + width - 12, top + height - 44)
+    axes = canvas.axes(left + 48, top + 30, left + width - 12, top + height - 44)
     axes.set(xlim=panel.x, ylim=panel.y)
     axes.locator_params(nbins=5 if width < 400 else 7)
     axes.xaxis.set_major_formatter(percent)
-    axes.yaxis.set_major_formatter(percent if panel.spec.unit == "percent" else plain)
+    axes.yaxis.set_major_formatter(percent_sign if panel.spec.unit == "percent" else plain)
     axes.set_xlabel("test accuracy, %", fontsize=12, color=SOFT)
     corner: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset pixels"}
     lines, size = _title_lines(panel.title, width)

@@ -12,7 +12,7 @@ from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.orchestrator.page.drawing.canvas import Canvas
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.drawing.sheets import sheet_image
-from smoothsweep.orchestrator.page.figures import features, strips
+from smoothsweep.orchestrator.page.figures import features, searched, strips
 from smoothsweep.orchestrator.page.figures.accuracy_leak import draw, plot
 from smoothsweep.orchestrator.page.figures.curves import epochs, stability
 from smoothsweep.orchestrator.page.figures.curves.advantage import advantage_figure
@@ -23,7 +23,7 @@ from smoothsweep.orchestrator.reading.defenses.families import DefenseFamily, De
 from smoothsweep.orchestrator.reading.findings.display import MANY, judges_shown
 from smoothsweep.orchestrator.reading.findings.pairs import sheet_recipes
 from smoothsweep.orchestrator.reading.numbers.model import FeatureView, ReportData
-from smoothsweep.orchestrator.reading.numbers.search_model import Progress
+from smoothsweep.orchestrator.reading.numbers.search_model import Objective, Progress, progress
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 OVERVIEW, OVERVIEW_PLOT = 860.0, 360.0
@@ -85,6 +85,15 @@ class Figures:
     def search(self, gone: Progress) -> Canvas:
         return epochs.search_steps(present(self.data.search, "search"), gone)
 
+    def searched(self) -> list[tuple[Objective, Canvas]]:
+        """The recipes of the search by their parameters, once coloured by each objective."""
+        view = self.data.search
+        drawn = [] if view is None else [(one, searched.coordinates(view, one)) for one in view.objectives]
+        return [(objective, canvas) for objective, canvas in drawn if canvas is not None]
+
+    def importance(self) -> Canvas | None:
+        return None if self.data.search is None else searched.importance(self.data.search)
+
     def best(self, group: DefenseGroup) -> Canvas | None:
         title = "The best recipe of each defense: test accuracy against leak"
         return plot([self.panels.best(group)], 1024, 500, title)
@@ -144,6 +153,11 @@ class Figures:
             "leak-queries.svg": self.queries(),
             "overview.png": self.overview(),
         }
+        for number, (_, canvas) in enumerate(self.searched(), start=1):
+            found[f"search-recipes-{number}.svg"] = canvas
+        gone = None if self.data.search is None else progress(self.data.search)
+        found["search-importance.svg"] = self.importance()
+        found["search-progress.svg"] = None if gone is None else self.search(gone)
         measured = self.summary.primary in self.summary.measured
         for number, group in enumerate(defense_groups(self.summary) if measured else (), start=1):
             found[f"defense-curves-{number}.svg"] = self.defenses(group, self.summary.deciding)

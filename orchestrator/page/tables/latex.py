@@ -46,7 +46,7 @@ def latex_table(table: PrintedTable, label: str) -> str:
         r"% \usepackage{booktabs}",
         r"\begin{table}",
         r"  \centering",
-        r"  \small",
+        r"  \small\setlength{\tabcolsep}{4pt}",
         rf"  \caption{{{escaped(_caption(table, marks))}}}",
         rf"  \label{{{label}}}",
         rf"  \begin{{tabular}}{{l{'r' * (_columns(table) - 1)}}}",

@@ -97,7 +97,7 @@ def power_summary(size: Size, found: Measured, costs: Costs | None, tell: float 
 def power_lines(power: dict[str, Any]) -> list[str]:
     """What a sweep can tell, for a terminal."""
     if power["tells"] is None:
-        return [f"this sweep can tell no difference between recipes: {power['reason']}"]
+        return [f"this sweep can detect no difference between recipes: {power['reason']}"]
     lines = [_told(power)]
     if power["to_tell"] is not None:
         lines.append(_to_tell(power))
@@ -111,9 +111,9 @@ def power_lines(power: dict[str, Any]) -> list[str]:
 
 
 def _told(power: dict[str, Any]) -> str:
-    least = f"differences from {_points(power['tells'])} points" if power["tells"] < 1 else "no difference"
+    least = f"differences of {_points(power['tells'])} points or more" if power["tells"] < 1 else "no difference"
     return (
-        f"with {power['seeds']} seeds and {power['classes']} classes this sweep can tell {least} "
+        f"with {power['seeds']} seeds and {power['classes']} classes this sweep can detect {least} "
         f"(power {100 * power['power']:.0f} %; spreads {_source(power['components'])})"
     )
 
@@ -164,7 +164,7 @@ def _to_tell(power: dict[str, Any]) -> str:
     asked, found, available = power["to_tell"], power["to_tell"]["sweep"], power["classes_available"]
     start = f"for {100 * asked['difference']:g} points:"
     if found is None:
-        return f"{start} no number of seeds up to {MOST_SEEDS} tells them with the {available} classes of the data"
+        return f"{start} no number of seeds up to {MOST_SEEDS} detects them with the {available} classes of the data"
     alone = asked["seeds_with_these_classes"]
     text = f"{start} {found['seeds']} seeds x {found['classes']} classes{_times(found)}"
     if found["classes"] == power["classes"]:

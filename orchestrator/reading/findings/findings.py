@@ -69,7 +69,7 @@ def _find(data: ReportData, summary: Summary) -> Findings:
         parts = _states(data, {"done": "done", "failed": "failed", "missing": "missing"}, least=0)
         trials = count(len(data.results), "trial")
         if summary.primary is not None:
-            said = f"No recipe has met every attack yet: of {trials}, {listing(parts)}."
+            said = f"No recipe has results of every attack yet: of {trials}, {listing(parts)}."
             return Findings(answer=(said,), cautions=cautions)
         return Findings(answer=(f"No leak has been measured yet: of {trials}, {listing(parts)}.",))
     if choice.best is None:
@@ -129,7 +129,7 @@ def _alone(summary: Summary, choice: Decision) -> tuple[str, ...]:
         return first, "There is nothing yet to compare it with."
     return (
         f"{start(_among(summary) + name)} leaks least {_judge(summary)}{_attack(summary)}: {leak}.",
-        "No baseline was measured beside it, so how much this gains cannot be said.",
+        "No baseline was measured, so the reduction is unknown.",
         *standing(summary),
     )
 

@@ -39,11 +39,11 @@ def incomplete_sentences(
         which, them = ("Seed", "it") if len(cases.unused) == 1 else ("Seeds", "them")
         verb = "is" if len(cases.unused) == 1 else "are"
         listed = f"{which} {_listed(cases.unused)} {verb}"
-        lines.append(f"{listed} left out, since too few recipes have met every attack under {them} so far.")
+        lines.append(f"{listed} left out, since too few recipes have results of every attack under {them} so far.")
     unmet = [attack for attack in planned if attack not in cases.attacks]
     if unmet and cases.attacks:
         names = listing(words.get(attack, attack) for attack in unmet)
-        lines.append(f"No recipe has met {names} yet; what is said here leaves it out.")
+        lines.append(f"No recipe has results of {names} yet; no statement here covers it.")
     return tuple(lines)
 
 

@@ -86,6 +86,35 @@ def progress_words(view: SearchView, gone: Progress) -> str:
     )
 
 
+def coordinates_words(view: SearchView, objective: Objective) -> str:
+    """How to read the lines through the parameters."""
+    full = sum(one.status == "done" for one in view.full)
+    which = (
+        f" {count(full, 'recipe')} attacked in full; those attacked by a cheap attack alone are left out."
+        if (view.on_rungs)
+        else f" {count(full, 'recipe')}."
+    )
+    return (
+        f"Each line is a recipe, from its parameters on the left to what it reached on the right, coloured by "
+        f"{aim_words(objective)}: blue is best, orange worst, in fifths of what occurred.{which}"
+    )
+
+
+def importance_words(view: SearchView) -> str:
+    """What the shares rest on, and what they do not say."""
+    few = min(one.recipes for one in view.importances)
+    parameters = max(len(one.shares) for one in view.importances)
+    caution = (
+        " With so few recipes for so many parameters the order itself may be chance." if few < 10 * parameters else ""
+    )
+    return (
+        "How the variance between the tried recipes divides among the parameters (Optuna's fANOVA, a random forest "
+        f"fitted to {count(few, 'recipe')}; a parameter that a recipe lacks stands in the middle of its range). "
+        "This describes what was tried: a search tries more recipes where they are good, so it is no estimate of an "
+        f"effect and has no interval.{caution}"
+    )
+
+
 def leaks_searched(view: SearchView) -> list[Objective]:
     return [objective for objective in view.objectives if objective.spec and objective.spec.group == "leak"]
 
@@ -95,7 +124,7 @@ def agreement_words(view: SearchView, rung: int, objective: Objective, summary: 
     sign = -1 if objective.way == "max" else 1
     pairs = paired_with_full(view, rung, objective.column)
     audited = sum(proposal.audited for proposal in view.full)
-    which = f"{count(len(pairs), 'recipe')} met both it and the full attack"
+    which = f"{count(len(pairs), 'recipe')} were attacked both by it and in full"
     if audited:
         which += f", {audited} of them though dropped, chosen by chance"
     if len(pairs) < 2:
@@ -125,7 +154,7 @@ def rung_lines(view: SearchView, summary: Summary) -> list[str]:
     for rung, members in view.on_rungs:
         how = f" ({view.rungs[rung]})" if rung < len(view.rungs) else ""
         through = sum(proposal.kept is True for proposal in members)
-        lines.append(f"Rung {rung + 1}{how}: {count(len(members), 'recipe')} met it, {through} went on.")
+        lines.append(f"Rung {rung + 1}{how}: {count(len(members), 'recipe')} attacked, {through} went on.")
         lines += [agreement_words(view, rung, objective, summary) for objective in leaks_searched(view)]
     return lines
 

@@ -131,6 +131,6 @@ def flattery(summary: Summary) -> tuple[str, ...]:
         return (f"The least of {many} noisy numbers flatters itself; here they lie too far apart for that to matter.",)
     shown = points(spec, found.optimism) if spec.unit == "percent" else significant(found.optimism)
     return (
-        f"The least of {many} noisy numbers flatters itself, here by about {shown}. Only fresh seeds tell what it "
+        f"The least of {many} noisy numbers flatters itself, here by about {shown}. Only fresh seeds show what it "
         "really leaks.",
     )

@@ -76,12 +76,12 @@ def _reason(summary: Summary, verdicts: Mapping[str, LeakComparison], met: tuple
     """Why nothing can be said of hiding."""
     published, attacks = summary.published, summary.attacks
     if not summary.references:
-        return "there is no baseline recipe, or nothing beside it, that a leak was measured of"
+        return "no leak was measured of a baseline, or of any other recipe"
     if not published or len(published) == len(attacks):
         kind = "a published one that follows gradients" if published else "an adapted one or one without gradients"
         return f"every attack of this sweep is {kind}: hiding shows where both kinds are tried"
     if not verdicts:
-        return "too few recipes were met by all attacks under the same seeds"
+        return "too few recipes have results of all attacks under the same seeds"
     if all(one.hidden is None for one in verdicts.values()):
         both = 0 < len([attack for attack in published if attack in met]) < len(met)
         kinds = "the attacks tried so far are not of both kinds, published and adapted"

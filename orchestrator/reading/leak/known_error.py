@@ -72,5 +72,5 @@ def known_error_lead(summary: Summary, found: KnownError) -> str:
 def corrected_words(summary: Summary, leak: Corrected | None) -> str:
     """`42 % [30, 55]`, or that the judge tells too little."""
     if leak is None:
-        return "not known: this judge tells people hardly better than chance"
+        return "not known: this judge distinguishes people hardly better than chance"
     return estimate(summary.spec, leak.value, leak.low, leak.high)

@@ -12,12 +12,12 @@ SPENT = {"pocock": "Pocock", "obrien-fleming": "O'Brien and Fleming"}
 
 
 def look_words(summary: Summary, stop: Stop) -> str:
-    """`told at look 1 of 3 (3 seeds)`."""
+    """`decided at look 1 of 3 (3 seeds)`."""
     looks = present(summary.looks, "looks")
     where = f"look {stop.look} of {len(looks.looks)} ({count(stop.seeds, 'seed')})"
     if stop.answer == "small":
         return f"smaller than {points(summary.spec, looks.smallest)} either way at {where}"
-    return {"told": f"told at {where}", "open": f"open after {where}", "undecided": f"undecided after {where}"}[
+    return {"told": f"decided at {where}", "open": f"open after {where}", "undecided": f"undecided after {where}"}[
         stop.answer
     ]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, groupby
 from operator import itemgetter
 from typing import Any, Literal
@@ -42,7 +42,7 @@ class Proposed:
     column -> value, None where it was not measured. recipe: its label in this report, where it met the full attack.
     kept: whether its rung let it through, None where that is not decided or no rung. audited: it met the full attack
     though its rung had dropped it. feasible: it meets the constraints. seeds: how many of the sweep's seeds it met,
-    None for all.
+    None for all. settings: the same values as numbers where they are numbers, by which a figure places them.
     """
 
     number: int
@@ -57,6 +57,7 @@ class Proposed:
     audited: bool = False
     feasible: bool = True
     seeds: int | None = None
+    settings: Mapping[str, float | str] = field(default_factory=dict)
 
     @property
     def is_full(self) -> bool:
@@ -71,11 +72,22 @@ class Proposed:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Importance:
+    """How the variance of an objective over the tried recipes divides among the parameters. recipes: how many it
+    rests on. shares: (name of the parameter, fraction), the largest first."""
+
+    objective: str
+    recipes: int
+    shares: tuple[tuple[str, float], ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class SearchView:
     """A search as the report shows it.
 
     space, rungs, constraints, budget: in words, a line each. stopped_by: what ended it, in the record's words
     ("recipes", "exhausted", "budget: ..."); None while unfinished. asked: how many recipes it may propose, if limited.
+    importances: one for each objective with enough recipes.
     """
 
     strategy: str
@@ -88,6 +100,7 @@ class SearchView:
     asked: int | None = None
     spent_device_hours: float = 0.0
     stopped_by: str | None = None
+    importances: tuple[Importance, ...] = ()
 
     @property
     def dimensions(self) -> tuple[str, ...]:

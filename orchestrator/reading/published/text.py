@@ -55,7 +55,10 @@ def published_text(published: Published) -> str:
 
 def _title(published: Published) -> list[str]:
     where = dataset_names(published)
-    lines = [f"Beside the paper's Table {published.table} ({where}). Our numbers follow protocol {published.protocol}."]
+    lines = [
+        f"Compared with the paper's Table {published.table} ({where}). "
+        f"Our numbers follow protocol {published.protocol}."
+    ]
     if published.protocol == "clean":
         lines.append(
             "The paper's follow the official code: its FID and evaluator distance are not comparable with ours; of "

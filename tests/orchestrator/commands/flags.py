@@ -418,6 +418,11 @@ FLAGS: dict[tuple[str, str], Flag] = {
     ("init", "--public"): flag(
         "d", f"{INIT}::test_sizes_and_counts_are_those_of_the_data_and_plan_takes_the_file", public=Path("d")
     ),
+    ("init", "--no-faces"): flag(
+        "",
+        "orchestrator/commands/test_init.py::test_images_that_are_no_faces_get_another_judge_and_other_words",
+        faces=False,
+    ),
     ("init", "--out"): flag(
         "f", f"{INIT}::test_without_data_the_file_has_names_to_fill_in_and_plan_takes_it_too", out=Path("f")
     ),

@@ -51,13 +51,27 @@ def test_without_data_the_file_has_names_to_fill_in_and_plan_takes_it_too(tmp_pa
     assert planned(capsys, tmp_path / "own.yaml", tmp_path)["trials"] == 16
 
 
+def test_the_published_loss_is_beside_one_that_survives_masked_gradients(tmp_path, capsys):
+    sweep = written(capsys, tmp_path / "own.yaml")
+    assert sweep.grid["attack.loss"] == ["poincare", "logit"]
+    assert set(sweep.judges.built) == {"evaluator"} and "people" in (tmp_path / "own.yaml").read_text()
+
+
+def test_images_that_are_no_faces_get_another_judge_and_other_words(tmp_path, capsys):
+    sweep = written(capsys, tmp_path / "own.yaml", "--no-faces")
+    assert set(sweep.judges.built) == {"evaluator", "general"}
+    text = (tmp_path / "own.yaml").read_text()
+    assert not [word for word in ("people", "person", "face", "embedder") if word in text.lower()], text
+    assert planned(capsys, tmp_path / "own.yaml", tmp_path)["trials"] == 16
+
+
 def test_what_the_sweep_can_tell_is_said_beforehand(tmp_path, capsys):
     """Two seeds, 20 classes, four recipes, two losses and eight images, as the file has them."""
     assert main(["init", "--out", str(tmp_path / "own.yaml")]) == 0
     design = Design(seeds=2, classes=20, recipes=4, attacks=2, images=8)
     points = math.ceil(100 * planned_power(QUICKSTART, design).tells)
     text = capsys.readouterr().out
-    assert f"with 2 seeds and 20 classes this sweep can tell differences from {points} points" in text
+    assert f"with 2 seeds and 20 classes this sweep can detect differences from {points} points" in text
     assert "for 10 points: " in text and "times the time" not in text
 
 
@@ -87,7 +101,7 @@ def test_a_name_is_made_of_any_path(tmp_path, name):
         ("there", "expected a name that is free"),
         ("folder", "expected a file in a folder that is there"),
         ("bare", "expected --data beside it, got none"),
-        ("broken", "got 1 faults (smoothsweep data check tells them): unreadable: ann/0.png"),
+        ("broken", "got 1 faults (smoothsweep data check lists them): unreadable: ann/0.png"),
         ("shared", "got 1 of them: ann/1.png = copy.png"),
         ("nothing", "got nothing at this path"),
     ],

@@ -139,7 +139,7 @@ def test_table_1_runs_from_its_shipped_file_to_the_papers_numbers(stage, table1)
     plan = json.loads(smoothsweep("plan", sweep, *given, "--store", store, "--json"))
     assert plan["trials"] == 5 and plan["by_stage"]["judge_fidelity"]["to_run"] == 5
     rows, compared, text = run_table("table1_facescrub", [1, 2, 3, 4, 5], given, store)
-    assert "Beside the paper's Table 1 (FaceScrub)" in text and "Departs from the paper's settings" in text
+    assert "Compared with the paper's Table 1 (FaceScrub)" in text and "Departs from the paper's settings" in text
     assert list(rows["recipe_defense"]) == ["label_smoothing"] * 3 + ["mid", "bido"]
     assert rows[list(JUDGED)].notna().all(axis=None)
     assert rows["dist_face"].between(1e-3, 4).all() and (rows["fid"] > 1).all()
@@ -147,7 +147,7 @@ def test_table_1_runs_from_its_shipped_file_to_the_papers_numbers(stage, table1)
     assert sorted(printed["metric"]) == sorted(["test_acc", "attack_acc1", "dist_face", "xi_train"] * 5)
     assert printed["ours"].notna().all() and printed["difference"].notna().all()
     folder = store / "sweeps" / "table1_facescrub"
-    assert "Beside the paper's Table 1" in html.unescape((folder / "report.html").read_text())
+    assert "Compared with the paper's Table 1" in html.unescape((folder / "report.html").read_text())
     assert "0 to run" in smoothsweep("plan", sweep, *given, "--store", store)
 
 
@@ -289,4 +289,4 @@ def test_an_official_checkpoint_is_attacked_like_any_target(stage, table1):
     assert row["status"] == "done" and row["recipe_alpha"] == -0.05 and row["recipe_architecture"] == "resnet152"
     assert row[list(JUDGED)].notna().all() and pd.isna(row["train_acc"])
     assert "its training was not seen" in json.loads(row["reasons"])["train_acc"]
-    assert "Beside the paper's Table 1" in run
+    assert "Compared with the paper's Table 1" in run

@@ -107,7 +107,7 @@ def test_table_8_runs_from_its_shipped_file_to_the_papers_numbers(stage, setting
     assert stages["general_gan"] == 2 and stages["public"] == 1  # GMI's own; that of LOMMA and the black boxes
     assert {stages[name] for name in ("specific_gan", "students", "plg_gan", "starts")} == {7}
     text = smoothsweep("run", SWEEP, *settings, *store, "--yes")
-    assert "Beside the paper's Table 8 (CelebA)" in text and "Departs from the paper's settings (recipe)" in text
+    assert "Compared with the paper's Table 8 (CelebA)" in text and "Departs from the paper's settings (recipe)" in text
     folder = stage / "store" / "sweeps" / "table8"
     rows = pd.read_parquet(folder / "results.parquet")
     assert list(rows["status"]) == ["done"] * 49 and rows["prior"].isna().all()
@@ -118,5 +118,5 @@ def test_table_8_runs_from_its_shipped_file_to_the_papers_numbers(stage, setting
     assert compared[compared["metric"] == "test_acc"]["ours"].notna().all()
     top5 = compared[compared["metric"].isin(("attack_acc5", "attack_acc5_last")) & compared["paper"].notna()]
     assert list(top5["metric"]) == ["attack_acc5_last"] * 28 + ["attack_acc5"] * 21 and top5["ours"].notna().all()
-    assert "Beside the paper's Table 8" in html.unescape((folder / "report.html").read_text())
+    assert "Compared with the paper's Table 8" in html.unescape((folder / "report.html").read_text())
     assert "0 to run" in smoothsweep("plan", SWEEP, *settings, *store)

@@ -68,7 +68,7 @@ def test_an_attack_that_no_recipe_has_met_is_named_and_does_not_count():
     found = complete_cases(met_of(trials))
     assert (found.recipes, found.attacks, found.missing) == (RECIPES, ATTACKS[:2], {})
     (said,) = incomplete_sentences(found, planned=ATTACKS)
-    assert said.startswith("No recipe has met averaged yet")
+    assert said.startswith("No recipe has results of averaged yet")
 
 
 def told(planned=("x", "y"), words=None, **fields):

@@ -110,12 +110,14 @@ def test_terminal_page_and_runs_say_at_which_look(swept):
     assert "2 seeds, those still undecided again at 3 and 5" in lines[0] and "Pocock" in lines[0]
     starts = {alpha: f"Alpha {LABELS[alpha][6:]}:" for alpha in CHANGES if alpha}
     of = {alpha: next(line for line in lines if line.startswith(words)) for alpha, words in starts.items()}
-    assert "told at look 1 of 3 (2 seeds), reduction +4" in of[-0.3] and "told at look 2 of 3 (3 seeds)" in of[-0.2]
-    assert "told at look 3 of 3 (5 seeds)" in of[0.1] and "undecided after look 3 of 3 (5 seeds)" in of[-0.1]
+    assert (
+        "decided at look 1 of 3 (2 seeds), reduction +4" in of[-0.3] and "decided at look 2 of 3 (3 seeds)" in of[-0.2]
+    )
+    assert "decided at look 3 of 3 (5 seeds)" in of[0.1] and "undecided after look 3 of 3 (5 seeds)" in of[-0.1]
     assert look_text(summary).isascii()
     tags = verdicts_of(summary, Hidings()).of_trials
     told = {trial.cell.values[ALPHA]: tags[trial.id].tags.get(LOOK) for trial in trials_of(loaded, store)}
-    assert told[-0.3] == "told at look 1 of 3 (2 seeds)" and told[0.0] is None
+    assert told[-0.3] == "decided at look 1 of 3 (2 seeds)" and told[0.0] is None
 
 
 def test_an_unfinished_first_look_says_who_is_missing(tmp_path):

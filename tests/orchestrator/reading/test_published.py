@@ -218,7 +218,7 @@ def test_the_terminal_form_is_plain_and_aligned():
     lines = text.splitlines()
     assert "\u00a0" not in text and "\u2212" not in text
     assert max(map(len, lines[lines.index("") : lines.index("", len(lines) - 10)])) <= 125
-    assert lines[0] == "Beside the paper's Table 2 (FaceScrub). Our numbers follow protocol clean."
+    assert lines[0] == "Compared with the paper's Table 2 (FaceScrub). Our numbers follow protocol clean."
     assert "not comparable" in lines[1] and "Departs from the paper's settings (epochs): epochs 10" in lines
     start = lines.index("alpha 0   [Table 2: ResNet-152, alpha 0] (1)")
     head, accuracy = lines[start + 1 : start + 3]

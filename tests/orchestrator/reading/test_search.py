@@ -41,7 +41,7 @@ def test_a_recipe_under_some_of_the_seeds_costs_time_and_is_no_result_yet():
     assert found.best == (2,) and [one.number for one in shown.full] == [1, 2]
     assert text(*marks(lucky, found)) == "1 seed only" and marks(again, found) == ["frontier"]
     assert text(*marks(proposed(3, 0.9, 0.2, seeds=2), None)) == "2 seeds only"
-    assert "met the first seeds, and the rest of the seeds where they might extend" in text(*search_words(shown))
+    assert "under the first seeds, and under the others where they might extend" in text(*search_words(shown))
 
 
 def test_one_objective_shows_the_best_so_far():
@@ -83,7 +83,7 @@ def test_a_cheap_attack_that_ranks_alike_may_choose(make_data):
     summary = summarise(make_data(), resamples=200)
     found = halving([(0.1 * k, 0.1 * k + 0.01) for k in range(1, 9)], kept=5, audited=3)
     words = text(agreement_words(found, 0, OBJECTIVES[1], summary))
-    assert words.startswith("8 recipes met both it and the full attack, 3 of them though dropped")
+    assert words.startswith("8 recipes were attacked both by it and in full, 3 of them though dropped")
     assert "may choose among them: Kendall's tau 1.00 [" in words and "it has 100 % among its own" in words
     opposite = halving([(0.1 * k, 0.9 - 0.1 * k) for k in range(1, 9)], kept=5, audited=3)
     assert "its choice misleads" in agreement_words(opposite, 0, OBJECTIVES[1], summary)
@@ -106,7 +106,7 @@ def test_the_section_lists_every_proposal_with_what_became_of_it(make_data):
     shown = section(halving([(0.1 * k, 0.1 * k) for k in range(1, 9)], kept=4, audited=2))
     words = text(shown)
     assert words.count("<tr") == 1 + 8 + 6 and "went on" in words and "dropped" in words and "audit" in words
-    assert "Rung 1 (4 classes, steps 10): 8 recipes met it, 4 went on." in words
+    assert "Rung 1 (4 classes, steps 10): 8 recipes attacked, 4 went on." in words
     assert 'class="plain proposals sortable"' in shown and "Hypervolume" in shown and "nan" not in words
     empty = section(view(stopped_by=None))
     assert "The proposals" not in empty and "0 recipes" in text(empty)

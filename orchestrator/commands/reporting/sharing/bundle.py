@@ -14,6 +14,11 @@ import yaml
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.commands.damage import healed
+from smoothsweep.orchestrator.commands.reporting.comparable.comparison import (
+    COMPARISON,
+    ROWS_BY_CLASS,
+    comparison_of,
+)
 from smoothsweep.orchestrator.commands.reporting.sharing import contents
 from smoothsweep.orchestrator.commands.reporting.sharing.archive import Content, write_archive
 from smoothsweep.orchestrator.commands.reporting.sharing.contents import Gathered
@@ -83,11 +88,14 @@ def _files(sweep: Gathered, request: BundleRequest, folder: Path) -> Iterator[tu
     if request.images:
         data = replace(data, sheets=contact_sheets(sweep.trials, sweep.store, data, sweep.summary))
     write_rows(measured(with_recipes(sweep.table, data.axes)), folder / "results.parquet")
+    if data.per_class is not None:
+        write_rows(data.per_class, folder / ROWS_BY_CLASS)
     text, _, _ = write_gathered(data, sweep.summary, folder)
     for path in sorted(path for path in folder.rglob("*") if path.is_file()):
         yield path.relative_to(folder).as_posix(), path
     yield TEXT, f"{text}\n".encode()
     yield SETTINGS, settings_of(sweep.loaded).encode()
+    yield COMPARISON, comparison_of(sweep.trials, sweep.data, sweep.summary).model_dump_json(indent=1).encode()
     yield contents.references(sweep)
     yield from contents.table_files(sweep, contents.TABLES)
     if request.images:

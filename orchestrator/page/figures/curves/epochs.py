@@ -26,7 +26,7 @@ def alpha_curves(
     if not lines:
         return None
     canvas = Canvas(WIDTH, HEIGHT, "Effective smoothing factor alpha in every epoch, by recipe")
-    axes = _panel(canvas, lines.values(), (52, 720), "")
+    axes = _panel(canvas, lines.values(), (52, 720), "Smoothing factor alpha")
     axes.axhline(0, color=SOFT, lw=1)
     marked = {name: points for name, points in lines.items() if named is None or name in named}
     _lines(canvas, axes, {name: points for name, points in lines.items() if name not in marked}, colours, alpha=0.5)

@@ -50,7 +50,7 @@ def test_the_size_of_the_sweep_is_what_its_comparisons_count(tmp_path, capsys):
 def test_the_terminal_says_what_can_be_told_and_where_that_is_from(tmp_path, capsys):
     tells = planned(QUICKSTART, Design(seeds=3, classes=24, recipes=3, attacks=2, images=2)).tells
     text = plan(tmp_path, capsys)
-    assert f"with 3 seeds and 24 classes this sweep can tell differences from {math.ceil(100 * tells)} points" in text
+    assert f"with 3 seeds and 24 classes this sweep can detect differences from {math.ceil(100 * tells)} points" in text
     assert "as in the quickstart: no finished trials" in text and "for 10 points: " in text
     assert "per device-second" in text and "times the time" in text
 
@@ -106,7 +106,7 @@ def test_a_difference_that_is_none_is_refused(tell, tmp_path, capsys):
 )
 def test_a_sweep_that_can_tell_nothing_says_so_and_refuses_the_question(changes, words, tmp_path, capsys):
     text = plan(tmp_path, capsys, **changes)
-    assert (f"this sweep can tell no difference between recipes: {words}" in text) == ("no attack" not in words)
+    assert (f"this sweep can detect no difference between recipes: {words}" in text) == ("no attack" not in words)
     assert main(["plan", str(sweep(tmp_path, **changes)), "--tell", "10", "--store", str(tmp_path / "store")]) == 2
     [line] = capsys.readouterr().err.splitlines()
     assert line == f"smoothsweep: --tell 10: {words}"

@@ -1,0 +1,118 @@
+"""One sweep of a report of several: its rows by recipe and attack, and the conditions that they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import pandas as pd
+
+from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS
+from smoothsweep.core.text import printable
+from smoothsweep.orchestrator.commands.reporting.comparable.comparison import Comparison, Standing
+from smoothsweep.orchestrator.commands.reporting.comparable.conditions import Conditions
+from smoothsweep.orchestrator.reading.numbers.estimates import images_column
+from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData, StageLink
+from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise
+
+AXES = (Axis(key="recipe", bare=True, defense=True), Axis(key="attack", role="attack", bare=True))
+"""A report of several sweeps knows recipes and attacks by their names alone."""
+
+COLUMNS = ("trial", "seed", "status", "failure", "attack_access", "attack_control", "attack_published")
+PER_CLASS = ("trial", "class", *CLASS_METRICS, *map(images_column, CLASS_METRICS))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """name: of the sweep, unlike those of the others. source: where it was read from. said: what it states and rests
+    on. rows: a row per trial with `COLUMNS` and metrics; per_class: as of `ReportData`. links: trial -> its stages, as
+    seen from the report. page: its own report, as seen from this one, where there is one."""
+
+    name: str
+    source: str
+    said: Comparison
+    rows: pd.DataFrame
+    per_class: pd.DataFrame | None
+    links: Mapping[str, Sequence[StageLink]] = field(default_factory=dict)
+    page: str | None = None
+
+    @property
+    def conditions(self) -> Conditions:
+        """What its rows rest on."""
+        return self.said.conditions
+
+    @property
+    def standing(self) -> Standing:
+        """What it states beside its rows."""
+        return self.said.standing
+
+    @cached_property
+    def data(self) -> ReportData:
+        """The sweep by itself. Raises ValueError for rows that are no results."""
+        known = {note.trial: note for note in self.conditions.trials}
+        labels = [
+            (known[trial].label, self.conditions.attacks[known[trial].attack].label) for trial in self.rows["trial"]
+        ]
+        rows = self.rows.assign(recipe=[one[0] for one in labels], attack=[one[1] for one in labels])
+        return report_data(
+            self.name,
+            rows,
+            self.per_class,
+            self.standing,
+            {note.trial: note.defense for note in known.values() if note.defense},
+            reasons={key: why for key, why in self.said.reasons.items() if key in BY_KEY},
+            links=self.links,
+        )
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Its cells."""
+        return summarise(self.data)
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Of its finished trials, rising."""
+        return tuple(sorted({int(seed) for seed in self.rows.loc[self.rows["status"] == "done", "seed"]}))
+
+    @property
+    def unfinished(self) -> int:
+        """How many trials are not done."""
+        return int((self.rows["status"] != "done").sum())
+
+
+def report_data(
+    title: str,
+    rows: pd.DataFrame,
+    per_class: pd.DataFrame | None,
+    standing: Standing,
+    defenses: Mapping[str, Mapping[str, Any]],
+    **more: Any,
+) -> ReportData:
+    """Rows of recipes and attacks as a report has them. Raises ValueError for rows that are no results."""
+    known = {note["recipe"] for note in rows.to_dict("records")}
+    return ReportData(
+        title=title,
+        axes=AXES,
+        results=rows.reset_index(drop=True),
+        per_class=per_class if per_class is not None and len(per_class) else None,
+        protocol=standing.protocol,
+        baseline={"recipe": standing.baseline} if standing.baseline in known else {},
+        min_test_acc=standing.min_test_acc,
+        accuracy_margin=standing.accuracy_margin,
+        primary=standing.primary,
+        defenses=defenses,
+        real_images=standing.real_images,
+        people=standing.people,
+        **more,
+    )
+
+
+def rows_of(results: pd.DataFrame) -> pd.DataFrame:
+    """Of a table of results what a side has."""
+    kept = [name for name in (*COLUMNS, *BY_KEY) if name in results]
+    rows = results[kept].copy()
+    if "failure" in rows:
+        rows["failure"] = [printable(one) if isinstance(one, str) else None for one in rows["failure"]]
+    return rows

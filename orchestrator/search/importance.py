@@ -1,0 +1,61 @@
+"""How much of the differences between the tried recipes each searched parameter accounts for: Optuna's fANOVA.
+
+Functional ANOVA (Hutter, Hoos, Leyton-Brown, ICML 2014) as `optuna.importance.FanovaImportanceEvaluator` computes it: a
+random forest is fitted to what was tried, and the variance of its prediction over the whole space is divided among the
+parameters. It describes the recipes that were tried. A search tries more recipes where they are good, so the shares are
+no estimate of what a parameter causes, and they have no interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from smoothsweep.core.checks import present
+from smoothsweep.orchestrator.planning.proposals import TrialMaker
+from smoothsweep.orchestrator.reading.numbers.search_model import Importance
+from smoothsweep.orchestrator.search.agenda import setup_of
+from smoothsweep.orchestrator.search.record import ProposalRecord, SearchRecord
+from smoothsweep.orchestrator.search.strategies.places import place
+from smoothsweep.sweeps.dimension import Positions
+from smoothsweep.sweeps.loaded import LoadedSweep
+
+LEAST = 8
+"""Recipes below which a forest of them says nothing."""
+SEED = 0
+
+
+def importances(loaded: LoadedSweep, record: SearchRecord) -> tuple[Importance, ...]:
+    """One for each objective, of the recipes that met the full attack under all seeds; none of fewer than `LEAST`.
+
+    A parameter that a recipe does not have stands in the middle of its range, as where recipes are proposed.
+    """
+    setup = setup_of(loaded, TrialMaker(loaded))
+    known: list[tuple[Positions, ProposalRecord]] = []
+    for proposal in record.proposals:
+        full = proposal.rung is None and proposal.seeds is None and proposal.status == "done"
+        positions = place(setup, proposal.values) if full else None
+        if positions is not None:
+            known.append((positions, proposal))
+    found = (_importance(loaded, known, objective) for objective in record.objectives)
+    return tuple(one for one in found if one is not None)
+
+
+def _importance(
+    loaded: LoadedSweep, known: Sequence[tuple[Positions, ProposalRecord]], objective: str
+) -> Importance | None:
+    values = [(at, float(value)) for at, one in known if (value := one.objectives.get(objective)) is not None]
+    if len(values) < LEAST or len({value for _, value in values}) < 2:
+        return None
+    import optuna  # seconds, which a report of a grid does without
+    from optuna.trial import create_trial
+
+    from smoothsweep.orchestrator.search.strategies.optuna_choice import distribution
+
+    dimensions = present(loaded.sweep.search, "search").dimensions.dimensions
+    space = {one.key: distribution(one) for one in dimensions}
+    study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=SEED))
+    study.add_trials([create_trial(params=at, distributions=space, value=value) for at, value in values])
+    evaluator = optuna.importance.FanovaImportanceEvaluator(seed=SEED)
+    shares = optuna.importance.get_param_importances(study, evaluator=evaluator)
+    ranked = sorted(((key, float(share)) for key, share in shares.items()), key=lambda one: -one[1])
+    return Importance(objective=objective, recipes=len(values), shares=tuple(ranked))
