@@ -92,9 +92,10 @@ class EigenfacesConfig:
 class MobileStyleGANConfig:
     """MobileStyleGAN (arXiv 2104.04767), or its first stages with a read-out of its own.
 
-    channels: of the features of side 4, 8, 16, ...; the image has twice the side of the last. head: outputs of the last
-    convolution, None for as many as the last channels. frame: the square that is shown, (left, top, side) as fractions of
-    the whole image's side; None: all of it. size: side in pixels of what is made of the frame, None: as many as it has.
+    channels: of the features of side 4, 8, 16, ...; the image has twice the side of the last. head: outputs of the
+    last convolution, None for as many as the last channels. frame: the square that is shown, (left, top, side) as
+    fractions of the whole image's side; None: all of it. size: side in pixels of what is made of the frame, None: as
+    many as it has.
     """
 
     channels: tuple[int, ...]

@@ -6,7 +6,7 @@ docs/new-prior.md shows how to add one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -16,6 +16,7 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.plugins import refuse_broken, with_plugins
+from smoothsweep.core.priors.framing import Crop
 from smoothsweep.core.priors.gan_recipe import GanRecipe, check_batch
 
 if TYPE_CHECKING:
@@ -26,6 +27,10 @@ STYLEGAN2 = ("karras2020analyzing", "karras2020training")
 """What to cite for its networks and their training."""
 
 WEIGHTS, DESCRIPTION, DISCRIMINATOR = "weights.safetensors", "prior.json", "discriminator.safetensors"
+
+MOST_PER_PIXEL = 4
+READ_OUT = (64, 128, 256)
+"""Sides in pixels of random-face's images that a read-out makes; without one it makes 1024."""
 
 _SHIPPED_AT = Path(__file__).parent / "weights"
 SHIPPED: dict[str, Path] = {"stylegan2_synthetic64": _SHIPPED_AT / "stylegan2_synthetic64"}
@@ -67,6 +72,9 @@ class PriorSettings:
 
     def check_public(self, *, count: int | None = None, size: int | None = None) -> None:
         """Raise InputError if it cannot be made from so many public images of that side; None: not known yet."""
+
+    def check_shown(self, image_size: int) -> None:
+        """Raise InputError if its images do not suit a target that takes images of that side."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +141,47 @@ class PriorFolder(PriorSettings):
             discriminator=place / DISCRIMINATOR,
             key="prior.path",
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomFace(PriorFolder):
+    """Photorealistic faces by MobileStyleGAN, from the package random-face: for non-commercial use.
+
+    path: the folder that `smoothsweep import prior random-face` wrote; resolution: side in pixels of the whole image,
+    below 1024 by a read-out of the first stages, which costs less; crop: the frame of the data's faces, null for all
+    of the image.
+    """
+
+    resolution: Literal[64, 128, 256, 1024] = 128
+    crop: Crop | None = None
+
+    @property
+    def files(self) -> PriorFiles:
+        """What the import wrote for this resolution."""
+        place = Path(self.path).expanduser() / str(self.resolution)
+        return PriorFiles(weights=place / WEIGHTS, description=place / DESCRIPTION, key="prior.path")
+
+    def network_card(self, size: int | None) -> NetworkCard:
+        """As imported, with the frame."""
+        from smoothsweep.core.cards.network_card import NetworkCard
+
+        card = super().network_card(size)
+        if card.kind != "mobilestylegan" or card.config.whole != self.resolution:
+            got = f"{card.kind} of {card.config.resolution}"
+            raise InputError(
+                f"{self.files.description}: expected mobilestylegan of {self.resolution} pixels, got {got}"
+            )
+        frame = None if self.crop is None else self.crop.frame()
+        return NetworkCard(kind=card.kind, config=replace(card.config, frame=frame))
+
+    def check_shown(self, image_size: int) -> None:
+        """Raise InputError for several times the pixels that the target sees: they cost minutes and show nothing."""
+        shown = self.resolution * (1.0 if self.crop is None else self.crop.frame()[2])
+        if shown > MOST_PER_PIXEL * image_size:
+            raise InputError(
+                f"prior.resolution: expected at most {MOST_PER_PIXEL} pixels for each of the target's {image_size}, got "
+                f"{self.resolution}, which shows {shown:.0f}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,6 +269,11 @@ PRIORS: dict[str, PriorKind] = with_plugins(
             settings=ShippedPrior, make="smoothsweep.core.priors.registry:from_files", cites=STYLEGAN2
         ),
         "folder": PriorKind(settings=PriorFolder, make="smoothsweep.core.priors.registry:from_files", cites=STYLEGAN2),
+        "random_face": PriorKind(
+            settings=RandomFace,
+            make="smoothsweep.core.priors.random_face.making:framed",
+            cites=("belousov2021mobilestylegan", "karras2019style"),
+        ),
         "stylegan2": PriorKind(settings=StyleGAN2Training, make=None, needs_public=True, cites=STYLEGAN2),
     },
     PriorKind,

@@ -21,7 +21,7 @@ from smoothsweep.core.priors.base import Prior, PriorNetwork
 from smoothsweep.core.priors.card import read_prior_card
 from smoothsweep.core.priors.eigenfaces import Eigenfaces
 from smoothsweep.core.priors.kinds import DESCRIPTION, DISCRIMINATOR, SHIPPED, WEIGHTS, PriorSettings, ShippedPrior
-from smoothsweep.core.priors.mobilestylegan.network import MobileStyleGAN
+from smoothsweep.core.priors.mobilestylegan import MobileStyleGAN
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
 

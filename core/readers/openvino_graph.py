@@ -1,6 +1,7 @@
 """OpenVINO's intermediate representation, version 10: an XML graph and a file of constants, read as data.
 
-Nothing of the graph is run, no document type and so no entity is accepted, and no size is believed before it is checked.
+Nothing of the graph is run. No document type is accepted and so no entity, and no size is believed before it is
+checked.
 Source of the format: openvinotoolkit/openvino, docs on "Operation sets" and "IR" (opset1, version 10).
 """
 

@@ -1,7 +1,7 @@
 """The two graphs of the package as a network of ours: every layer must stand where MobileStyleGAN has it.
 
-Each function follows one construct of the graph from its output to its inputs and returns its constants. A graph that is
-built otherwise is refused with the name of the layer.
+Each function follows one construct of the graph from its output to its inputs and returns its constants. A graph that
+is built otherwise is refused with the name of the layer.
 """
 
 from __future__ import annotations
@@ -14,16 +14,23 @@ from torch import Tensor
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.card import MobileStyleGANConfig
-from smoothsweep.core.priors.mobilestylegan.network import EPSILON, GAIN, SLOPE, MobileStyleGAN
+from smoothsweep.core.priors.mobilestylegan import EPSILON, GAIN, MobileStyleGAN
+from smoothsweep.core.priors.mobilestylegan_fused import SLOPE
 from smoothsweep.core.readers.openvino_graph import Graph, Node, Operand
 from smoothsweep.core.text import shown
 
 MAPPING_KINDS = frozenset(
-    "Parameter Result Power ReduceMean Add Multiply MatMul PReLU ShapeOf Gather Unsqueeze Concat Reshape".split()
-)
-SYNTHESIS_KINDS = (MAPPING_KINDS - {"Power", "ReduceMean"}) | frozenset(
-    "Broadcast Tile Convolution GroupConvolution GroupConvolutionBackpropData VariadicSplit Squeeze".split()
-)
+    ("Parameter", "Result", "Power", "ReduceMean", "Add", "Multiply", "MatMul", "PReLU", "ShapeOf", "Gather")
+) | {"Unsqueeze", "Concat", "Reshape"}
+SYNTHESIS_KINDS = (MAPPING_KINDS - {"Power", "ReduceMean"}) | {
+    "Broadcast",
+    "Tile",
+    "Convolution",
+    "GroupConvolution",
+    "GroupConvolutionBackpropData",
+    "VariadicSplit",
+    "Squeeze",
+}
 MOST_STAGES = 9
 _CLOSE = 1e-6
 State = dict[str, Tensor]

@@ -67,9 +67,11 @@ def stage_windows(shown: Window, stages: int) -> list[tuple[Window, Window]]:
 
 
 def sampling(side: int, start: float, length: float, size: int) -> tuple[Tensor, int, int]:
-    """Resample `length` pixels from `start` on, of `side` pixels, to `size`: weights float32 [size, last - first],
-    first, last: the pixels that count. Linear between neighbours, averaging where it shrinks (triangle filter, as Pillow
-    and torch resize with antialiasing)."""
+    """Resample `length` pixels from `start` on, of `side` pixels, to `size`.
+
+    Returns weights float32 [size, last - first], and first and last of the pixels that count. Linear between
+    neighbours, averaging where it shrinks: the triangle filter, by which Pillow and torch resize with antialiasing.
+    """
     scale = length / size
     reach = max(1.0, scale)
     centres = start + (torch.arange(size, dtype=torch.float64) + 0.5) * scale - 0.5

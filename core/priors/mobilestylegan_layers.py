@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from smoothsweep.core.priors.mobilestylegan.fused import SLOPE, InverseWavelet, StyledConvolution
-from smoothsweep.core.priors.mobilestylegan.windows import Window
+from smoothsweep.core.priors.mobilestylegan_fused import SLOPE, InverseWavelet, StyledConvolution
+from smoothsweep.core.priors.mobilestylegan_windows import Window
 
 
 class Numbers(nn.Module):

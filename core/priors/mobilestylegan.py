@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from smoothsweep.core.priors.base import PriorNetwork, spread_over_places, truncate
 from smoothsweep.core.priors.card import MobileStyleGANConfig
-from smoothsweep.core.priors.mobilestylegan.fused import SLOPE
-from smoothsweep.core.priors.mobilestylegan.layers import Affine, First, Numbers, Stage, ToImage
-from smoothsweep.core.priors.mobilestylegan.windows import Window, sampling, stage_windows, whole
+from smoothsweep.core.priors.mobilestylegan_fused import SLOPE
+from smoothsweep.core.priors.mobilestylegan_layers import Affine, First, Numbers, Stage, ToImage
+from smoothsweep.core.priors.mobilestylegan_windows import Window, sampling, stage_windows, whole
 
 GAIN = 2**0.5
 EPSILON = 1e-8
@@ -26,7 +28,7 @@ class Mapping(Numbers):
     def __init__(self, config: MobileStyleGANConfig) -> None:
         super().__init__()
         sizes = [config.z_dim, *[config.w_dim] * config.mapping_layers]
-        self.layers = nn.ModuleList([Affine(*pair) for pair in zip(sizes[:-1], sizes[1:], strict=True)])
+        self.layers = nn.ModuleList([Affine(*pair) for pair in pairwise(sizes)])
         self.keep(mean=(config.w_dim,))
 
     def forward(self, z: Tensor) -> Tensor:
@@ -47,7 +49,7 @@ class MobileStyleGAN(PriorNetwork):
         self.mapping = Mapping(config)
         self.first = First(channels[0], config.w_dim)
         self.stages = nn.ModuleList()
-        for index, (inputs, between) in enumerate(zip(channels[:-1], channels[1:], strict=True)):
+        for index, (inputs, between) in enumerate(pairwise(channels)):
             outputs = config.head if index == last and config.head is not None else between
             self.stages.append(Stage(inputs, between, outputs, side=8 * 2**index, w_dim=config.w_dim))
         self.to_image = ToImage(config.head or channels[-1], config.w_dim)
