@@ -31,6 +31,8 @@ WEIGHTS, DESCRIPTION, DISCRIMINATOR = "weights.safetensors", "prior.json", "disc
 MOST_PER_PIXEL = 4
 READ_OUT = (64, 128, 256)
 """Sides in pixels of random-face's images that a read-out makes; without one it makes 1024."""
+IMAGES = 96
+"""Images of 1024 pixels that the read-outs learn from unless another number is given."""
 
 _SHIPPED_AT = Path(__file__).parent / "weights"
 SHIPPED: dict[str, Path] = {"stylegan2_synthetic64": _SHIPPED_AT / "stylegan2_synthetic64"}
@@ -179,8 +181,8 @@ class RandomFace(PriorFolder):
         shown = self.resolution * (1.0 if self.crop is None else self.crop.frame()[2])
         if shown > MOST_PER_PIXEL * image_size:
             raise InputError(
-                f"prior.resolution: expected at most {MOST_PER_PIXEL} pixels for each of the target's {image_size}, got "
-                f"{self.resolution}, which shows {shown:.0f}"
+                f"prior.resolution: expected at most {MOST_PER_PIXEL} pixels for each of the target's {image_size}, "
+                f"got {self.resolution}, which shows {shown:.0f}"
             )
 
 

@@ -1,4 +1,4 @@
-"""`random-face` as folders of priors: one for 1024 pixels, one for each read-out, each noted with where it comes from."""
+"""`random-face` as folders of priors: one for 1024 pixels and one for each read-out, with where they come from."""
 
 from __future__ import annotations
 

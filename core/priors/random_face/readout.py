@@ -48,7 +48,7 @@ class Effort:
     """images: that are learnt from; closed: how many of them the closed form uses; held_out: to test on; seed: of all
     latents and draws."""
 
-    images: int = 160
+    images: int = 96
     closed: int = 24
     held_out: int = 16
     seed: int = 0

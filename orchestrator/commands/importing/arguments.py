@@ -12,7 +12,7 @@ from smoothsweep.core.data.names import PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
 from smoothsweep.core.external.kinds import KINDS, as_source
-from smoothsweep.core.priors.kinds import READ_OUT
+from smoothsweep.core.priors.kinds import IMAGES, READ_OUT
 
 
 def add_import_commands(commands: argparse._SubParsersAction) -> None:
@@ -67,7 +67,8 @@ def _of_random_face(prior: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="?",
         metavar="PATH",
-        help="the wheel or a folder of its files (default: the installed package, else the wheel in SMOOTHSWEEP_WEIGHTS)",
+        help="the wheel or a folder of its files (default: the installed package, else the wheel in "
+        "SMOOTHSWEEP_WEIGHTS)",
     )
     group.add_argument(
         "--resolution",
@@ -75,14 +76,20 @@ def _of_random_face(prior: argparse.ArgumentParser) -> None:
         nargs="+",
         choices=READ_OUT,
         metavar="N",
-        help=f"train a read-out for images of so many pixels: {', '.join(map(str, READ_OUT))} (default: all); 1024 needs "
-        "none",
+        help=f"train a read-out for images of so many pixels: {', '.join(map(str, READ_OUT))} (default: all); 1024 "
+        "needs none",
+    )
+    group.add_argument(
+        "--images",
+        type=int,
+        metavar="N",
+        help=f"images of 1024 pixels that the read-outs learn from, a CPU second or two each (default: {IMAGES})",
     )
     group.add_argument(
         "--judge",
         metavar="NAME=FILE",
-        help="a face embedder, e.g. mobilefacenet_a and its weights: notes how far it takes a read-out's images for those "
-        "of 1024 pixels",
+        help="a face embedder, e.g. mobilefacenet_a and its weights: notes how far it takes a read-out's images for "
+        "those of 1024 pixels",
     )
 
 
@@ -179,9 +186,10 @@ def _import_prior(options: argparse.Namespace) -> int:
             out=options.out or _imported_folder(options, "priors"),
             resolutions=tuple(sorted(set(options.resolution or READ_OUT))),
             judge=options.judge,
+            images=IMAGES if options.images is None else options.images,
         )
         return import_random_face(request)
-    for name in ("package", "resolution", "judge"):
+    for name in ("package", "resolution", "judge", "images"):
         if getattr(options, name) is not None:
             raise InputError(f"import prior: {name}: expected it with random-face only, got {options.file}")
     return import_prior_file(options.file, options.out or _imported_folder(options, "priors"))

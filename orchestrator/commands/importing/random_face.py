@@ -7,20 +7,25 @@ from pathlib import Path
 from typing import Any
 
 from smoothsweep.core import screen
+from smoothsweep.core.checks import require_count
 from smoothsweep.core.errors import InputError
 
 NAME = "random-face"
 WHOLE = 1024
+CLOSED = 24
+"""Images of the closed form, the first ones; the training begins after them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RandomFaceRequest:
-    """package: the wheel or folder, None: where it is found; resolutions: of read-outs; judge: NAME=FILE, or None."""
+    """package: the wheel or folder, None: where it is found; resolutions: of read-outs; judge: NAME=FILE, or None.
+    images: that the read-outs learn from."""
 
     package: Path | None
     out: Path
     resolutions: tuple[int, ...]
     judge: str | None
+    images: int
 
 
 def import_random_face(request: RandomFaceRequest) -> int:
@@ -32,6 +37,7 @@ def import_random_face(request: RandomFaceRequest) -> int:
     from smoothsweep.core.priors.random_face.package import LICENCE, VERSION, find_package
 
     judge = _judge(request.judge)
+    require_count("--images", request.images, CLOSED + 1, 10_000)
     place = find_package(request.package)
     network = import_package(place)
     screen.out(f"{place.name}: MobileStyleGAN of {WHOLE} pixels, package random-face {VERSION}")
@@ -40,7 +46,7 @@ def import_random_face(request: RandomFaceRequest) -> int:
         write_resolution(network, request.out / str(WHOLE), {"resolution": WHOLE})
     missing = [size for size in request.resolutions if not (request.out / str(size)).exists()]
     if missing:
-        _train(network, missing, judge, request.out)
+        _train(network, missing, judge, request)
     for size in request.resolutions:
         screen.out(_told(request.out / str(size)))
     least = min(request.resolutions, default=WHOLE, key=lambda size: abs(size - 128))
@@ -48,12 +54,12 @@ def import_random_face(request: RandomFaceRequest) -> int:
     return 0
 
 
-def _train(network: Any, missing: list[int], judge: tuple[str, Path] | None, out: Path) -> None:
+def _train(network: Any, missing: list[int], judge: tuple[str, Path] | None, request: RandomFaceRequest) -> None:
     from smoothsweep.core.priors.random_face.agreement import agreement
     from smoothsweep.core.priors.random_face.importing import write_resolution
     from smoothsweep.core.priors.random_face.readout import Effort, train_read_outs
 
-    effort = Effort()
+    effort = Effort(images=request.images, closed=CLOSED)
     sizes = ", ".join(map(str, missing))
     screen.err(f"training the read-outs for {sizes} pixels on {effort.images} images: some CPU minutes, once")
     read_outs, held = train_read_outs(network, missing, effort, _on_image)
@@ -69,7 +75,7 @@ def _train(network: Any, missing: list[int], judge: tuple[str, Path] | None, out
                 "agreement": None if judge is None else agreement(made.network, held, *judge),
             },
         }
-        write_resolution(made.network, out / str(size), facts)
+        write_resolution(made.network, request.out / str(size), facts)
 
 
 def _on_image(done: int, total: int) -> None:
