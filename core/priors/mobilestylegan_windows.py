@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -74,9 +75,9 @@ def sampling(side: int, start: float, length: float, size: int) -> tuple[Tensor,
     """
     scale = length / size
     reach = max(1.0, scale)
-    centres = start + (torch.arange(size, dtype=torch.float64) + 0.5) * scale - 0.5
-    weights = (1 - (torch.arange(side) - centres[:, None]).abs() / reach).clamp_min(0)
-    weights = weights / weights.sum(1, keepdim=True)
-    used = weights.sum(0).nonzero().flatten()
+    centres = start + (np.arange(size) + 0.5) * scale - 0.5
+    weights = np.clip(1 - np.abs(np.arange(side) - centres[:, None]) / reach, 0, None)
+    weights /= weights.sum(axis=1, keepdims=True)
+    used = np.flatnonzero(weights.sum(axis=0))
     first, last = int(used[0]), int(used[-1]) + 1
-    return weights[:, first:last].float(), first, last
+    return torch.from_numpy(weights[:, first:last].astype(np.float32)), first, last

@@ -196,13 +196,8 @@ def _styled(walk: _Walk, operand: Operand) -> dict:
 
 
 def _still(padding: str) -> dict[str, str]:
-    return {
-        "strides": "1, 1",
-        "dilations": "1, 1",
-        "pads_begin": padding,
-        "pads_end": padding,
-        "auto_pad": "explicit",
-    }
+    ones, padded = dict.fromkeys(("strides", "dilations"), "1, 1"), dict.fromkeys(("pads_begin", "pads_end"), padding)
+    return {**ones, **padded, "auto_pad": "explicit"}
 
 
 def _modulated(walk: _Walk, operand: Operand) -> tuple[dict[str, np.ndarray], Operand]:
