@@ -23,10 +23,18 @@ if TYPE_CHECKING:
     from smoothsweep.core.cards.network_card import NetworkCard
     from smoothsweep.core.priors.card import StyleGAN2Config
 
+RANDOM_FACE_LICENCE = (
+    "The package random-face is under the Apache License 2.0. Its weights were distilled from NVIDIA's StyleGAN2 of "
+    "FFHQ, whose licence allows non-commercial use only (research or evaluation), and the photographs of FFHQ have "
+    "terms of their own. Treat the weights, and images and results made with them, as non-commercial: do not "
+    "redistribute the imported folder, and let what is made with it carry this notice."
+)
 STYLEGAN2 = ("karras2020analyzing", "karras2020training")
 """What to cite for its networks and their training."""
 
 WEIGHTS, DESCRIPTION, DISCRIMINATOR = "weights.safetensors", "prior.json", "discriminator.safetensors"
+LICENCE = "licence.txt"
+"""Beside a prior's weights, where what is made with them is bound to something."""
 
 MOST_PER_PIXEL = 4
 READ_OUT = (64, 128, 256)
@@ -63,6 +71,11 @@ class PriorSettings:
     @property
     def files(self) -> PriorFiles | None:
         """What it is read from; None where it is made from public images."""
+        return None
+
+    @property
+    def licence(self) -> str | None:
+        """What images and results that are made with it are bound to, for a person; None: nothing."""
         return None
 
     def network_card(self, size: int | None) -> NetworkCard:
@@ -160,6 +173,11 @@ class RandomFace(PriorFolder):
 
     resolution: Literal[64, 128, 256, 1024] = 128
     crop: Crop | None = None
+
+    @property
+    def licence(self) -> str:
+        """As the import notes it."""
+        return RANDOM_FACE_LICENCE
 
     @property
     def files(self) -> PriorFiles:

@@ -11,8 +11,9 @@ import torch
 from smoothsweep.core.cards.cards import read_card
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import making_folder, write_file
+from smoothsweep.core.priors.kinds import RANDOM_FACE_LICENCE
 from smoothsweep.core.priors.mobilestylegan import MobileStyleGAN
-from smoothsweep.core.priors.random_face.package import FILES, LICENCE, VERSION, package_files
+from smoothsweep.core.priors.random_face.package import FILES, VERSION, package_files
 from smoothsweep.core.priors.random_face.rewriting import MAPPING_KINDS, SYNTHESIS_KINDS, rewritten
 from smoothsweep.core.priors.registry import load_prior, save_prior
 from smoothsweep.core.readers.openvino_graph import read_graph
@@ -52,7 +53,13 @@ def write_resolution(network: MobileStyleGAN, folder: Path, facts: dict[str, Any
 def manifest(facts: dict[str, Any]) -> dict[str, Any]:
     """What import.json says: package, checksums, licence, and the facts of this resolution."""
     sums = {name: file.sha256 for name, file in FILES.items()}
-    return {"package": "random-face", "package_version": VERSION, "sha256": sums, "licence": LICENCE, **facts}
+    return {
+        "package": "random-face",
+        "package_version": VERSION,
+        "sha256": sums,
+        "licence": RANDOM_FACE_LICENCE,
+        **facts,
+    }
 
 
 def read_facts(folder: Path) -> dict[str, Any]:

@@ -18,12 +18,6 @@ from smoothsweep.core.readers.files import read_whole
 VERSION = "2021.7.21.1"
 WHEEL = f"random_face-{VERSION}-py3-none-any.whl"
 PACKAGE, DATA = "random_face", "data"
-LICENCE = (
-    "The package random-face is under the Apache License 2.0. Its weights were distilled from NVIDIA's StyleGAN2 of "
-    "FFHQ, whose licence allows non-commercial use only (research or evaluation), and the photographs of FFHQ have "
-    "terms of their own. Treat the weights, and images and results made with them, as non-commercial: do not "
-    "redistribute the imported folder, and let what is made with it carry this notice."
-)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -64,13 +64,15 @@ def audit_sweep(
     reach: Reach,
     beside: Sequence[Beside] = (),
     images: int | None = None,
+    prior: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The tree of the sweep file.
 
     public: None for rendered faces; images: how many it shows, where that is known. independent: the judge that the
     user brought, as `judges` has it. people: how many to attack at most; seeds: of attacks and trainings; beside: what
-    is trained beside the model, the reference among them. An evaluator is trained where nobody else judges, and where
-    all attacks are tried: the first answer of an independent judge does not wait for a second opinion.
+    is trained beside the model, the reference among them; prior: the attacker's, None for eigenfaces. An evaluator is
+    trained where nobody else judges, and where all attacks are tried: the first answer of an independent judge does not
+    wait for a second opinion.
     """
     size = min(STORED_SIZE, card.image_size)
     judged = min(size, 64)
@@ -91,7 +93,7 @@ def audit_sweep(
         else {"kind": "synthetic", "size": size},
         "classes": "all" if card.num_classes <= people else spread(card.num_classes, people),
         "recipe": recipes[0],
-        "prior": {"kind": "eigenfaces", "components": components_of(images)},
+        "prior": dict(prior) if prior else {"kind": "eigenfaces", "components": components_of(images)},
         "attack": attacks[0],
         "judges": judges,
         **({"cells": [{"recipe": recipe} for recipe in recipes]} if beside else {}),

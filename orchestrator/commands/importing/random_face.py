@@ -9,6 +9,7 @@ from typing import Any
 from smoothsweep.core import screen
 from smoothsweep.core.checks import require_count
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.kinds import RANDOM_FACE_LICENCE
 
 NAME = "random-face"
 WHOLE = 1024
@@ -34,14 +35,14 @@ def import_random_face(request: RandomFaceRequest) -> int:
     An interrupted import goes on where it ended. Raises InputError, one line.
     """
     from smoothsweep.core.priors.random_face.importing import import_package, is_this_import, write_resolution
-    from smoothsweep.core.priors.random_face.package import LICENCE, VERSION, find_package
+    from smoothsweep.core.priors.random_face.package import VERSION, find_package
 
     judge = _judge(request.judge)
     require_count("--images", request.images, CLOSED + 1, 10_000)
     place = find_package(request.package)
     network = import_package(place)
     screen.out(f"{place.name}: MobileStyleGAN of {WHOLE} pixels, package random-face {VERSION}")
-    screen.out(LICENCE)
+    screen.out(RANDOM_FACE_LICENCE)
     if not is_this_import(network, request.out / str(WHOLE)):
         write_resolution(network, request.out / str(WHOLE), {"resolution": WHOLE})
     missing = [size for size in request.resolutions if not (request.out / str(size)).exists()]

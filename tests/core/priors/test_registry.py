@@ -98,7 +98,10 @@ def described(prior, tmp_path, change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d.update(kind="stylegan3"), "kind: expected one of eigenfaces, mobilestylegan, stylegan2, got 'stylegan3'"),
+        (
+            lambda d: d.update(kind="stylegan3"),
+            "kind: expected one of eigenfaces, mobilestylegan, stylegan2, got 'stylegan3'",
+        ),
         (lambda d: d.pop("kind"), "keys version, kind and config"),
         (lambda d: d["config"].update(extra=1), "config: expected the keys components, resolution"),
         (lambda d: d["config"].update(components="4"), "components: expected a whole number of at least 1, got '4'"),
