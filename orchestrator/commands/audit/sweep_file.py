@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from smoothsweep.core.attacks.registry import attack_class
+from smoothsweep.core.attacks.registry import attack_class, make_attack
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS, Access
 from smoothsweep.core.audit.portfolio import (
     COMPONENTS,
@@ -84,13 +84,15 @@ def audit_sweep(
     attacks = portfolio(access, whole=reach == "whole", adapted=reach == "adapted")
     recipes = [{"imported": str(model)}, *(dict(one.settings) for one in beside)]
     reference = next((dict(one.settings) for one in beside if one.is_reference), None)
+    shown: dict[str, Any] = {"kind": "synthetic", "size": size}
+    if public:
+        shown = {"kind": "unlabelled", "path": str(public), "size": size, "limit": 8000}
+    learns = prior is None or any("public" in make_attack(**attack).reads for attack in attacks)
     return {
         "name": NAME,
         "seeds": seeds,
         "data": {"kind": "labelled", "path": str(data), "size": size},
-        "public": {"kind": "unlabelled", "path": str(public), "size": size, "limit": 8000}
-        if public
-        else {"kind": "synthetic", "size": size},
+        **({"public": shown} if learns else {}),
         "classes": "all" if card.num_classes <= people else spread(card.num_classes, people),
         "recipe": recipes[0],
         "prior": dict(prior) if prior else {"kind": "eigenfaces", "components": components_of(images)},

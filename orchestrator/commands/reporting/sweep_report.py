@@ -51,6 +51,7 @@ from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.tracking.runs.verdicts import Verdicts, verdicts_of
 from smoothsweep.sweeps.loaded import LoadedSweep, inversion
 from smoothsweep.sweeps.paper_settings import standing
+from smoothsweep.sweeps.schema import InversionSweep
 
 COMPARISON = "published_comparison.parquet"
 VERDICTS = "verdicts.parquet"
