@@ -18,29 +18,17 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.plugins import refuse_broken, with_plugins
 from smoothsweep.core.priors.framing import Crop
 from smoothsweep.core.priors.gan_recipe import GanRecipe, check_batch
+from smoothsweep.core.priors.random_face_facts import MOST_PER_PIXEL, RANDOM_FACE_LICENCE
 
 if TYPE_CHECKING:
     from smoothsweep.core.cards.network_card import NetworkCard
     from smoothsweep.core.priors.card import StyleGAN2Config
 
-RANDOM_FACE_LICENCE = (
-    "The package random-face is under the Apache License 2.0. Its weights were distilled from NVIDIA's StyleGAN2 of "
-    "FFHQ, whose licence allows non-commercial use only (research or evaluation), and the photographs of FFHQ have "
-    "terms of their own. Treat the weights, and images and results made with them, as non-commercial: do not "
-    "redistribute the imported folder, and let what is made with it carry this notice."
-)
 STYLEGAN2 = ("karras2020analyzing", "karras2020training")
 """What to cite for its networks and their training."""
 
 WEIGHTS, DESCRIPTION, DISCRIMINATOR = "weights.safetensors", "prior.json", "discriminator.safetensors"
-LICENCE = "licence.txt"
-"""Beside a prior's weights, where what is made with them is bound to something."""
-
-MOST_PER_PIXEL = 4
-READ_OUT = (64, 128, 256)
-"""Sides in pixels of random-face's images that a read-out makes; without one it makes 1024."""
-IMAGES = 96
-"""Images of 1024 pixels that the read-outs learn from unless another number is given."""
+LICENCE = "licence.txt"  # beside weights, where what is made with them is bound to something
 
 _SHIPPED_AT = Path(__file__).parent / "weights"
 SHIPPED: dict[str, Path] = {"stylegan2_synthetic64": _SHIPPED_AT / "stylegan2_synthetic64"}

@@ -41,7 +41,7 @@ WRONG = {
     "random_face": [
         {"path": ""},
         {"resolution": 512},
-        {"crop": {"left_eye": [30, 20], "right_eye": [20, 20], "side": 64}},
+        {"resolution": "128"},
         {"crop": 3},
     ],
     "folder": [{"path": ""}, {"path": "a\0b"}, {"path": 3}, {}],

@@ -11,10 +11,10 @@ import torch
 from smoothsweep.core.cards.cards import read_card
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import making_folder, write_file
-from smoothsweep.core.priors.kinds import RANDOM_FACE_LICENCE
 from smoothsweep.core.priors.mobilestylegan import MobileStyleGAN
 from smoothsweep.core.priors.random_face.package import FILES, VERSION, package_files
 from smoothsweep.core.priors.random_face.rewriting import MAPPING_KINDS, SYNTHESIS_KINDS, rewritten
+from smoothsweep.core.priors.random_face_facts import RANDOM_FACE_LICENCE
 from smoothsweep.core.priors.registry import load_prior, save_prior
 from smoothsweep.core.readers.openvino_graph import read_graph
 

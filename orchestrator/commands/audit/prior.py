@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.priors.kinds import DESCRIPTION, READ_OUT, make_settings
+from smoothsweep.core.priors.kinds import DESCRIPTION, make_settings
+from smoothsweep.core.priors.random_face_facts import READ_OUT
 
 WHOLE, RESOLUTION = 1024, 128
 

@@ -9,10 +9,10 @@ from typing import Any
 from smoothsweep.core import screen
 from smoothsweep.core.checks import require_count
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.priors.kinds import RANDOM_FACE_LICENCE
+from smoothsweep.core.priors.random_face_facts import RANDOM_FACE_LICENCE
 
 NAME = "random-face"
-WHOLE = 1024
+USUAL = 128  # pixels
 CLOSED = 24
 """Images of the closed form, the first ones; the training begins after them."""
 
@@ -41,17 +41,18 @@ def import_random_face(request: RandomFaceRequest) -> int:
     require_count("--images", request.images, CLOSED + 1, 10_000)
     place = find_package(request.package)
     network = import_package(place)
-    screen.out(f"{place.name}: MobileStyleGAN of {WHOLE} pixels, package random-face {VERSION}")
+    screen.out(f"{place.name}: MobileStyleGAN of {network.resolution} pixels, package random-face {VERSION}")
     screen.out(RANDOM_FACE_LICENCE)
-    if not is_this_import(network, request.out / str(WHOLE)):
-        write_resolution(network, request.out / str(WHOLE), {"resolution": WHOLE})
+    side = network.resolution
+    if not is_this_import(network, request.out / str(side)):
+        write_resolution(network, request.out / str(side), {"resolution": side})
     missing = [size for size in request.resolutions if not (request.out / str(size)).exists()]
     if missing:
         _train(network, missing, judge, request)
     for size in request.resolutions:
         screen.out(_told(request.out / str(size)))
-    least = min(request.resolutions, default=WHOLE, key=lambda size: abs(size - 128))
-    screen.out(f"in a sweep file:  prior: {{kind: random_face, path: {request.out}, resolution: {least}}}")
+    usual = min(request.resolutions, key=lambda size: abs(size - USUAL))
+    screen.out(f"in a sweep file:  prior: {{kind: random_face, path: {request.out}, resolution: {usual}}}")
     return 0
 
 
