@@ -39,9 +39,8 @@ def main(folder: Path) -> None:
             settings: Any = make_settings("random_face", path=str(folder), resolution=side, crop=crop)
             ways[name] = framed(settings).synthesize
         rows |= {(side, name): seconds for name, seconds in _measured(ways, w).items()}
-    print(
-        "| pixels | way | forward | backward | both | of the plain reading |\n| ---: | --- | ---: | ---: | ---: | ---: |"
-    )
+    print("| pixels | way | forward | backward | both | of the plain reading |")
+    print("| ---: | --- | ---: | ---: | ---: | ---: |")
     for (side, name), (forward, backward) in rows.items():
         ratio = (forward + backward) / sum(rows[side, "plain reading, batch 1"])
         print(f"| {side} | {name} | {forward:.3f} | {backward:.3f} | {forward + backward:.3f} | {ratio:.2f} |")
