@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -74,6 +75,11 @@ class MobileStyleGAN(PriorNetwork):
         self._shown = shown
         return stage_windows(shown, len(config.channels) - 1), sampled
 
+    @property
+    def every_stage(self) -> list[Stage]:
+        """The stages in their order."""
+        return cast("list[Stage]", list(self.stages))
+
     def map(self, z: Tensor, *, psi: float = 1.0, cutoff: int | None = None) -> Tensor:
         """As of `Prior`."""
         return truncate(self.mapping(z)[:, None, :], self.mapping.mean, psi=psi, cutoff=cutoff)
@@ -89,7 +95,7 @@ class MobileStyleGAN(PriorNetwork):
         """w [n, w_dim] -> the features after so many stages [n, s, s, C], those in the frame's window."""
         x = self.first(w)
         part = whole(4)
-        for stage, (computed, needed) in zip(self.stages[:stages], self._windows, strict=False):
+        for stage, (computed, needed) in zip(self.every_stage[:stages], self._windows, strict=False):
             x = stage(computed.before().within(part, x), w, computed)
             x, part = needed.within(computed, x), needed
         return x

@@ -18,7 +18,6 @@ from torch.nn import functional
 
 from smoothsweep.core.priors.mobilestylegan import MobileStyleGAN
 from smoothsweep.core.priors.mobilestylegan_fused import SLOPE
-from smoothsweep.core.priors.mobilestylegan_layers import Stage
 from smoothsweep.core.priors.mobilestylegan_windows import whole
 
 HEADS = {64: 256, 128: 128, 256: 64}
@@ -121,7 +120,7 @@ def _seen(
 @torch.no_grad()
 def _look(network: MobileStyleGAN, w: Tensor, resolutions: Sequence[int], *, features: bool, tested: bool) -> Seen:
     seen, x, side = Seen(w=w), network.first(w), 8
-    for stage in network.stages:
+    for stage in network.every_stage:
         between = stage.between(x, w, whole(side))
         x = stage.conv2(between, stage.conv2.style(w), whole(side))
         if 2 * side in resolutions:
@@ -151,7 +150,7 @@ class _Head:
     def __init__(self, network: MobileStyleGAN, resolution: int) -> None:
         self.whole, self.resolution = network, resolution
         self.stages = next(n for n in range(len(network.stages)) if 16 * 2**n == resolution) + 1
-        self.stage: Stage = network.stages[self.stages - 1]
+        self.stage = network.every_stage[self.stages - 1]
         self.side = resolution // 2
         channels = len(self.stage.conv2.bias)
         self.head = min(HEADS[resolution], channels) if resolution in HEADS else channels

@@ -6,6 +6,8 @@ is built otherwise is refused with the name of the layer.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NoReturn
 
 import numpy as np
@@ -33,6 +35,7 @@ SYNTHESIS_KINDS = (MAPPING_KINDS - {"Power", "ReduceMean"}) | {
 }
 MOST_STAGES = 9
 _CLOSE = 1e-6
+NOTHING: Mapping[str, str] = MappingProxyType({})
 State = dict[str, Tensor]
 
 
@@ -70,12 +73,12 @@ class _Walk:
     def refuse(self, node: Node, expected: str) -> NoReturn:
         raise InputError(f"{self.where}: layer {shown(node.name)}: expected {expected}, got {node.kind}")
 
-    def of(self, operand: Operand, kind: str, inputs: int = 2, **attributes: str) -> list[Operand]:
+    def of(self, operand: Operand, kind: str, inputs: int = 2, said: Mapping[str, str] = NOTHING) -> list[Operand]:
         """The inputs of a layer of that kind, with these attributes."""
         node = operand.node
         if node.kind != kind or len(node.inputs) != inputs:
             self.refuse(node, f"a {kind} of {inputs} inputs")
-        for key, value in attributes.items():
+        for key, value in said.items():
             if node.attributes.get(key) != value:
                 self.refuse(node, f"{key}={value}, not {shown(str(node.attributes.get(key)))},")
         return node.inputs
@@ -106,7 +109,7 @@ class _Walk:
         return x
 
     def dense(self, operand: Operand) -> tuple[Operand, np.ndarray]:
-        x, weight = self.of(operand, "MatMul", transpose_a="false", transpose_b="true")
+        x, weight = self.of(operand, "MatMul", said={"transpose_a": "false", "transpose_b": "true"})
         return x, self.constant(weight, None, None)
 
 
@@ -140,7 +143,7 @@ def _unit_mean_square(walk: _Walk, operand: Operand) -> None:
     walk.equals(half, 0.5)
     mean, epsilon = walk.with_constant(total, "Add")
     walk.equals(epsilon, EPSILON)
-    squares, axis = walk.of(mean, "ReduceMean", keep_dims="true")
+    squares, axis = walk.of(mean, "ReduceMean", said={"keep_dims": "true"})
     walk.equals(axis, 1)
     again, two = walk.of(squares, "Power")
     walk.equals(two, 2)
@@ -153,7 +156,7 @@ def _synthesis_state(graph: Graph) -> tuple[State, tuple[int, ...]]:
     if not walk.result:
         walk.refuse(walk.parameter, "something before the result")
     picture, bias = walk.with_constant(_before_wavelet(walk, walk.result[0]), "Add")
-    x, weight = walk.of(picture, "Convolution", **_still("0, 0"))
+    x, weight = walk.of(picture, "Convolution", said=_still("0, 0"))
     style, here = _modulated(walk, x)
     order = _subbands(3)
     state["to_image.weight"] = _tensor(walk.constant(weight, 12, None, 1, 1)[:, :, 0, 0][order])
@@ -182,10 +185,10 @@ def _styled(walk: _Walk, operand: Operand) -> dict:
     noisy, bias = walk.with_constant(walk.leaky(operand), "Add")
     convolved, noise = walk.with_constant(noisy, "Add")
     padding = "0, 0" if convolved.node.inputs and convolved.node.inputs[0].node.kind == "GroupConvolution" else "1, 1"
-    x, pointwise = walk.of(convolved, "Convolution", **_still(padding))
+    x, pointwise = walk.of(convolved, "Convolution", said=_still(padding))
     found = {"separable": padding == "0, 0", "noise": walk.constant(noise, 1, 1, None, None)}
     if found["separable"]:
-        x, depthwise = walk.of(x, "GroupConvolution", **_still("1, 1"))
+        x, depthwise = walk.of(x, "GroupConvolution", said=_still("1, 1"))
         found["depthwise"] = walk.constant(depthwise, None, 1, 1, 3, 3)[:, 0]
         found["pointwise"] = walk.constant(pointwise, None, None, 1, 1)[:, :, 0, 0]
     else:
@@ -254,7 +257,7 @@ def _before_wavelet(walk: _Walk, operand: Operand) -> Operand:
 def _upsampled(walk: _Walk, operand: Operand, strides: str) -> tuple[bool, Operand]:
     """Whether the filter of a transposed convolution is the difference (else the average), and its input."""
     x, kernel = walk.of(
-        operand, "GroupConvolutionBackpropData", **(_still("0, 0") | {"strides": strides, "output_padding": "0, 0"})
+        operand, "GroupConvolutionBackpropData", said=_still("0, 0") | {"strides": strides, "output_padding": "0, 0"}
     )
     size = (2, 1) if strides == "2, 1" else (1, 2)
     value = walk.constant(kernel, None, 1, 1, *size).reshape(-1, 2)
