@@ -9,8 +9,9 @@ import torch
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputChanged, InputError
+from smoothsweep.core.files import write_file
 from smoothsweep.core.priors.base import Prior
-from smoothsweep.core.priors.kinds import PRIORS, PriorKind, PriorSettings, StyleGAN2Training
+from smoothsweep.core.priors.kinds import LICENCE, PRIORS, PriorKind, PriorSettings, StyleGAN2Training
 from smoothsweep.core.priors.registry import card_of, load_discriminator, load_prior, save_discriminator, save_prior
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import load_tensors
@@ -30,6 +31,8 @@ def fit_prior(config: Config, inputs: Inputs, out: Path, context: TaskContext) -
     else:
         made = _brought(config, row, settings, out)
     save_prior(made, out)
+    if settings.licence is not None:
+        write_file(out / LICENCE, settings.licence + "\n")
     prior = load_prior(out)
     image = prior.synthesize(prior.map(torch.from_numpy(prior.sample_z(1, 0)).float()))
     if not image.isfinite().all():

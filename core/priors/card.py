@@ -88,7 +88,72 @@ class EigenfacesConfig:
     w_dim = z_dim
 
 
-CONFIGS: dict[str, type] = {"eigenfaces": EigenfacesConfig, "stylegan2": StyleGAN2Config}
+@dataclass(frozen=True, kw_only=True)
+class MobileStyleGANConfig:
+    """MobileStyleGAN (arXiv 2104.04767), or its first stages with a read-out of its own.
+
+    channels: of the features of side 4, 8, 16, ...; the image has twice the side of the last. head: outputs of the
+    last convolution, None for as many as the last channels. frame: the square that is shown, (left, top, side) as
+    fractions of the whole image's side; None: all of it. size: side in pixels of what is made of the frame, None: as
+    many as it has.
+    """
+
+    channels: tuple[int, ...]
+    head: int | None = None
+    z_dim: int = 512
+    w_dim: int = 512
+    mapping_layers: int = 8
+    frame: tuple[float, float, float] | None = None
+    size: int | None = None
+
+    num_ws: ClassVar[int] = 1
+
+    def __post_init__(self) -> None:
+        for name, least, most in (("z_dim", 1, 2**14), ("w_dim", 1, 2**14), ("mapping_layers", 1, 64)):
+            require_count(f"mobilestylegan: {name}", getattr(self, name), least, most)
+        given = self.channels
+        if not isinstance(given, list | tuple) or not 2 <= len(given) <= 10:
+            raise InputError(f"mobilestylegan: channels: expected 2 to 10 numbers, got {given!r}")
+        for count in given:
+            require_count("mobilestylegan: channels", count, 4, 2**12)
+            if count % 4:
+                raise InputError(f"mobilestylegan: channels: expected multiples of 4, got {count}")
+        object.__setattr__(self, "channels", tuple(given))  # JSON has lists
+        if self.head is not None:
+            require_count("mobilestylegan: head", self.head, 1, 2**12)
+        if self.size is not None:
+            require_count("mobilestylegan: size", self.size, 8, 4096)
+        if self.frame is not None:
+            self._check_frame(self.frame)
+
+    def _check_frame(self, frame: object) -> None:
+        if not isinstance(frame, list | tuple) or len(frame) != 3:
+            raise InputError(f"mobilestylegan: frame: expected left, top and side, got {frame!r}")
+        for number in frame:
+            require_number("mobilestylegan: frame", number, 0, 1)
+        left, top, side = frame
+        if not side > 0 or max(left, top) + side > 1 + 1e-9:
+            raise InputError(f"mobilestylegan: frame: expected a square within the image, got {list(frame)}")
+        object.__setattr__(self, "frame", (float(left), float(top), float(side)))
+
+    @property
+    def whole(self) -> int:
+        """Side in pixels of the whole image."""
+        return 4 * 2 ** len(self.channels)
+
+    @property
+    def resolution(self) -> int:
+        """Side in pixels of what is made."""
+        if self.size is not None:
+            return self.size
+        return self.whole if self.frame is None else max(8, round(self.frame[2] * self.whole))
+
+
+CONFIGS: dict[str, type] = {
+    "eigenfaces": EigenfacesConfig,
+    "stylegan2": StyleGAN2Config,
+    "mobilestylegan": MobileStyleGANConfig,
+}
 """The configuration of a prior's network, by the kind that its card names."""
 
 

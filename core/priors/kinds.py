@@ -6,7 +6,7 @@ docs/new-prior.md shows how to add one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -16,7 +16,9 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.plugins import refuse_broken, with_plugins
+from smoothsweep.core.priors.framing import Crop
 from smoothsweep.core.priors.gan_recipe import GanRecipe, check_batch
+from smoothsweep.core.priors.random_face_facts import MOST_PER_PIXEL, RANDOM_FACE_LICENCE
 
 if TYPE_CHECKING:
     from smoothsweep.core.cards.network_card import NetworkCard
@@ -26,6 +28,7 @@ STYLEGAN2 = ("karras2020analyzing", "karras2020training")
 """What to cite for its networks and their training."""
 
 WEIGHTS, DESCRIPTION, DISCRIMINATOR = "weights.safetensors", "prior.json", "discriminator.safetensors"
+LICENCE = "licence.txt"  # beside weights, where what is made with them is bound to something
 
 _SHIPPED_AT = Path(__file__).parent / "weights"
 SHIPPED: dict[str, Path] = {"stylegan2_synthetic64": _SHIPPED_AT / "stylegan2_synthetic64"}
@@ -58,6 +61,11 @@ class PriorSettings:
         """What it is read from; None where it is made from public images."""
         return None
 
+    @property
+    def licence(self) -> str | None:
+        """What images and results that are made with it are bound to, for a person; None: nothing."""
+        return None
+
     def network_card(self, size: int | None) -> NetworkCard:
         """What its network is built from; size: side in pixels of the public images, where it learns from them.
 
@@ -69,6 +77,9 @@ class PriorSettings:
 
     def check_public(self, *, count: int | None = None, size: int | None = None) -> None:
         """Raise InputError if it cannot be made from so many public images of that side; None: not known yet."""
+
+    def check_shown(self, image_size: int) -> None:
+        """Raise InputError if its images do not suit a target that takes images of that side."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,6 +148,52 @@ class PriorFolder(PriorSettings):
             discriminator=place / DISCRIMINATOR,
             key="prior.path",
         )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RandomFace(PriorFolder):
+    """Photorealistic faces by MobileStyleGAN, from the package random-face: for non-commercial use.
+
+    path: the folder that `smoothsweep import prior random-face` wrote; resolution: side in pixels of the whole image,
+    below 1024 by a read-out of the first stages, which costs less; crop: the frame of the data's faces, null for all
+    of the image.
+    """
+
+    resolution: Literal[64, 128, 256, 1024] = 128
+    crop: Crop | None = None
+
+    @property
+    def licence(self) -> str:
+        """As the import notes it."""
+        return RANDOM_FACE_LICENCE
+
+    @property
+    def files(self) -> PriorFiles:
+        """What the import wrote for this resolution."""
+        place = Path(self.path).expanduser() / str(self.resolution)
+        return PriorFiles(weights=place / WEIGHTS, description=place / DESCRIPTION, key="prior.path")
+
+    def network_card(self, size: int | None) -> NetworkCard:
+        """As imported, with the frame."""
+        from smoothsweep.core.cards.network_card import NetworkCard
+
+        card = super().network_card(size)
+        if card.kind != "mobilestylegan" or card.config.whole != self.resolution:
+            got = f"{card.kind} of {card.config.resolution}"
+            raise InputError(
+                f"{self.files.description}: expected mobilestylegan of {self.resolution} pixels, got {got}"
+            )
+        frame = None if self.crop is None else self.crop.frame()
+        return NetworkCard(kind=card.kind, config=replace(card.config, frame=frame))
+
+    def check_shown(self, image_size: int) -> None:
+        """Raise InputError for several times the pixels that the target sees: they cost minutes and show nothing."""
+        shown = self.resolution * (1.0 if self.crop is None else self.crop.frame()[2])
+        if shown > MOST_PER_PIXEL * image_size:
+            raise InputError(
+                f"prior.resolution: expected at most {MOST_PER_PIXEL} pixels for each of the target's {image_size}, "
+                f"got {self.resolution}, which shows {shown:.0f}"
+            )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,6 +281,11 @@ PRIORS: dict[str, PriorKind] = with_plugins(
             settings=ShippedPrior, make="smoothsweep.core.priors.registry:from_files", cites=STYLEGAN2
         ),
         "folder": PriorKind(settings=PriorFolder, make="smoothsweep.core.priors.registry:from_files", cites=STYLEGAN2),
+        "random_face": PriorKind(
+            settings=RandomFace,
+            make="smoothsweep.core.priors.random_face.making:framed",
+            cites=("belousov2021mobilestylegan", "karras2019style"),
+        ),
         "stylegan2": PriorKind(settings=StyleGAN2Training, make=None, needs_public=True, cites=STYLEGAN2),
     },
     PriorKind,

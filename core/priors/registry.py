@@ -21,10 +21,15 @@ from smoothsweep.core.priors.base import Prior, PriorNetwork
 from smoothsweep.core.priors.card import read_prior_card
 from smoothsweep.core.priors.eigenfaces import Eigenfaces
 from smoothsweep.core.priors.kinds import DESCRIPTION, DISCRIMINATOR, SHIPPED, WEIGHTS, PriorSettings, ShippedPrior
+from smoothsweep.core.priors.mobilestylegan import MobileStyleGAN
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
 
-NETWORKS: dict[str, type[PriorNetwork]] = {"eigenfaces": Eigenfaces, "stylegan2": StyleGAN2}
+NETWORKS: dict[str, type[PriorNetwork]] = {
+    "eigenfaces": Eigenfaces,
+    "stylegan2": StyleGAN2,
+    "mobilestylegan": MobileStyleGAN,
+}
 """By kind, the network that is built from the configuration in `core.priors.card.CONFIGS`."""
 
 

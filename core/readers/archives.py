@@ -159,3 +159,31 @@ def text_of(content: bytes, where: str) -> str:
         return content.decode("utf-8")
     except UnicodeDecodeError:
         raise InputError(f"{where}: expected text, got other bytes") from None
+
+
+def read_members(path: Path, sizes: Mapping[str, int], what: str) -> dict[str, bytes]:
+    """These members of an archive as a whole. sizes: full name -> the bytes that each must have.
+
+    Raises InputError, one line, for what is no archive, and for a member that is missing or of another size.
+    """
+    where = f"{path}: expected {what}"
+    try:
+        with open_regular(path) as file:
+            _check_directory(file, where)
+            with zipfile.ZipFile(file) as archive:
+                return {name: _whole_member(archive, name, size, where) for name, size in sizes.items()}
+    except InputError:
+        raise
+    except _ERRORS as error:
+        raise InputError(f"{where}, got: {' '.join(str(error).split())[:200]}") from None
+
+
+def _whole_member(archive: zipfile.ZipFile, name: str, size: int, where: str) -> bytes:
+    try:
+        entry = archive.getinfo(name)
+    except KeyError:
+        raise InputError(f"{where}, got one without {name}") from None
+    if entry.file_size != size:
+        raise InputError(f"{where}, got one whose {name} has {entry.file_size} bytes instead of {size}")
+    with archive.open(entry) as file:
+        return file.read(size + 1)

@@ -103,6 +103,7 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
     """
     attack, made = present(settings.attack, "attack").built, {"target": target}
     if settings.reads_prior:
+        present(settings.prior, "prior").built.check_shown(settings.recipe.image_size)
         made["prior"] = prior_stage(settings)
     if "public" in attack.reads:
         refuse_same_people(settings)

@@ -11,7 +11,6 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.plugins import foreign
-from smoothsweep.core.priors.card import read_prior_card
 from smoothsweep.core.priors.kinds import PriorFolder
 from smoothsweep.orchestrator.stages.fingerprints import content_of, is_absent, normalised
 from smoothsweep.orchestrator.stages.memo import remembered
@@ -63,7 +62,7 @@ def prior_stage(settings: InversionSweep) -> Stage:
         return Stage(name="prior", config=Shared(config))
     if is_absent(files.weights, files.key):
         return Stage(name="prior", config=Shared(config), hints={"path": prior.path})
-    config["card"] = read_prior_card(files.description).plain
+    config["card"] = prior_card(settings).plain
     if "discriminator" in present(settings.attack, "attack").built.needs:
         config["discriminator"] = content_of(files.discriminator, "attack.discriminator_weight")["content"]
     return Stage(name="prior", config=Shared(config), hints={"path": prior.path})

@@ -52,6 +52,7 @@ TINY, SEARCH = tiny_sweep, lambda **changes: searchable("made", HALVING, **{"see
 LABELLED = {"kind": "labelled", "path": "$a/faces.parquet"}
 PUBLISHED = {"kind": "celeba", "path": "$a/people"}
 UNLABELLED = {"kind": "unlabelled", "path": "$a/others.parquet"}
+EYES = {"left_eye": [19, 20], "right_eye": [45, 20], "side": 64}
 TRAINED = {"kind": "stylegan2"}
 EVALUATOR, KNOWLEDGE = (tiny_sweep()["judges"][name] for name in ("evaluator", "knowledge"))
 DATA = {"data": LABELLED, "public": UNLABELLED}
@@ -389,6 +390,16 @@ OF_SWEEPS: Cases = {
         lambda: TINY(prior={"kind": "folder", "path": "$a"}, public=None),
         "prior",
         {"kind": REFUSED, "path": "$b"},
+    ),
+    "RandomFace": (
+        lambda: TINY(prior={"kind": "random_face", "path": "$a", "resolution": 64}, public=None),
+        "prior",
+        {"kind": REFUSED, "path": "$b", "resolution": 128, "crop": EYES},
+    ),
+    "Crop": (
+        lambda: TINY(prior={"kind": "random_face", "path": "$a", "resolution": 64, "crop": EYES}, public=None),
+        "prior.crop",
+        {"left_eye": [20, 20], "right_eye": [46, 20], "side": 66},
     ),
     "StyleGAN2Training": (
         lambda: TINY(prior=TRAINED),

@@ -7,6 +7,7 @@ refused. That a stage's key changes the artifact is the matter of tests/tasks/te
 
 import copy
 import json
+from dataclasses import asdict
 from typing import Any, get_args
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.external.address import ADDRESS
 from smoothsweep.core.judges.table import measured
+from smoothsweep.core.priors.card import MobileStyleGANConfig
 from smoothsweep.sweeps.attacks import AnyAttack, schema_of
 from smoothsweep.sweeps.base import Model
 from smoothsweep.sweeps.defenses import LabelSmoothing
@@ -66,6 +68,12 @@ def files(tmp_path_factory):
         }
         card = {"version": 1, "kind": "stylegan2", "config": network}
         (folder / which / "prior.json").write_text(json.dumps(card))
+        for count, side in ((4, 64), (5, 128)):
+            faces = asdict(MobileStyleGANConfig(channels=(8,) * count, z_dim=8, w_dim=8))
+            (folder / which / str(side)).mkdir()
+            (folder / which / str(side) / "weights.safetensors").write_text(which)
+            card = {"version": 1, "kind": "mobilestylegan", "config": faces}
+            (folder / which / str(side) / "prior.json").write_text(json.dumps(card))
         plain = {"resolution": 32, "z_dim": 4, "width": 2, "classes": 0}
         networks = {
             "gan/generator": ("plain_generator", plain),

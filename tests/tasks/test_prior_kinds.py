@@ -18,11 +18,13 @@ from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import save_tensors
 from smoothsweep.tasks.prior import fit_prior
 from tests.nonsense import nonsense_for
+from tests.tiny_random_face import imported_folder
 
 EXAMPLES = {
     "eigenfaces": {"components": 5},
     "shipped": {},
     "folder": {"path": "mine"},
+    "random_face": {"path": "faces", "resolution": 64},
     "stylegan2": {
         "z_dim": 8,
         "w_dim": 8,
@@ -36,6 +38,12 @@ EXAMPLES = {
 WRONG = {
     "eigenfaces": [{"components": 0}, {"components": 2.5}, {"seed": -1}, {"path": "mine"}],
     "shipped": [{"name": "another"}, {"seed": 1}],
+    "random_face": [
+        {"path": ""},
+        {"resolution": 512},
+        {"resolution": "128"},
+        {"crop": 3},
+    ],
     "folder": [{"path": ""}, {"path": "a\0b"}, {"path": 3}, {}],
     "stylegan2": [{"batch_size": 3}, {"kimg": 0}, {"augmentation": "heavy"}, {"r1_gamma": -1}, {"components": 5}],
 }
@@ -48,7 +56,9 @@ def faces():
 
 def settings_of(kind, folder, faces):
     values = {**EXAMPLES[kind]}
-    if "path" in values:
+    if kind == "random_face":
+        values["path"] = str(imported_folder(folder / "faces"))
+    elif "path" in values:
         save_prior(fit_eigenfaces(faces, components=4, seed=0), folder / "mine")
         values["path"] = str(folder / "mine")
     return make_settings(kind, **values)

@@ -116,6 +116,21 @@ def _add_judging(audit: argparse.ArgumentParser) -> None:
         help=f"an independent judge: {', '.join(_BROUGHT)} with its weights, {', '.join(_RENDERED)} for rendered "
         f"faces, or {', '.join(GENERAL)} for pictures of anything",
     )
+    audit.add_argument(
+        "--prior",
+        type=Path,
+        metavar="FOLDER",
+        help="an imported generator to attack with, e.g. of `smoothsweep import prior random-face` (default: "
+        "eigenfaces of --public)",
+    )
+    audit.add_argument(
+        "--eyes",
+        type=float,
+        nargs=5,
+        metavar=("LX", "LY", "RX", "RY", "SIDE"),
+        help="with --prior: where the eyes are in the data's images, left then right in the image, and the images' "
+        "side, in pixels: the prior's faces are cropped to that frame (default: all of its image)",
+    )
     audit.add_argument("--redact", action="store_true", help="no pictures of people and no names, for sharing")
 
 
@@ -155,6 +170,8 @@ def _audit(options: argparse.Namespace) -> int:
             reference=options.reference,
             fix=options.fix,
             epochs=options.epochs,
+            prior=options.prior,
+            eyes=None if options.eyes is None else tuple(options.eyes),
             **reading_of(options),
         )
     )

@@ -22,6 +22,7 @@ from smoothsweep.core.files import write_file
 from smoothsweep.core.text import brief
 from smoothsweep.orchestrator.commands.audit.forecast import START_S, Cost, forecast, wall_seconds
 from smoothsweep.orchestrator.commands.audit.pages import write_audit
+from smoothsweep.orchestrator.commands.audit.prior import imported_prior
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest, imported_model, people_of
 from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep, components_of, lesser, untried
 from smoothsweep.orchestrator.commands.confirm import Confirmation
@@ -218,7 +219,13 @@ class Work:
             reach=one.reach,
             beside=one.beside,
             images=self._images,
+            prior=self._prior,
         )
+
+    @property
+    def _prior(self) -> dict[str, Any] | None:
+        request = self.request
+        return None if request.prior is None else imported_prior(request.prior, request.eyes, self.card.image_size)
 
     @cached_property
     def _images(self) -> int | None:

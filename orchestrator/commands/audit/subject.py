@@ -21,6 +21,7 @@ from smoothsweep.core.models.image_sizes import LEAST, check_image_size
 from smoothsweep.core.models.weight_files import file_sha256, find_weight_file, weight_folders
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import brief
+from smoothsweep.orchestrator.commands.audit.prior import imported_prior
 from smoothsweep.orchestrator.commands.importing.converting import TargetRequest, import_target_file
 from smoothsweep.orchestrator.commands.importing.describing import Reading
 from smoothsweep.orchestrator.commands.importing.named import name_of
@@ -36,7 +37,8 @@ NEEDS_PUBLIC = (
 class AuditRequest(Reading):
     """The options given on the command line; None where absent. minutes: until when to refine; people: how many
     to attack at most; seeds: how many before the slow attacks; reference: the architecture to train without defense
-    beside the model, "" for the model's own; fix: train other recipes too; epochs: of these trainings."""
+    beside the model, "" for the model's own; fix: train other recipes too; epochs: of these trainings. prior: the
+    folder of an imported generator; eyes: where they are in the data's images, and the images' side, in pixels."""
 
     model: Source
     data: Path
@@ -51,6 +53,8 @@ class AuditRequest(Reading):
     reference: str | None = None
     fix: bool = False
     epochs: int | None = None
+    prior: Path | None = None
+    eyes: tuple[float, ...] | None = None
 
     @property
     def folder(self) -> Path:
@@ -101,6 +105,10 @@ class AuditRequest(Reading):
         if not 1 <= self.seeds <= MOST_SEEDS:
             raise InputError(f"--seeds: expected between 1 and {MOST_SEEDS}, got {self.seeds}")
         self._check_trainings()
+        if self.prior is not None:
+            imported_prior(self.prior, self.eyes, image_size=1)
+        elif self.eyes is not None:
+            raise InputError("--eyes: expected only with --prior, whose faces they frame")
         rendered = any(EMBEDDERS[judge["name"]].rendered for judge in self.independent.values())
         if self.public is None and not rendered:
             raise InputError(NEEDS_PUBLIC)

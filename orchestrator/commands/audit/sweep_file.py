@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from smoothsweep.core.attacks.registry import attack_class
+from smoothsweep.core.attacks.registry import attack_class, make_attack
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS, Access
 from smoothsweep.core.audit.portfolio import (
     COMPONENTS,
@@ -64,13 +64,15 @@ def audit_sweep(
     reach: Reach,
     beside: Sequence[Beside] = (),
     images: int | None = None,
+    prior: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The tree of the sweep file.
 
     public: None for rendered faces; images: how many it shows, where that is known. independent: the judge that the
     user brought, as `judges` has it. people: how many to attack at most; seeds: of attacks and trainings; beside: what
-    is trained beside the model, the reference among them. An evaluator is trained where nobody else judges, and where
-    all attacks are tried: the first answer of an independent judge does not wait for a second opinion.
+    is trained beside the model, the reference among them; prior: the attacker's, None for eigenfaces. An evaluator is
+    trained where nobody else judges, and where all attacks are tried: the first answer of an independent judge does not
+    wait for a second opinion.
     """
     size = min(STORED_SIZE, card.image_size)
     judged = min(size, 64)
@@ -82,16 +84,18 @@ def audit_sweep(
     attacks = portfolio(access, whole=reach == "whole", adapted=reach == "adapted")
     recipes = [{"imported": str(model)}, *(dict(one.settings) for one in beside)]
     reference = next((dict(one.settings) for one in beside if one.is_reference), None)
+    shown: dict[str, Any] = {"kind": "synthetic", "size": size}
+    if public:
+        shown = {"kind": "unlabelled", "path": str(public), "size": size, "limit": 8000}
+    learns = prior is None or any("public" in make_attack(**attack).reads for attack in attacks)
     return {
         "name": NAME,
         "seeds": seeds,
         "data": {"kind": "labelled", "path": str(data), "size": size},
-        "public": {"kind": "unlabelled", "path": str(public), "size": size, "limit": 8000}
-        if public
-        else {"kind": "synthetic", "size": size},
+        **({"public": shown} if learns else {}),
         "classes": "all" if card.num_classes <= people else spread(card.num_classes, people),
         "recipe": recipes[0],
-        "prior": {"kind": "eigenfaces", "components": components_of(images)},
+        "prior": dict(prior) if prior else {"kind": "eigenfaces", "components": components_of(images)},
         "attack": attacks[0],
         "judges": judges,
         **({"cells": [{"recipe": recipe} for recipe in recipes]} if beside else {}),

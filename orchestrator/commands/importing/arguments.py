@@ -12,13 +12,18 @@ from smoothsweep.core.data.names import PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
 from smoothsweep.core.external.kinds import KINDS, as_source
+from smoothsweep.core.priors.random_face_facts import IMAGES, READ_OUT
 
 
 def add_import_commands(commands: argparse._SubParsersAction) -> None:
     """Adds `import` with its three things to a parser's commands."""
     things = commands.add_parser("import", help="bring official weights, or your own classifier, in safely")
     things = things.add_subparsers(required=True, metavar="prior|target|judge|gan")
-    prior = things.add_parser("prior", help="an official StyleGAN2 network pickle (ffhq.pkl); nothing of it is run")
+    prior = things.add_parser(
+        "prior",
+        help="an official StyleGAN2 network pickle (ffhq.pkl), or random-face: the package's generator of faces; "
+        "nothing of either is run",
+    )
     prior.set_defaults(command=_import_prior)
     target = things.add_parser("target", help="a classifier: a checkpoint, or a program such as an ONNX file")
     _what_it_is(target)
@@ -51,6 +56,41 @@ def add_import_commands(commands: argparse._SubParsersAction) -> None:
             help=f"default: STORE/imported/{folder}/NAME{'.safetensors' if one_file else ''}",
         )
         thing.add_argument("--store", default="store", metavar="DIR", help="the artifact store (default: ./store)")
+    _of_random_face(prior)
+
+
+def _of_random_face(prior: argparse.ArgumentParser) -> None:
+    """What only `import prior random-face` is told."""
+    group = prior.add_argument_group("for random-face only")
+    group.add_argument(
+        "package",
+        type=Path,
+        nargs="?",
+        metavar="PATH",
+        help="the wheel or a folder of its files (default: the installed package, else the wheel in "
+        "SMOOTHSWEEP_WEIGHTS)",
+    )
+    group.add_argument(
+        "--resolution",
+        type=int,
+        nargs="+",
+        choices=READ_OUT,
+        metavar="N",
+        help=f"train a read-out for images of so many pixels: {', '.join(map(str, READ_OUT))} (default: all); 1024 "
+        "needs none",
+    )
+    group.add_argument(
+        "--images",
+        type=int,
+        metavar="N",
+        help=f"images of 1024 pixels that the read-outs learn from, a CPU second or two each (default: {IMAGES})",
+    )
+    group.add_argument(
+        "--judge",
+        metavar="NAME=FILE",
+        help="a face embedder, e.g. mobilefacenet_a and its weights: notes how far it takes a read-out's images for "
+        "those of 1024 pixels",
+    )
 
 
 def _what_it_is(target: argparse.ArgumentParser) -> None:
@@ -138,7 +178,20 @@ def reading_of(options: argparse.Namespace) -> dict[str, Any]:
 
 def _import_prior(options: argparse.Namespace) -> int:
     from smoothsweep.orchestrator.commands.importing.converting import import_prior_file
+    from smoothsweep.orchestrator.commands.importing.random_face import NAME, RandomFaceRequest, import_random_face
 
+    if str(options.file) == NAME:
+        request = RandomFaceRequest(
+            package=options.package,
+            out=options.out or _imported_folder(options, "priors"),
+            resolutions=tuple(sorted(set(options.resolution or READ_OUT))),
+            judge=options.judge,
+            images=IMAGES if options.images is None else options.images,
+        )
+        return import_random_face(request)
+    for name in ("package", "resolution", "judge", "images"):
+        if getattr(options, name) is not None:
+            raise InputError(f"import prior: {name}: expected it with random-face only, got {options.file}")
     return import_prior_file(options.file, options.out or _imported_folder(options, "priors"))
 
 

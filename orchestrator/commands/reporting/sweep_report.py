@@ -51,6 +51,7 @@ from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.tracking.runs.verdicts import Verdicts, verdicts_of
 from smoothsweep.sweeps.loaded import LoadedSweep, inversion
 from smoothsweep.sweeps.paper_settings import standing
+from smoothsweep.sweeps.schema import InversionSweep
 
 COMPARISON = "published_comparison.parquet"
 VERDICTS = "verdicts.parquet"
@@ -220,7 +221,16 @@ def _facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[str, 
         facts["Device time"] = f"{sum(m['seconds'] for m in manifests) / 60:.1f} min over {len(manifests)} stages"
         facts["Devices"] = ", ".join(sorted({f"{m.get('device')} on {m.get('host')}" for m in manifests}))
         facts["Libraries"] = ", ".join(f"{k} {v}" for k, v in (manifests[-1].get("libraries") or {}).items() if v)
+    if licences := prior_licences(trials):
+        facts["Licence of the prior"] = " ".join(licences)
     return facts
+
+
+def prior_licences(trials: list[Trial]) -> list[str]:
+    """What images and results are bound to by the priors that they were made with."""
+    settings = [trial.settings for trial in trials]
+    read = [one.prior.built for one in settings if isinstance(one, InversionSweep) and one.reads_prior and one.prior]
+    return sorted({one.licence for one in read if one.licence is not None})
 
 
 def _by_epoch(history: pd.DataFrame) -> list[dict[str, float]]:

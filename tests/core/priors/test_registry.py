@@ -8,10 +8,11 @@ from safetensors.torch import load_file, save_file
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors import registry
 from smoothsweep.core.priors.base import Prior
-from smoothsweep.core.priors.card import CONFIGS, StyleGAN2Config
+from smoothsweep.core.priors.card import CONFIGS, MobileStyleGANConfig, StyleGAN2Config
 from smoothsweep.core.priors.eigenfaces import fit_eigenfaces
 from smoothsweep.core.priors.registry import NETWORKS, SHIPPED, load_prior, load_shipped_prior, save_prior
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from tests.tiny_random_face import random_generator
 
 
 def eigenfaces():
@@ -26,7 +27,11 @@ def stylegan2():
     return StyleGAN2(config, seed=3)
 
 
-@pytest.fixture(params=[eigenfaces, stylegan2], ids=lambda make: make.__name__)
+def mobilestylegan():
+    return random_generator(MobileStyleGANConfig(channels=(8, 8), z_dim=6, w_dim=5, frame=(0.1, 0.2, 0.7)))
+
+
+@pytest.fixture(params=[eigenfaces, stylegan2, mobilestylegan], ids=lambda make: make.__name__)
 def prior(request):
     return request.param()
 
@@ -37,7 +42,7 @@ def images_of(prior):
 
 
 def test_every_kind_is_covered():
-    assert {type(prior) for prior in (eigenfaces(), stylegan2())} == set(NETWORKS.values())
+    assert {type(prior) for prior in (eigenfaces(), stylegan2(), mobilestylegan())} == set(NETWORKS.values())
     assert NETWORKS.keys() == CONFIGS.keys()
 
 
@@ -65,7 +70,7 @@ def test_half_precision_on_disk_becomes_single_precision(prior, tmp_path):
 
 
 def test_refuses_to_save_what_it_could_not_load(tmp_path):
-    with pytest.raises(ValueError, match="expected one of eigenfaces, stylegan2, got Linear"):
+    with pytest.raises(ValueError, match="expected one of eigenfaces, mobilestylegan, stylegan2, got Linear"):
         save_prior(torch.nn.Linear(1, 1), tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -93,7 +98,10 @@ def described(prior, tmp_path, change):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda d: d.update(kind="stylegan3"), "kind: expected one of eigenfaces, stylegan2, got 'stylegan3'"),
+        (
+            lambda d: d.update(kind="stylegan3"),
+            "kind: expected one of eigenfaces, mobilestylegan, stylegan2, got 'stylegan3'",
+        ),
         (lambda d: d.pop("kind"), "keys version, kind and config"),
         (lambda d: d["config"].update(extra=1), "config: expected the keys components, resolution"),
         (lambda d: d["config"].update(components="4"), "components: expected a whole number of at least 1, got '4'"),

@@ -79,7 +79,10 @@ ASKED: dict[str, tuple[str, tuple[str, ...]]] = {
     "diff": ("a b", ("orchestrator.commands.records.diff:tell_differences",)),
     "lineage": ("a", ("orchestrator.commands.records.lineage:tell_lineage",)),
     "rejudge": ("s.yaml --judges a=1", ("orchestrator.commands.records.rejudge:rejudge",)),
-    "import prior": ("f.pkl --out o", ("orchestrator.commands.importing.converting:import_prior_file",)),
+    "import prior": (
+        "random-face --out o",
+        ("orchestrator.commands.importing.random_face:import_random_face",),
+    ),
     "import target": ("f.pth --classes 3 --out o", ("orchestrator.commands.importing.converting:import_target_file",)),
     "import gan": (
         "f.tar --part general_gan --out o",
@@ -105,6 +108,7 @@ def flag(typed: str, test: str, **arrives: Any) -> Flag:
 
 RUN, CLI, AUDIT = f"{COMMANDS}test_run.py", "orchestrator/test_cli.py", f"{COMMANDS}test_audit.py"
 IMPORTING, NAMED = f"{COMMANDS}test_importing.py", f"{COMMANDS}test_named_models.py"
+RANDOM_FACE = f"{COMMANDS}test_random_face.py"
 HERE = f"{COMMANDS}test_flag_effects.py"
 STUDY, RECORDS, PROGRAMS = f"{COMMANDS}test_study.py", f"{COMMANDS}records/test_", f"{COMMANDS}test_programs.py"
 DATA, INIT, PLAN = f"{COMMANDS}test_data.py", f"{COMMANDS}test_init.py", "orchestrator/planning/test_plan.py"
@@ -278,6 +282,16 @@ FLAGS: dict[tuple[str, str], Flag] = {
         "here", f"{HERE}::test_the_place_of_another_models_audits_is_refused", request__out=Path("here")
     ),
     ("audit", "--people"): flag("8", f"{HERE}::test_an_audit_shows_no_more_than_its_access", request__people=8),
+    ("audit", "--prior"): flag(
+        "p",
+        f"{RANDOM_FACE}::test_an_audit_takes_the_least_resolution_that_the_model_sees",
+        request__prior=Path("p"),
+    ),
+    ("audit", "--eyes"): flag(
+        "1 2 3 2 5",
+        f"{RANDOM_FACE}::test_an_audit_takes_the_least_resolution_that_the_model_sees",
+        request__eyes=(1.0, 2.0, 3.0, 2.0, 5.0),
+    ),
     ("audit", "--judge"): flag(
         "ir50=f",
         f"{AUDIT}::test_a_judge_of_anything_is_taken_from_its_file_or_from_where_it_is_staged",
@@ -370,7 +384,16 @@ FLAGS: dict[tuple[str, str], Flag] = {
     ),
     ("rejudge", "--yes"): flag("", f"{HERE}::test_a_dear_rejudging_asks_unless_it_is_told_yes", request__yes=True),
     ("import prior", "--out"): flag(
-        "p", f"{IMPORTING}::test_a_pickle_that_is_none_is_one_line_and_leaves_nothing", out=Path("p")
+        "p", f"{IMPORTING}::test_a_pickle_that_is_none_is_one_line_and_leaves_nothing", request__out=Path("p")
+    ),
+    ("import prior", "--resolution"): flag(
+        "64", f"{RANDOM_FACE}::test_the_package_becomes_priors_with_their_licence_and_stays", request__resolutions=(64,)
+    ),
+    ("import prior", "--images"): flag(
+        "30", f"{RANDOM_FACE}::test_the_package_becomes_priors_with_their_licence_and_stays", request__images=30
+    ),
+    ("import prior", "--judge"): flag(
+        "ir50=f", f"{RANDOM_FACE}::test_what_cannot_be_imported_is_one_line", request__judge="ir50=f"
     ),
     ("import prior", "--store"): flag("there", f"{IMPORTING}::test_a_pickle_becomes_a_prior_that_a_sweep_can_name"),
     ("import target", "--architecture"): flag(

@@ -15,7 +15,7 @@ from smoothsweep.orchestrator.commands.reporting.sharing.reconstructions import 
     pictured,
     reconstruction_files,
 )
-from smoothsweep.orchestrator.commands.reporting.sweep_report import contact_sheets, gathered
+from smoothsweep.orchestrator.commands.reporting.sweep_report import contact_sheets, gathered, prior_licences
 from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.drawing.sheets import png, sheet_image
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
@@ -128,5 +128,6 @@ def about(sweep: Gathered, **more: Any) -> Mapping[str, Any]:
         "protocol": sweep.data.protocol,
         "code": sweep.data.facts["Code"],
         "trials": {"finished": done, "planned": len(sweep.data.results)},
+        **({"licences": licences} if (licences := prior_licences(sweep.trials)) else {}),
         **more,
     }

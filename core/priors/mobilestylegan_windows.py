@@ -1,0 +1,83 @@
+"""Which part of the features an image's frame needs: the rest of a network of local steps is not computed.
+
+Every convolution reaches one pixel further, so the part grows by two pixels within a stage and halves from a stage to
+the one before it. Outside the image lie zeros, as without windows; at the other edges of a window they would be wrong
+and reach two pixels inwards, which the margin holds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+
+MARGIN = 2
+"""Pixels that two 3x3 convolutions reach."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """Rows and columns from a first one to before a last one, of an image of `side` pixels."""
+
+    side: int
+    top: int
+    bottom: int
+    left: int
+    right: int
+
+    def of(self, x: Tensor) -> Tensor:
+        """x [side, side, C] -> the part of it."""
+        return x[self.top : self.bottom, self.left : self.right]
+
+    def within(self, outer: Window, x: Tensor) -> Tensor:
+        """Of x [n, a, b, C], which fills `outer`, the part that fills this."""
+        rows = slice(self.top - outer.top, self.bottom - outer.top)
+        return x[:, rows, self.left - outer.left : self.right - outer.left]
+
+    def before(self, margin: int = 0) -> Window:
+        """The part of the features of half the side that this part and a margin stand on."""
+        side = self.side // 2
+        first = [max(0, (edge - margin) // 2) for edge in (self.top, self.left)]
+        last = [min(side, -((-edge - margin) // 2)) for edge in (self.bottom, self.right)]
+        return Window(side, first[0], last[0], first[1], last[1])
+
+    @property
+    def doubled(self) -> Window:
+        """The same part of features of twice the side."""
+        return Window(2 * self.side, 2 * self.top, 2 * self.bottom, 2 * self.left, 2 * self.right)
+
+
+def whole(side: int) -> Window:
+    """All of an image."""
+    return Window(side, 0, side, 0, side)
+
+
+def stage_windows(shown: Window, stages: int) -> list[tuple[Window, Window]]:
+    """For every stage, first to last: the part that it computes, and the part of it that is right and needed.
+
+    shown: the part of the picture that is asked for, of twice the side of the last stage.
+    """
+    found, needed = [], shown.before()
+    for _ in range(stages):
+        below = needed.before(MARGIN)
+        found.append((below.doubled, needed))
+        needed = below
+    return found[::-1]
+
+
+def sampling(side: int, start: float, length: float, size: int) -> tuple[Tensor, int, int]:
+    """Resample `length` pixels from `start` on, of `side` pixels, to `size`.
+
+    Returns weights float32 [size, last - first], and first and last of the pixels that count. Linear between
+    neighbours, averaging where it shrinks: the triangle filter, by which Pillow and torch resize with antialiasing.
+    """
+    scale = length / size
+    reach = max(1.0, scale)
+    centres = start + (np.arange(size) + 0.5) * scale - 0.5
+    weights = np.clip(1 - np.abs(np.arange(side) - centres[:, None]) / reach, 0, None)
+    weights /= weights.sum(axis=1, keepdims=True)
+    used = np.flatnonzero(weights.sum(axis=0))
+    first, last = int(used[0]), int(used[-1]) + 1
+    return torch.from_numpy(weights[:, first:last].astype(np.float32)), first, last
