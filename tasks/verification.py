@@ -11,7 +11,7 @@ from torch import Tensor
 
 from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.data.transforms import centre_crop, resize, to_uint8, to_unit
-from smoothsweep.core.judges.verification import RATES
+from smoothsweep.core.judges.verification import FIRST, RATES
 from smoothsweep.core.metrics.accuracy import class_means, result_slots, top1_accuracy
 from smoothsweep.core.metrics.open_set import fit_class_means, fit_head, head_logits
 from smoothsweep.core.metrics.verification import (
@@ -31,7 +31,6 @@ from smoothsweep.tasks.reconstructions import reconstructed_images
 from smoothsweep.tasks.weight_checks import few_strangers
 
 FEATURES = "features.safetensors"
-FIRST = "far1"  # the rate that every verification needs strangers for
 
 
 def embed_strangers(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:

@@ -15,6 +15,8 @@ from smoothsweep.core.metrics.metric import Metric
 
 RATES = {"far1": 0.01, "far01": 0.001}
 """Name in a column -> false-accept rate."""
+FIRST = "far1"
+"""The rate that every verification has strangers for."""
 STRANGERS = 1000
 """Public images that thresholds and ranks are taken from, at most."""
 PROJECTED = 50
@@ -39,6 +41,8 @@ def _verified(prefix: str, judge: str) -> tuple[Metric, ...]:
                 better="low",
                 group="leak",
                 ceiling=f"{prefix}verified_{name}_real",
+                reach=f"{prefix}verified_{FIRST}_reach" if name == FIRST else None,
+                chance=RATES[name],
                 searched=True,
                 verifies=True,
                 counted="reconstructions",
@@ -86,6 +90,7 @@ def _ranks(prefix: str, judge: str) -> tuple[Metric, ...]:
             better="high",
             group="leak",
             searched=True,
+            chance=251.0,
             description="Rank at which a search by a reconstruction finds a photograph of the attacked person among "
             "those of 500 strangers: 1 is found first, 251 the middle. Median over the reconstructions.",
         ),
