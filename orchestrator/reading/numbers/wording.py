@@ -11,7 +11,7 @@ from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.power import MOST_SEEDS
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
-from smoothsweep.orchestrator.reading.numbers.format import count, difference, signed, signed_interval
+from smoothsweep.orchestrator.reading.numbers.format import count, difference, number, signed, signed_interval
 
 Look = Literal["good", "bad", "unclear", ""]
 

@@ -129,10 +129,8 @@ def test_nobody_is_named_without_an_interval_and_the_probability_of_the_rank():
     expected = exposures(np.tile([0, 1, 0.25, 0.5, 0.25, 1, 0.25, 0.25, 0, 0.25, 0.25, 0.25], (3, 1)), np.full(12, 4))
     assert sum(person.among_top for person in audit.people) == pytest.approx(5)
     named, how = audit_sentences(audit)["people"]
-    said = re.findall(
-        r"(person .) \(probability ([\w\s]+)\s%; matched in (\d+)\s% \[(\d+),\s(\d+)\], the control's images in [\d.]+\s%\)",
-        named,
-    )
+    rate = r"matched in (\d+)\s% \[(\d+),\s(\d+)\], the control's images in [\d.]+\s%"
+    said = re.findall(rf"(person .) \(probability ([\w\s]+)\s%; {rate}\)", named)
     assert [name for name, *_ in said] == ["person b", "person f", "person d"]
     for name, among, *ends in said:
         at = CROWD.index(name)
