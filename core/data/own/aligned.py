@@ -17,7 +17,8 @@ from smoothsweep.core.data.own.perceptual import SIDE, grey_of
 NEAR = 0.9
 """Cosine of the low frequencies from which on two pictures are aligned more finely."""
 ALIGNED = 0.97
-"""Correlation of the aligned middles from which on they are the same photograph: docs/benchmarks.md says how many copies that finds."""
+"""Correlation of the aligned middles from which on they are the same photograph (copies and false alarms:
+docs/benchmarks.md)."""
 _LOW, _EDGE = 8, 3  # frequencies of each direction; pixels at the borders that a shift or a turn may have invented
 _MOST = 40  # pairs that are aligned for each picture, the nearest first
 _PICTURES = 256  # at once

@@ -68,8 +68,8 @@ class Fit:
             found.append("the public images show another kind of thing than the private ones")
         elif self.distance >= FARTHER and self.common >= COMMON and self._is_moved:
             found.append(
-                f"the public images have another frame: {self.scale:.0%} of their side, moved {right:+.0f} % to the right "
-                f"and {down:+.0f} % down, would fit the private ones"
+                f"the public images have another frame: {self.scale:.0%} of their side, moved {right:+.0f} % to the "
+                f"right and {down:+.0f} % down, would fit the private ones"
             )
         elif self.distance >= FARTHER:
             found.append(

@@ -135,7 +135,7 @@ def test_beyond_is_the_strongest_attack_minus_the_best_control(audit):
 
 
 def test_a_leak_that_cannot_be_corrected_is_said_to_be_unknown():
-    found = read_audit([[reconstructions(name, at) for at in range(3)] for name in SHARES], judge(share=0.15), 0.5)
+    found = read_audit([[reconstructions(name, at) for at in range(3)] for name in SHARES], judge(share=0.13), 0.5)
     assert found.attacks["corrected"].isna().all() and found.attacks["leak"].notna().all()
 
 
@@ -162,8 +162,9 @@ def test_the_sentence_says_which_way_the_difference_points(shares, control, word
     found = told(shares, control)
     first, second = found.attacks["attack"]
     assert str(found).startswith(
-        f"Of what {first} draws from this model, the judge takes {np.mean(shares) / 4:.0%} for the person; of what "
-        f"{second} draws without attacking it, {np.mean(control) / 4:.0%}: {words}. "
+        f"Of what {first} draws from this model, the judge matches {np.mean(shares) / 4:.0%} with the right one of "
+        f"{len(NAMES)} people (chance: {1 / len(NAMES):.0%}); of what {second} draws without knowing it, "
+        f"{np.mean(control) / 4:.0%}: {words}. "
     )
 
 

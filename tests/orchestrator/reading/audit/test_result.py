@@ -141,7 +141,7 @@ def test_nobody_is_named_without_an_interval_and_the_probability_of_the_rank():
     page = audit_page(audit, name="m", facts={}, anonymous=False, portraits=[])
     for person in audit.people:
         row = page.split(f'<th scope="row">{person.name}</th>')[1].split("</tr>")[0]
-        assert f'data-v="{person.among_top}"' in row and row.count("<td") == 3 and "[" in row
+        assert f'data-v="{person.among_top}"' in row and row.count("<td") == 5 and "[" in row
 
 
 def test_people_who_cannot_be_ranked_are_not_named():
