@@ -22,8 +22,9 @@ COMMON = 0.8
 FARTHER = 1.6
 """Times that the public components leave of the private pictures what the private ones leave: more is another frame,
 pose, light or kind of picture. Two sets of faces in one frame: 1.15 (docs/benchmarks.md)."""
-OTHER_KIND = 4.5
-"""The same from which on they show another kind of thing: no frame of faces among faces reaches it."""
+OTHER_KIND = 2.5
+"""The same, once the public pictures are aligned, from which on they show another kind of thing: faces in another frame
+do not stay so far from faces."""
 _PIXELS, _SCALE = 1.5, 0.1  # of 32, and relative: a frame that is shifted or enlarged by more is another
 _COLOUR = 12.0  # grey levels by which the channels of a picture in colour differ on average
 _SHIFTS = np.arange(-6, 7) * 1.0
@@ -37,8 +38,9 @@ class Fit:
 
     common: correlation of the mean pictures of two halves of the private people. alike: the same of private and public
     ones, aligned by `scale` (of the public picture that is seen) and `shift` (right and down, in hundredths of the
-    side). distance: what public components leave of the private pictures, in units of what private ones leave. colour:
-    fraction of private and of public pictures in colour.
+    side). distance: what public components leave of the private pictures, in units of what private ones leave; aligned:
+    the same with the public pictures as `scale` and `shift` show them. colour: fraction of private and of public
+    pictures in colour.
     """
 
     common: float
@@ -46,12 +48,13 @@ class Fit:
     scale: float
     shift: tuple[float, float]
     distance: float
+    aligned: float
     colour: tuple[float, float]
 
     @property
     def is_other_kind(self) -> bool:
         """Whether public images show something else: an attack with them says nothing of the model."""
-        return self.distance >= OTHER_KIND
+        return min(self.distance, self.aligned) >= OTHER_KIND
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -104,6 +107,7 @@ def fit_of(private: np.ndarray, labels: np.ndarray, public: np.ndarray) -> Fit |
         scale=scale,
         shift=shift,
         distance=_left(_levels(public), _levels(private)) / max(own, 1e-9),
+        aligned=_left(_levels(_moved(public, scale, shift)), _levels(private)) / max(own, 1e-9),
         colour=(_in_colour(private), _in_colour(public)),
     )
 
@@ -133,6 +137,16 @@ def _aligned(private: np.ndarray, public: np.ndarray) -> tuple[float, float, tup
     best = int(found.argmax()) if found.max() > found[0] + 0.05 else 0
     scale, right, down = views[best]
     return float(found[best]), scale, (float(100 * right / SIDE), float(100 * down / SIDE))
+
+
+def _moved(pictures: np.ndarray, scale: float, shift: tuple[float, float]) -> np.ndarray:
+    """Pictures uint8 [N, 32, 32, 3] as a view shows them; shift: in hundredths of the side."""
+    chosen = pictures[:: max(1, len(pictures) // _MOST)]
+    rows = torch.tensor([[scale, 0, shift[0] / 50], [0, scale, shift[1] / 50]], dtype=torch.float32)
+    source = torch.from_numpy(np.ascontiguousarray(chosen)).permute(0, 3, 1, 2).float()
+    grid = F.affine_grid(rows.expand(len(chosen), 2, 3), list(source.shape), align_corners=False)
+    seen = F.grid_sample(source, grid, mode="bilinear", padding_mode="border", align_corners=False)
+    return seen.round().to(torch.uint8).permute(0, 2, 3, 1).numpy()
 
 
 def _left(by: np.ndarray, pictures: np.ndarray) -> float:
