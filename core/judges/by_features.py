@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from smoothsweep.core.bounds import FilePath
 from smoothsweep.core.errors import InputError
@@ -19,8 +19,11 @@ class ByFeatures(Judge):
     """name: the network; weights: file of the network's weights, None for the shipped or staged one; verify: whether it
     says too if a face recogniser accepts reconstructions as the person, by thresholds from the public images, and what
     the prior can show (its reach). null: where there are public images enough; true: fewer than 50 are refused.
+
+    networks: those that `name` may be.
     """
 
+    networks: ClassVar[tuple[str, ...]] = ()
     size = SIDE
     independent = True
 

@@ -67,8 +67,8 @@ def test_stages_run_in_the_order_in_which_they_are_needed():
     ran = []
     run_trial(trial(), ran.append)
     names = [stage.name for stage in ran]
-    judges = ["judge_evaluator", "judge_embedder", "knowledge", "judge_verified"]
-    assert names == ["data", "target", "judge_reach", "attack", "loot", *judges]  # the reach needs no attack
+    judges = ["judge_evaluator", "judge_embedder", "knowledge", "judge_verification"]
+    assert names == ["data", "target", "judge_prior_reach", "attack", "loot", *judges]  # the reach needs no attack
     assert {stage.fingerprint for stage in ran} == {stage.fingerprint for stage in trial().stages}
     ran.clear()
     run_trial(trial(judges={}), ran.append)
@@ -83,8 +83,8 @@ def test_a_judge_that_was_brought_in_is_looked_at_before_there_is_anything_to_ju
     asked = trial(judges=judges)
     run_trial(asked, ran.append)
     names = [stage.name for stage in ran]
-    of_reconstructions = ["judge_evaluator", "judge_embedder", "knowledge", "judge_verified"]
-    assert names == ["data", "target", "imported", "judge_reach", "attack", "loot", *of_reconstructions]
+    of_reconstructions = ["judge_evaluator", "judge_embedder", "knowledge", "judge_verification"]
+    assert names == ["data", "target", "imported", "judge_prior_reach", "attack", "loot", *of_reconstructions]
     evaluator = next(stage for stage in asked.stages if stage.name == "judge_evaluator")
     assert ran[2] == evaluator.inputs["evaluator"]
     assert {stage for stage in ran if stage.name != "imported"} == {*asked.stages}
