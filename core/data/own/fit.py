@@ -22,9 +22,9 @@ COMMON = 0.8
 FARTHER = 1.6
 """Times that the public components leave of the private pictures what the private ones leave: more is another frame,
 pose, light or kind of picture. Two sets of faces in one frame: 1.15 (docs/benchmarks.md)."""
-OTHER_KIND = 2.5
-"""The same, once the public pictures are aligned, from which on they show another kind of thing: faces in another frame
-do not stay so far from faces."""
+OTHER_KIND, REFUSED = 1.9, 2.5
+"""The same, once the public pictures are aligned, from which on they are said to show another kind of thing, and from
+which on they are refused: faces in another frame stay at 1.2 to 1.8 of faces, digits at 2.0 of photographs."""
 _PIXELS, _SCALE = 1.5, 0.1  # of 32, and relative: a frame that is shifted or enlarged by more is another
 _COLOUR = 12.0  # grey levels by which the channels of a picture in colour differ on average
 _SHIFTS = np.arange(-6, 7) * 1.0
@@ -52,9 +52,14 @@ class Fit:
     colour: tuple[float, float]
 
     @property
-    def is_other_kind(self) -> bool:
-        """Whether public images show something else: an attack with them says nothing of the model."""
-        return min(self.distance, self.aligned) >= OTHER_KIND
+    def left(self) -> float:
+        """The smaller of `distance` and `aligned`: what no frame explains."""
+        return min(self.distance, self.aligned)
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether public images surely show something else: an attack with them says nothing of the model."""
+        return self.left >= REFUSED
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -67,8 +72,11 @@ class Fit:
                 "cannot draw those"
             )
         right, down = self.shift
-        if self.is_other_kind:
-            found.append("the public images show another kind of thing than the private ones")
+        if self.left >= OTHER_KIND:
+            found.append(
+                "the public images show another kind of thing than the private ones: a prior of them misses "
+                f"{self.left:.1f} times as much as one of these people would, in whatever frame"
+            )
         elif self.distance >= FARTHER and self.common >= COMMON and self._is_moved:
             found.append(
                 f"the public images have another frame: {self.scale:.0%} of their side, moved {right:+.0f} % to the "

@@ -69,8 +69,8 @@ def refuse_shared(private: Path, public: Path) -> tuple[Pairs, tuple[str, ...]]:
     near = dict((*same_differently_framed(own, others), *alike(own, others)))
     labels = assign_labels(entries, folders, private)[0].numpy()[own.index]
     fit = fit_to(own, labels, others)
-    if fit is not None and fit.is_other_kind:
-        left = f"a prior of them misses {fit.aligned:.1f} times what one of these people would"
+    if fit is not None and fit.is_refused:
+        left = f"a prior of them misses {fit.left:.1f} times what one of these people would"
         raise InputError(f"--public {public}: expected the same kind of picture as in {private}, got another: {left}")
     return tuple(near.items()), () if fit is None else fit.doubts
 

@@ -32,13 +32,13 @@ def public():
 def test_other_drawn_people_fit_also_mirrored(private, public):
     for images in (public, public.flip(3)):
         fit = fit_of(*private, small(images))
-        assert fit.doubts == () and not fit.is_other_kind and fit.distance < 1.4
+        assert fit.doubts == () and not fit.is_refused and fit.distance < 1.4
 
 
 def test_digits_are_another_kind_of_thing(private):
     digits = torch.from_numpy(load_digits().images[:300] * 15.9)[:, None].expand(-1, 3, -1, -1)
     fit = fit_of(*private, small(digits))
-    assert fit.is_other_kind and "another kind of thing" in " ".join(fit.doubts)
+    assert fit.is_refused and "another kind of thing" in " ".join(fit.doubts)
 
 
 def test_grey_images_are_said_to_be_grey(private, public):
@@ -50,7 +50,7 @@ def test_a_shifted_frame_is_told_with_the_shift_that_would_fit(private, public):
     moved = torch.roll(public, (6, -6), (2, 3))  # down by an eighth of the side, and to the left
     fit = fit_of(*private, small(moved))
     assert fit.shift == pytest.approx((-12.5, 12.5), abs=3.2) and fit.scale == pytest.approx(1, abs=0.11)
-    assert "another frame" in " ".join(fit.doubts) and not fit.is_other_kind
+    assert "another frame" in " ".join(fit.doubts) and not fit.is_refused
 
 
 def test_an_enlarged_frame_is_told_with_the_scale(private, public):
