@@ -179,4 +179,6 @@ def _at(summary: Summary, row: int, key: str) -> Number:
     value, low, high = (
         None if pd.isna(cell[name]) else float(cell[name]) for name in (key, f"{key}_low", f"{key}_high")
     )
+    if low == high:  # the same under every seed: that is no width
+        low = high = None
     return Number(value=value, low=low, high=high)
