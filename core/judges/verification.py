@@ -30,6 +30,7 @@ NO_REACH = f"{_NULLS['far1']}, and an attack that draws with the sweep's prior"
 
 def _verified(prefix: str, judge: str) -> tuple[Metric, ...]:
     """The columns of one judge. prefix: of the columns; judge: its name in labels."""
+    using = " with the general judge's features" if prefix else ""
     rates = [
         metric
         for name, said in _SAID.items()
@@ -47,7 +48,7 @@ def _verified(prefix: str, judge: str) -> tuple[Metric, ...]:
                 verifies=True,
                 counted="reconstructions",
                 null=_NULLS[name],
-                description=f"Fraction of reconstructions that a face recogniser{judge} accepts as the attacked "
+                description=f"Fraction of reconstructions that a face recogniser{using} accepts as the attacked "
                 f"person, at a threshold at which it accepts {said} of photographs of strangers.",
             ),
             Metric(
