@@ -180,7 +180,7 @@ def _save(out: Path, labels: Tensor, scores: Tensor, hits: dict[str, Tensor]) ->
     """per_image.parquet (class, rank within it, cosine, hit at 1 %) and per_class.parquet, of each rate."""
     images = {"class": labels.numpy(), "rank": result_slots(labels).numpy(), "cosine": scores.numpy()}
     if not hits:
-        save_rows(out / "per_image.parquet", pd.DataFrame({**images, "hit": pd.array([None] * len(labels), "boolean")}))
+        save_rows(out / "per_image.parquet", pd.DataFrame(images))
         return
     save_rows(out / "per_image.parquet", pd.DataFrame({**images, "hit": next(iter(hits.values())).numpy()}))
     classes = class_means(labels, labels)[0]
