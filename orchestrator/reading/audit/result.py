@@ -294,4 +294,4 @@ def _shares(summary: Summary, row: int, metric: str) -> dict[int, float]:
     if not by_class:
         return {}
     means = pd.concat(by_class, axis=1).mean(axis=1)
-    return {int(label): float(mean) for label, mean in means.items()}
+    return {int(label): float(mean) for label, mean in zip(means.index.to_numpy(), means, strict=True)}
