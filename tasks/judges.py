@@ -42,7 +42,7 @@ HEAD_SEED = 0
 
 def embed_real_images(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Writes features.safetensors: a judge's features of all real images, made once per sweep."""
-    embed = _embedding(config, inputs, context)
+    embed = embedding_of(config, inputs, context)
     tensors = {}
     for part in config.get("parts", ("train", "test")):
         data: ImageSet = load_images(inputs["data"], part)
@@ -104,7 +104,7 @@ def _by_features(judge: str, config: Config, inputs: Inputs, out: Path, context:
     """Accuracies of a linear head on features learnt elsewhere; distances [M] to the nearest image of the class."""
     reconstructions, real = reconstructed_images(inputs["loot"], KINDS[config["network"]].size or None), _real(inputs)
     head = fit_head(real["train_features"], real["train_labels"], seed=HEAD_SEED)
-    features = _embedding(config, inputs, context)(reconstructions["images"])
+    features = embedding_of(config, inputs, context)(reconstructions["images"])
     logits = head_logits(head, features)
     report = accuracy_report(logits, reconstructions["labels"])
     distance, nearest = _nearest(features, reconstructions["labels"], real)
@@ -120,7 +120,7 @@ def _by_features(judge: str, config: Config, inputs: Inputs, out: Path, context:
     return accuracies, distance
 
 
-def _embedding(config: Config, inputs: Inputs, context: TaskContext) -> Callable[[Tensor], Tensor]:
+def embedding_of(config: Config, inputs: Inputs, context: TaskContext) -> Callable[[Tensor], Tensor]:
     """Images (uint8, or floats in [-1, 1]) -> the features of the judge that the configuration names."""
     device = context.device
     if config["network"] == "target":

@@ -99,6 +99,13 @@ TASKS: dict[str, Task] = {
         labelled=("data", "network"),
         check="smoothsweep.tasks.weight_checks:check_judge",
     ),
+    "strangers": Task(
+        version=1,
+        run="smoothsweep.tasks.verification:embed_strangers",
+        check="smoothsweep.tasks.weight_checks:check_strangers",
+        check_reads=("public",),
+    ),
+    "projected": Task(version=1, run="smoothsweep.tasks.verification:project_photographs", labelled=("data",)),
     "poison": Task(
         version=1,
         run="smoothsweep.tasks.poison:choose_poison",

@@ -42,7 +42,7 @@ def test_run_again_it_says_the_same(book, repository, monkeypatch):
     ).execute()
     text = shown(again)
     assert "access to its gradients for attack ppa, got access to its labels" in text
-    assert "the judge takes" in text and "people are recognised" in text
+    assert "the judge matches" in text and "people are matched" in text
     tables = [output.data["text/html"] for output in outputs(again) if "text/html" in output.get("data", {})]
     assert len(tables) == 3 and "random_latents" in tables[0] and "private-0000" in tables[1]
     assert "smoothing -0.8" in tables[2] and "select augmented_margin" in tables[2]

@@ -1,4 +1,4 @@
-"""A control: the pool's images that the target is surest of, nothing optimised (Plug & Play's first stage alone)."""
+"""The weakest attack by scores: the pool's images that the target is surest of (Plug & Play's first stage alone)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ class SelectionOnly(FromPool):
     title: ClassVar[str] = "selection alone"
     cites: ClassVar[tuple[str, ...]] = ("struppek2022plug",)
     access: ClassVar[Access] = "scores"
-    control: ClassVar[bool] = True
 
     def invert(self, view: ScoreView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """The target is not asked anything beside the scores of the pool; nothing is drawn."""

@@ -231,7 +231,7 @@ def settings_tried(attacker: Attacker, attacks: str | Sequence[Mapping[str, Any]
     made = [attacker.attack_of(one)[1] for one in settings]
     if {one.control for one in made} != {False, True}:
         raise InputError(
-            "attacks: expected one or more, and a control (selection_only, random_latents) beside, got "
+            "attacks: expected one or more, and a control (random_latents) beside, got "
             + (", ".join(str(one["kind"]) for one in settings) or "none")
         )
     return settings

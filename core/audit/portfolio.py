@@ -78,10 +78,12 @@ PORTFOLIO: tuple[Tried, ...] = (
         settings={"kind": "brep_mi", "selected": 2, "patience": 100, "max_passes": 300, "starts": {"max_batches": 40}},
     ),
 )
-"""What is tried, the strongest first. Settings are those of the small sweeps: minutes on two cores."""
+"""What is tried beside `CHEAPEST`, the strongest first. Settings are those of the small sweeps: minutes on 2 cores."""
+
+CHEAPEST = Tried(access="scores", quick=True, settings={"kind": "selection_only", "selected": SELECTED, "pool": POOL})
+"""An attack that optimises nothing, tried wherever there are scores: what others find beyond it is their doing."""
 
 CONTROLS: tuple[Tried, ...] = (
-    Tried(access="scores", quick=True, settings={"kind": "selection_only", "selected": SELECTED, "pool": POOL}),
     Tried(
         access="none",
         quick=True,
@@ -94,12 +96,11 @@ def portfolio(access: str, *, whole: bool, adapted: bool = False) -> list[dict[s
     """The attacks and controls of an attacker with this access; those of the first answer alone, with `adapted` those
     that find what is hidden from them too, with `whole` all."""
     level = ACCESS_LEVELS.index(access)
-    reachable = [tried for tried in (*PORTFOLIO, *CONTROLS) if ACCESS_LEVELS.index(tried.access) <= level]
-    attacks = [tried for tried in reachable if tried not in CONTROLS]
+    always = (CHEAPEST, *CONTROLS)
+    reachable = [tried for tried in (*PORTFOLIO, *always) if ACCESS_LEVELS.index(tried.access) <= level]
+    attacks = [tried for tried in reachable if tried not in always]
     first = [tried for tried in attacks if tried.quick] or attacks[:1]
-    chosen = [
-        tried for tried in reachable if whole or tried in first or tried in CONTROLS or (adapted and tried.adapted)
-    ]
+    chosen = [tried for tried in reachable if whole or tried in first or tried in always or (adapted and tried.adapted)]
     return [tried.settings for tried in chosen]
 
 

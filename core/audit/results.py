@@ -20,7 +20,7 @@ from smoothsweep.core.metrics.exposure import exposures
 from smoothsweep.core.metrics.verdicts import HIGHER, LOWER
 
 HALF = 0.5
-"""Share of the reconstructions from which on a person counts as recognised."""
+"""Share of the reconstructions from which on a person counts as matched."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,10 +109,11 @@ class Audit:
         }.get(self.beyond.verdict, "whether that is more than images of people in general give away is inconclusive")
         known = int((self.people["share"] >= HALF).sum())
         return (
-            f"Of what {best['attack']} draws from this model, the judge takes {best['leak']:.0%} for the person; of "
-            f"what {control['attack']} draws without attacking it, {control['leak']:.0%}: {sure}. {known} of "
-            f"{len(self.people)} people are recognised in half or more of their images; of real photographs the judge "
-            f"recognises {self.real:.0%}. A stronger attack may find more."
+            f"Of what {best['attack']} draws from this model, the judge matches {best['leak']:.0%} with the right one "
+            f"of {len(self.by.names)} people (chance: {1 / len(self.by.names):.0%}); of what {control['attack']} draws "
+            f"without knowing it, {control['leak']:.0%}: {sure}. {known} of {len(self.people)} people are matched in "
+            f"half or more of their images; of real photographs the judge matches {self.real:.0%}. A stronger attack "
+            "may find more."
         )
 
 

@@ -102,6 +102,12 @@ class Bench(Protocol):
     def embeddings(self, inputs: Mapping[str, Any], config: Mapping[str, Any], hints: Mapping[str, Any] = ...) -> Any:
         """Features of the real images; inputs: as of `Planned`. A stage, or what becomes one with a trial."""
 
+    def strangers(self, config: Mapping[str, Any], hints: Mapping[str, Any]) -> Any:
+        """Features of the sweep's public images."""
+
+    def projected(self, data: Any, images: int) -> Any:
+        """So many private test images of `data`, projected into the sweep's prior."""
+
     def prior(self, crop: int | None, key: str) -> Any:
         """The sweep's prior. Raises InputError where the crop, a setting of that name, is larger than its images."""
 
@@ -119,7 +125,8 @@ class Judge:
     needs_attack: whether a sweep that inverts nothing cannot have it. independent: whether its features learnt nothing
     of the target's images, so that its word comes first. beside: judges that a sweep must have with it,
     with the reason in words. sees: the most that it is shown of a target's answers; layers: whether it looks at the
-    network's layers. weights: the published file that it needs staged, unless its setting `weights` names another;
+    network's layers. accompanies: the judge whose settings it has, and beside which it is planned wherever it is
+    `wanted`. weights: the published file that it needs staged, unless its setting `weights` names another;
     weights_words: what that file is called where it is missing.
     size: side in pixels of the images that it compares, 0 for those of the target. reads: what `measure` is shown of
     `loot`, `data`, `target`, `prior`. example: settings with which a test of seconds has it measure a handful of
@@ -137,6 +144,7 @@ class Judge:
     beside: ClassVar[Mapping[str, str]] = {}
     sees: ClassVar[Access] = "none"
     layers: ClassVar[bool] = False
+    accompanies: ClassVar[str] = ""
     weights_words: ClassVar[str] = ""
     size: ClassVar[int] = 0
     draws: ClassVar[str] = ""
@@ -174,6 +182,15 @@ class Judge:
 
     def check(self, sweep: Any) -> None:
         """Raise InputError, one line naming the key, where it cannot judge what this sweep (its settings) makes."""
+
+    @classmethod
+    def accompanying(cls, judge: Judge) -> Judge:
+        """This judge with the settings of the one that it accompanies."""
+        raise NotImplementedError
+
+    def wanted(self, sweep: Any) -> bool:
+        """Whether this sweep has what it needs, of one that accompanies another."""
+        return True
 
     def plan(self, bench: Bench, name: str) -> Planned:
         """What its stage is made of. name: its own. By default what `measure` needs."""

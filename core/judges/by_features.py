@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from smoothsweep.core.bounds import FilePath
+from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.base import Bench, Judge, Planned
 from smoothsweep.core.models.embedder_kinds import KINDS
 
@@ -15,7 +16,9 @@ SIDE = 160
 
 @dataclass(frozen=True, kw_only=True)
 class ByFeatures(Judge):
-    """name: the network; weights: file of the network's weights, None for the shipped or staged one.
+    """name: the network; weights: file of the network's weights, None for the shipped or staged one; verify: whether it
+    says too if a face recogniser accepts reconstructions as the person, by thresholds from the public images, and what
+    the prior can show (its reach). null: where there are public images enough; true: fewer than 50 are refused.
 
     networks: those that `name` may be.
     """
@@ -26,6 +29,7 @@ class ByFeatures(Judge):
 
     name: str
     weights: FilePath | None = None
+    verify: bool | None = None
 
     @property
     def citations(self) -> tuple[str, ...]:
@@ -41,6 +45,11 @@ class ByFeatures(Judge):
     def loot_size(self) -> int:
         """As the network is to get it."""
         return KINDS[self.name].size
+
+    def check(self, sweep: Any) -> None:
+        """Strangers, where verification is asked for."""
+        if self.verify and sweep.public is None:
+            raise InputError("verify: expected public images, which are its strangers, got none")
 
     def plan(self, bench: Bench, name: str) -> Planned:
         """The real images' features; where staged weights lie the worker knows, and checks."""

@@ -20,6 +20,7 @@ COLUMNS: tuple[Metric, ...] = (
         better="low",
         group="leak",
         ceiling="embedder_real_acc",
+        reach="embedder_reach",
         searched=True,
         counted="reconstructions",
         description="Share of reconstructions taken for the attacked class by a judge whose face features were learnt "

@@ -18,6 +18,7 @@ COLUMNS: tuple[Metric, ...] = (
         key="general_acc1",
         label="general judge",
         ceiling="general_real_acc",
+        reach="general_reach",
         counted="reconstructions",
         description=(
             "As the independent judge, in the features of a network of another family that never learnt faces: a "

@@ -18,6 +18,12 @@ from smoothsweep.core.judges.gradients import Gradients
 from smoothsweep.core.judges.knowledge import Knowledge
 from smoothsweep.core.judges.lowres_fid import FidLomma, FidPlg
 from smoothsweep.core.judges.robustness import Robustness
+from smoothsweep.core.judges.verification import (
+    ReachByEmbedder,
+    ReachByGeneral,
+    VerifiedByEmbedder,
+    VerifiedByGeneral,
+)
 from smoothsweep.core.plugins import with_plugins
 
 
@@ -42,6 +48,10 @@ JUDGES: dict[str, type[Judge]] = with_plugins(
         "fid_lomma": FidLomma,
         "fid_plg": FidPlg,
         "gradients": Gradients,
+        "verification": VerifiedByEmbedder,
+        "verification_general": VerifiedByGeneral,
+        "prior_reach": ReachByEmbedder,
+        "prior_reach_general": ReachByGeneral,
     },
     Judge,
     _says_again,

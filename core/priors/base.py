@@ -8,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from smoothsweep.core.priors.projection import OnProgress, project
+
 
 class Decoder(Protocol):
     """What makes images of latents: a prior, or a generator that a part of an attack has trained.
@@ -99,6 +101,14 @@ class PriorNetwork(nn.Module):
     def synthesize(self, w: Tensor) -> Tensor:
         """As of `Prior`."""
         raise TypeError(f"{type(self).__name__} says nothing of how it makes images")
+
+    def project(self, images: Tensor, *, crop: int | None, seed: int, on_progress: OnProgress) -> Tensor:
+        """Latents w [n, 1, w_dim] that draw `images` best: by descent, unless a prior knows them in closed form.
+
+        images: float32 [n, 3, S, S] in [-1, 1]; S is `crop`, the side of the images' centre that is compared, or
+        without one `resolution`. seed: of where descents start.
+        """
+        return project(self, images, crop=crop, seed=seed, on_progress=on_progress)
 
 
 def sample_latents(n: int, z_dim: int, seed: int) -> np.ndarray:

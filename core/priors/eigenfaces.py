@@ -12,6 +12,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import PriorNetwork, spread_over_places, truncate
 from smoothsweep.core.priors.card import EigenfacesConfig
 from smoothsweep.core.priors.kinds import EigenfacesFit
+from smoothsweep.core.priors.projection import OnProgress
 
 EXACT_UP_TO = 1024
 """Below this many images (or pixels) the eigenproblem is solved exactly; above it, from a random sketch."""
@@ -54,6 +55,12 @@ class Eigenfaces(PriorNetwork):
         """images [n, 3, R, R] in [-1, 1] -> w [n, 1, K] of the nearest image that the prior can show."""
         centred = (images - self.mean).reshape(len(images), -1)
         return (centred @ self.components.T / self.std.clamp_min(1e-12))[:, None, :]
+
+    def project(self, images: Tensor, *, crop: int | None, seed: int, on_progress: OnProgress) -> Tensor:
+        """Of whole images in closed form; of a crop by descent, as other priors."""
+        if crop in (None, self.resolution):
+            return self.encode(images)
+        return super().project(images, crop=crop, seed=seed, on_progress=on_progress)
 
 
 def fit_eigenfaces(images: Tensor, *, components: int, seed: int) -> Eigenfaces:

@@ -20,6 +20,7 @@ from smoothsweep.orchestrator.reading.audit.result import Audit, Trained
 from smoothsweep.orchestrator.reading.audit.sentences import accuracy, audit_sentences, person_name, share
 from smoothsweep.orchestrator.reading.findings.display import told
 from smoothsweep.orchestrator.reading.leak.exposure import AMONG, among_words, rate_words
+from smoothsweep.orchestrator.reading.leak.standing import HEAD
 from smoothsweep.orchestrator.reading.numbers.format import duration
 
 EXPOSED = 8
@@ -91,6 +92,7 @@ def audit_page(
         anonymous=anonymous,
         among=among_words,
         among_count=AMONG,
+        standing_head=HEAD,
     )
 
 
@@ -151,12 +153,13 @@ def audit_pdf(
     for line in (*said["answer"], *said["beside"]):
         paper.write_line(line, size=11 if not said["beside"] else 10)
     _write_beside(paper, audit)
+    _write_standing(paper, audit)
     paper.write_line("What an attacker gets, by what they see of the model", size=12, bold=True)
-    head = ("sees", "recognised", "attack", "queries", "device time")
+    head = ("sees", audit.matched_words, "attack", "queries", "device time")
     paper.write_rows(head, _access_rows(audit), (22, 30, 70, 24, 28))
     paper.write_line("Every attack tried, and the controls that know nothing of the model", size=12, bold=True)
     rows = [(one.attack, "control" if one.control else one.access, _interval(audit, one)) for one in audit.reached]
-    paper.write_rows(("attack", "sees", "recognised"), rows, (80, 36, 58))
+    paper.write_rows(("attack", "sees", audit.matched_words), rows, (80, 36, 58))
     paper.write_line("What to do", size=12, bold=True)
     for line in advice(audit):
         paper.write_line(f"\u2022 {line}", size=9)
@@ -173,6 +176,15 @@ def audit_pdf(
         paper.write_line(f"{framework}: {words}", size=8.5)
     paper.write_line("; ".join(f"{key}: {value}" for key, value in facts.items()), size=7.5, grey=True)
     return bytes(paper.output())
+
+
+def _write_standing(paper: _Paper, audit: Audit) -> None:
+    """The strongest attack by every judge, beside what its leak has to be held against."""
+    if not audit.standing:
+        return
+    paper.write_line(f"What {audit.strongest.attack} shows, and beside what", size=12, bold=True)
+    rows = [(one.words, *(one.shown(name) for name in HEAD)) for one in audit.standing]
+    paper.write_rows(("of its images", *HEAD), rows, (56, 28, 16, 26, 26, 22), size=7)
 
 
 def _write_beside(paper: _Paper, audit: Audit) -> None:
@@ -192,7 +204,7 @@ def _write_beside(paper: _Paper, audit: Audit) -> None:
         )
         for one in audit.beside
     ]
-    head = ("trained", "accuracy", "recognised", "best attack", "reduction")
+    head = ("trained", "accuracy", "matched", "best attack", "reduction")
     paper.write_rows(head, rows, (34, 15, 22, 55, 48), size=7)
     paper.write_line(trainings(audit), size=8, grey=True)
 

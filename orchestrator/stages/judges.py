@@ -16,8 +16,9 @@ from smoothsweep.core.judges.table import stage_of
 from smoothsweep.core.plugins import foreign
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.orchestrator.stages.graph import judging_model_stage, passes
-from smoothsweep.orchestrator.stages.images import check_prior_crop, data_stage, prior_stage
+from smoothsweep.orchestrator.stages.images import check_prior_crop, data_stage, prior_stage, public_stage
 from smoothsweep.orchestrator.stages.memo import remembered
+from smoothsweep.orchestrator.stages.public_overlap import refuse_same_people
 from smoothsweep.orchestrator.stages.shared import NOTHING, Shared, canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.stages.unheard import asked_judges, heard_judges, staged_file
@@ -121,6 +122,15 @@ class _Bench:
             return _Later(name="embeddings", config=_shared(config), hints=_shared(hints), inputs=inputs)
         return _embeddings(_shared(config), _shared(hints), *inputs.items())
 
+    def strangers(self, config: Mapping[str, Any], hints: Mapping[str, Any]) -> Stage:
+        refuse_same_people(self._settings)
+        return _strangers(_shared(config), _shared(hints), public_stage(self._settings))
+
+    def projected(self, data: Stage, images: int) -> Stage:
+        crop = present(self.attack, "attack").crop if present(self.attack, "attack").decoder == "prior" else None
+        config = {"images": images, "seed": 0, **({} if crop is None else {"crop": crop})}
+        return _projected(_shared(config), data, prior_stage(self._settings))
+
     def prior(self, crop: int | None, key: str) -> Stage:
         check_prior_crop(self._settings, crop, f"judges.{self._name}.{key}")
         return prior_stage(self._settings)
@@ -133,6 +143,18 @@ class _Bench:
 def _embeddings(config: Shared, hints: Shared, *inputs: tuple[str, Stage]) -> Stage:
     """Features of real images that no trial decides are one for all trials."""
     return Stage(name="embeddings", config=config, hints=hints, inputs=dict(inputs))
+
+
+@remembered(lambda config, hints, public: (config, hints, public))
+def _strangers(config: Shared, hints: Shared, public: Stage) -> Stage:
+    """Features of public images are one for all trials, too."""
+    return Stage(name="strangers", config=config, hints=hints, inputs={"public": public})
+
+
+@remembered(lambda config, data, prior: (config, data, prior))
+def _projected(config: Shared, data: Stage, prior: Stage) -> Stage:
+    """What somebody who has the photographs makes of them in the prior: one for all trials."""
+    return Stage(name="projected", config=config, inputs={"data": data, "prior": prior})
 
 
 def _shared(values: Mapping[str, Any]) -> Shared:

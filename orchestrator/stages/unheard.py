@@ -42,8 +42,13 @@ class Unheard:
 def asked_judges(settings: InversionSweep) -> dict[str, Judge]:
     """Name -> every judge that the sweep asks for, in the order of the table."""
     found = dict(settings.judges.built)
-    found |= {name: kind() for name, kind in JUDGES.items() if kind.asked and attrgetter(kind.asked)(settings)}
+    found |= {name: kind() for name, kind in JUDGES.items() if _asks(settings, kind)}
     return {name: found[name] for name in JUDGES if name in found}
+
+
+def _asks(settings: InversionSweep, kind: type[Judge]) -> bool:
+    """Whether another key than its own asks for a judge that accompanies none."""
+    return bool(kind.asked and not kind.accompanies and attrgetter(kind.asked)(settings))
 
 
 def unheard_judges(settings: InversionSweep) -> tuple[Unheard, ...]:
@@ -53,14 +58,21 @@ def unheard_judges(settings: InversionSweep) -> tuple[Unheard, ...]:
 
 
 def unavailable_judges(settings: InversionSweep) -> dict[str, str]:
-    """Judge's stage name -> why it cannot be heard, and what to do about it."""
-    return {judge.stage: f"{judge.reason}: {judge.remedy}" for judge in unheard_judges(settings)}
+    """Judge's stage name -> why it cannot be heard, and what to do about it; of what accompanies such a judge too."""
+    found = {judge.judge: f"{judge.reason}: {judge.remedy}" for judge in unheard_judges(settings)}
+    found |= {name: found[kind.accompanies] for name, kind in JUDGES.items() if kind.accompanies in found}
+    return {stage_of(name): reason for name, reason in found.items()}
 
 
 def heard_judges(settings: InversionSweep) -> dict[str, Judge]:
-    """Name -> every judge that is asked for and can be heard."""
+    """Name -> every judge that is asked for and can be heard, with those that accompany it."""
     missing = {judge.judge for judge in unheard_judges(settings)}
-    return {name: judge for name, judge in asked_judges(settings).items() if name not in missing}
+    heard = {name: judge for name, judge in asked_judges(settings).items() if name not in missing}
+    beside = {
+        name: kind.accompanying(heard[kind.accompanies]) for name, kind in JUDGES.items() if kind.accompanies in heard
+    }
+    heard |= {name: judge for name, judge in beside.items() if judge.wanted(settings)}
+    return {name: heard[name] for name in JUDGES if name in heard}
 
 
 @lru_cache

@@ -25,6 +25,10 @@ IN_A_TRIAL = {  # case -> where the pipeline has it
     "embeddings, embedder's": "judge_embedder.real",
     "judge_evaluator": "judge_evaluator",
     "judge_embedder": "judge_embedder",
+    "strangers": "judge_verification.strangers",
+    "projected": "judge_prior_reach.projected",
+    "judge_verification": "judge_verification",
+    "judge_prior_reach": "judge_prior_reach",
 }
 STYLEGAN2 = {
     "kind": "stylegan2",
@@ -173,6 +177,26 @@ def by_general_features(pipeline, protocol, folder):
     network = {"network": "swag_vit_b_16"}
     real = Stage(name="embeddings", config=network, inputs={"data": data})
     return Stage(name="judge_general", config=network, inputs={"real": real, "loot": reconstructions})
+
+
+def general_beside(name, role):
+    """What stands beside the general judge: the embedder's own, in its features."""
+
+    def make(pipeline, protocol, folder):
+        own = pipeline.stage(name.removesuffix("_general"))
+        general = by_general_features(pipeline, protocol, folder)
+        strangers = own.inputs["strangers"]
+        inputs = {
+            "real": general.inputs["real"],
+            "strangers": Stage(
+                name="strangers", config={**general.config, "most": strangers.config["most"]}, inputs=strangers.inputs
+            ),
+            role: own.inputs[role],
+        }
+        closed = {"closed": "general"} if "closed" in own.config else {}
+        return Stage(name=name, config={**general.config, "prefix": "general_", **closed}, inputs=inputs)
+
+    return make
 
 
 def by_asking(pipeline, protocol, folder):
@@ -344,6 +368,8 @@ ALONE = {
     "knowledge": slowly,
     "judge_features": of_features,
     "judge_general": by_general_features,
+    "judge_verification_general": general_beside("judge_verification_general", "loot"),
+    "judge_prior_reach_general": general_beside("judge_prior_reach_general", "projected"),
     "judge_asked": by_asking,
     "plg_labels": pseudo_labels,
     "plg_gan": conditional_gan,

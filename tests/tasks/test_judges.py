@@ -185,9 +185,9 @@ def test_a_judges_network_is_the_file_that_the_configuration_names(tmp_path, mon
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setattr(judges, "load_embedder", lambda name, path: asked.append((name, path)) or nn.Flatten())
     context = TaskContext(work=tmp_path)
-    embed = judges._embedding({"network": "facenet", "path": "~/face.pt"}, {}, context)
+    embed = judges.embedding_of({"network": "facenet", "path": "~/face.pt"}, {}, context)
     assert torch.equal(embed(torch.ones(2, 3, 2, 2)), torch.ones(2, 12))
-    judges._embedding({"network": "synthetic"}, {}, context)
+    judges.embedding_of({"network": "synthetic"}, {}, context)
     assert asked == [("facenet", tmp_path / "face.pt"), ("synthetic", own_weights("synthetic"))]
 
 
@@ -195,7 +195,7 @@ def test_a_judges_network_is_the_file_that_the_configuration_names(tmp_path, mon
 def test_a_published_distance_has_the_features_of_its_own_network(monkeypatch, network, tmp_path):
     config = {"network": network, "side": 64, "path": "somewhere"}
     monkeypatch.setattr(judges, "published_features", lambda given, device: (given, device))
-    assert judges._embedding(config, {}, TaskContext(work=tmp_path)) == (config, "cpu")
+    assert judges.embedding_of(config, {}, TaskContext(work=tmp_path)) == (config, "cpu")
 
 
 def test_a_large_network_says_how_far_it_is_with_many_pictures(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ import torch
 
 from smoothsweep.core.data.labelling import assign_labels, split_entries
 from smoothsweep.core.data.listing import few
-from smoothsweep.core.data.own.overlap import Pairs, alike, said, same
+from smoothsweep.core.data.own.overlap import Pairs, alike, fit_to, said, same, same_differently_framed
 from smoothsweep.core.data.own.scanning import Seen, look_at
 from smoothsweep.core.data.sources import Entry, list_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
@@ -93,8 +93,11 @@ def check_own(path: Path, public: Path | None = None, *, workers: int | None = N
         public=_shapes(others) if others else None,
         notes=(*notes, *lines),
         faults=tuple(faults),
-        doubts=_doubts(seen, dict(zip(seen.where, kept.tolist(), strict=True)), names, near),
-        near={**near, **({"of private and public": alike(seen, others)} if others else {})},
+        doubts=(
+            *_doubts(seen, dict(zip(seen.where, kept.tolist(), strict=True)), names, near),
+            *_misfit(seen, kept.numpy(), others),
+        ),
+        near={**near, **({"of private and public": _near(seen, others)} if others else {})},
         shared=same(seen, others) if others else (),
     )
 
@@ -128,6 +131,19 @@ def _parts(
         if not count
     ]
     return train.numpy(), test.numpy(), notes, faults
+
+
+def _near(seen: Seen, public: Seen) -> Pairs:
+    """Private pictures that look like a public one, or are one in another frame; the very same are told elsewhere."""
+    known = {name for name, _ in same(seen, public)}
+    found = dict((*same_differently_framed(seen, public), *alike(seen, public)))
+    return tuple((name, other) for name, other in found.items() if name not in known)
+
+
+def _misfit(seen: Seen, labels: np.ndarray, public: Seen | None) -> tuple[str, ...]:
+    """Why a prior of the public pictures may not draw these people."""
+    fit = None if public is None else fit_to(seen, labels, public)
+    return () if fit is None else fit.doubts
 
 
 def _doubts(seen: Seen, label_of: dict[str, int], names: Sequence[str], near: dict[str, Pairs]) -> tuple[str, ...]:

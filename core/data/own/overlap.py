@@ -7,7 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
+from smoothsweep.core.data.labelling import assign_labels
 from smoothsweep.core.data.listing import few
+from smoothsweep.core.data.own.aligned import same_photographs
+from smoothsweep.core.data.own.fit import Fit, fit_of
 from smoothsweep.core.data.own.perceptual import ALIKE, NEAR, correlations, nearest
 from smoothsweep.core.data.own.scanning import Seen, look_at
 from smoothsweep.core.data.sources import list_labelled, list_unlabelled
@@ -43,14 +46,33 @@ def alike(some: Seen, others: Seen | None = None) -> Pairs:
     return tuple((left.where[row], against.where[index[row]]) for row in near)
 
 
-def refuse_shared(private: Path, public: Path) -> Pairs:
-    """Raise InputError where a picture of labelled `private` is in `public` too; gives those that only look it.
+def same_differently_framed(some: Seen, others: Seen) -> Pairs:
+    """Pictures of `some` that show a photograph of `others` in another crop, shift, turn or mirror."""
+    index, _ = same_photographs(some.small, others.small)
+    return tuple((some.where[row], others.where[index[row]]) for row in np.flatnonzero(index >= 0))
+
+
+def fit_to(private: Seen, labels: np.ndarray, public: Seen) -> Fit | None:
+    """How the public pictures fit the private ones, whose labels [n] are given; None where there are too few."""
+    return fit_of(private.small, labels, public.small)
+
+
+def refuse_shared(private: Path, public: Path) -> tuple[Pairs, tuple[str, ...]]:
+    """Raise InputError where a picture of labelled `private` is in `public` too, or where these show another kind of
+    thing; gives the pictures that only look alike or show the same photograph, and why the public ones may not fit.
 
     Pictures that cannot be read are passed over: whoever loads them says so.
     """
-    own, others = look_at(list_labelled(private)[0]), look_at(list_unlabelled(public))
+    entries, folders = list_labelled(private)
+    own, others = look_at(entries), look_at(list_unlabelled(public))
     refuse_same(private, public, same(own, others))
-    return alike(own, others)
+    near = dict((*same_differently_framed(own, others), *alike(own, others)))
+    labels = assign_labels(entries, folders, private)[0].numpy()[own.index]
+    fit = fit_to(own, labels, others)
+    if fit is not None and fit.is_refused:
+        left = f"a prior of them misses {fit.left:.1f} times what one of these people would"
+        raise InputError(f"--public {public}: expected the same kind of picture as in {private}, got another: {left}")
+    return tuple(near.items()), () if fit is None else fit.doubts
 
 
 def refuse_same(private: Path, public: Path, pairs: Pairs) -> None:

@@ -98,8 +98,11 @@ def _look_for_the_same(request: AuditRequest) -> None:
         return
     if (images := len(list_unlabelled(request.public))) < LEAST_PUBLIC:
         raise InputError(f"--public {request.public}: expected at least {LEAST_PUBLIC} images, got {images or 'none'}")
-    if pairs := refuse_shared(request.data, request.public):
-        alike = f"{len(pairs)} pictures of --data look like one of --public: {few(said(pairs, '~'))}"
+    pairs, doubts = refuse_shared(request.data, request.public)
+    for doubt in doubts:
+        screen.err(f"smoothsweep: --public {request.public}: {doubt}; a low leak may then be the attacker's weakness")
+    if pairs:
+        alike = f"{len(pairs)} pictures of --data show one of --public, or look like it: {few(said(pairs, '~'))}"
         screen.err(f"smoothsweep: {alike}; an attack that shows them may have shown what was public")
     if images <= COMPONENTS:
         fewer = f"{images} images make a prior of {components_of(images)} directions instead of {COMPONENTS}"

@@ -87,18 +87,18 @@ def _judges_key(axes: Axes, keys: Sequence[str], classes: int | None) -> None:
 
 
 def exposure(summary: Summary, colours: Colours) -> Canvas | None:
-    """One dot per class at its own shrunk leak: an average of 20 % may hide a person recognised every time."""
+    """One dot per class at its own shrunk leak: an average of 20 % may hide a person matched every time."""
     key = next((key for key in CLASS_METRICS if key in summary.measured), None)
     strips = {row: exposed(summary, row, key) for row in shown_rows(summary)} if key else {}
     strips = {row: people for row, people in strips.items() if people}
     if key is None or not strips or max(map(len, strips.values())) < 3:
         return None
     spec = metric_of(key)
-    what = f"a class's reconstructions recognised by the {spec.label}, %"
+    what = f"a class's reconstructions matched by the {spec.label}, %"
     title = "Leak of every single class under each recipe"
     canvas, axes, places = _rows(summary, colours, list(strips), title, what, 58, 150)
     axes.annotate(
-        "recognised more\noften than not",
+        "matched more\noften than not",
         (1, 1),
         (14, -12),
         xycoords="axes fraction",

@@ -11,6 +11,7 @@ from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES, LeakC
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LOWER
 from smoothsweep.orchestrator.reading.audit.result import Audit, Reached, Trained
 from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences, person_name
+from smoothsweep.orchestrator.reading.leak.standing import Standing
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison
 
 JSON_VERSION = 1
@@ -26,6 +27,7 @@ def audit_json(audit: Audit, card: Mapping[str, Any], *, anonymous: bool = False
         "chance": audit.chance,
         "judge": {"metric": audit.judge, "real_photographs": audit.ceiling},
         "attacks": [_attack_json(one) for one in audit.reached],
+        "standing": [_standing_json(one) for one in audit.standing],
         "beyond_control": _gap_json(audit.beyond),
         "beside": [_trained_json(audit, one) for one in audit.beside],
         "by_access": {level: one.attack for level, one in audit.by_access().items()},
@@ -38,6 +40,8 @@ def audit_json(audit: Audit, card: Mapping[str, Any], *, anonymous: bool = False
                 "low": p.low,
                 "high": p.high,
                 "among_five": p.among_top,
+                "control": p.control,
+                "verified": p.verified,
             }
             for p in audit.people
         ],
@@ -56,6 +60,14 @@ def _attack_json(one: Reached) -> dict[str, Any]:
         "seeds": one.seeds,
         "queries_per_person": one.queries,
         "device_seconds_per_person": one.seconds,
+    }
+
+
+def _standing_json(one: Standing) -> dict[str, Any]:
+    return {
+        "metric": one.metric,
+        "words": one.words,
+        **{name: {"value": found.value, "low": found.low, "high": found.high} for name, found in one.numbers.items()},
     }
 
 

@@ -12,12 +12,13 @@ from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.orchestrator.reading.leak.exposure import Exposed, exposed
+from smoothsweep.orchestrator.reading.leak.standing import FIRST, Standing, standings
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, compare
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 HALF = 0.5
-"""Share of its reconstructions from which on a person counts as recognised."""
+"""Share of its reconstructions from which on a person counts as matched."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,10 +41,14 @@ class Reached:
 
 @dataclass(frozen=True, kw_only=True)
 class Person(Exposed):
-    """A person in the model, under the strongest attack. label: the class's number."""
+    """A person in the model, under the strongest attack. label: the class's number. control: the share of the control's
+    images that the judge takes for this person; verified: the share of the attack's that a recogniser accepts at 1 %
+    false accepts; None where not measured."""
 
     name: str
     label: int
+    control: float | None = None
+    verified: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +79,8 @@ class Audit:
     one over the classes. untried: sentences on the attacks that the model could not be put under. beside: the model,
     the reference and what else was trained, in the order of the sweep; empty where nothing was. unfit: sentences on
     what there was no time for. own_test: whether the data say which images are for testing. architecture, epochs: of
-    what was trained. is_program: the model itself cannot be trained here.
+    what was trained. is_program: the model itself cannot be trained here. standing: the strongest attack by every
+    judge, beside chance, the control, the prior's reach and the ceiling.
     """
 
     judge: str
@@ -92,6 +98,7 @@ class Audit:
     architecture: str = ""
     epochs: int = 0
     is_program: bool = False
+    standing: tuple[Standing, ...] = ()
 
     @property
     def model(self) -> Trained | None:
@@ -127,8 +134,13 @@ class Audit:
         return found
 
     @property
-    def recognised(self) -> int:
-        """How many people are recognised in half or more of what the strongest attack drew of them."""
+    def matched_words(self) -> str:
+        """What a hit of the deciding judge is called."""
+        return f"matched among {self.classes}"
+
+    @property
+    def matched(self) -> int:
+        """How many people are matched in half or more of what the strongest attack drew of them."""
         return sum(person.share >= HALF for person in self.people)
 
 
@@ -167,7 +179,8 @@ def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit |
         ceiling=None if pd.isna(ceiling) else float(ceiling),
         reached=tuple(ordered),
         beyond=_beyond(summary, strongest, controls),
-        people=_people(summary, strongest, notes.names),
+        people=_people(summary, strongest, controls[:1], notes.names),
+        standing=standings(summary, strongest.row, controls[0].row if controls else None, notes.classes),
         test_acc=float(frame["test_acc"].mean()),
         chance=1 / notes.classes,
         classes=notes.classes,
@@ -256,7 +269,29 @@ def _beyond(summary: Summary, strongest: Reached, controls: Sequence[Reached]) -
     return compare(summary.spec, mine, theirs, summary.settings, among=max(1, len(summary.attacks)))
 
 
-def _people(summary: Summary, strongest: Reached, names: Sequence[str]) -> tuple[Person, ...]:
+def _people(
+    summary: Summary, strongest: Reached, controls: Sequence[Reached], names: Sequence[str]
+) -> tuple[Person, ...]:
     found = exposed(summary, strongest.row, summary.deciding)
     labels = [(cast("int", one.key), one) for one in found]  # classes are their numbers
-    return tuple(Person(name=names[label], label=int(label), **vars(one)) for label, one in labels)
+    credited = _shares(summary, controls[0].row, summary.deciding) if controls else {}
+    verified = _shares(summary, strongest.row, FIRST)
+    return tuple(
+        Person(
+            name=names[label],
+            label=int(label),
+            control=credited.get(label),
+            verified=verified.get(label),
+            **vars(one),
+        )
+        for label, one in labels
+    )
+
+
+def _shares(summary: Summary, row: int, metric: str) -> dict[int, float]:
+    """Label -> mean over the seeds of the share of its images."""
+    by_class = [one.by_class for one in summary.samples[row].get(metric, {}).values() if one.by_class is not None]
+    if not by_class:
+        return {}
+    means = pd.concat(by_class, axis=1).mean(axis=1)
+    return {int(label): float(mean) for label, mean in zip(means.index.to_numpy(), means, strict=True)}

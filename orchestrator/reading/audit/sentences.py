@@ -6,11 +6,13 @@ from smoothsweep.core.audit.portfolio import MOST_SEEDS
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.exposure import TOP
 from smoothsweep.core.metrics.leak_comparisons import REDUCES, LeakComparison
+from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.orchestrator.reading.audit.result import HALF, Audit, Person, Reached, Trained
 from smoothsweep.orchestrator.reading.findings.findings import SEES
 from smoothsweep.orchestrator.reading.findings.uncertainty import named, start
 from smoothsweep.orchestrator.reading.leak.exposure import AMONG, among_words, rate_words
+from smoothsweep.orchestrator.reading.leak.standing import standing_lines
 from smoothsweep.orchestrator.reading.numbers.format import count, duration, listing, number
 from smoothsweep.orchestrator.reading.numbers.wording import WORDING, reduction_words, settling
 
@@ -46,11 +48,12 @@ def person_name(person: Person, *, anonymous: bool) -> str:
 def _answer(audit: Audit) -> tuple[str, ...]:
     best, judge = audit.strongest, metric_of(audit.judge).label
     line = audit.controls[0] if audit.controls else None
-    beside = f"; of what the best control ({line.attack}) draws, {share(audit, line.leak)}" if line else ""
+    beside = f"; of what {line.attack} draws without knowing the model, {share(audit, line.leak)}" if line else ""
     first = (
-        f"Of what the strongest attack ({best.attack}) draws from this model, the {judge} takes "
-        f"{share(audit, best.leak)} for the person{beside}. {audit.recognised} of "
-        f"{count(len(audit.people), 'person', 'people')} are recognised in half or more of their images."
+        f"Of what the strongest attack ({best.attack}) draws from this model, the {judge} matches "
+        f"{share(audit, best.leak)} with the right one of {audit.classes} people (chance: {share(audit, audit.chance)})"
+        f"{beside}. {audit.matched} of {count(len(audit.people), 'person', 'people')} are matched in half or more of "
+        "their images."
     )
     if audit.beyond.verdict == HIGHER:
         sure = "The model gives away more to it than to any control."
@@ -59,7 +62,7 @@ def _answer(audit: Audit) -> tuple[str, ...]:
     else:
         more = more_seeds(audit.beyond.n)
         sure = f"Whether that is more than a control reaches is inconclusive{more}."
-    return first, sure
+    return (first, *standing_lines(audit.standing), sure)
 
 
 def _reference(audit: Audit) -> tuple[str, ...]:
@@ -154,12 +157,11 @@ def _of_access(audit: Audit, level: str, one: Reached) -> str:
 def _exposed(audit: Audit, *, anonymous: bool) -> tuple[str, ...]:
     """Who is more probably than not among the most exposed, and how these rates are to be read."""
     if not any(person.share > 0 for person in audit.people):
-        return ("Nobody was recognised in a single image.",)
+        return ("Nobody was matched in a single image.",)
     spec, runs = metric_of(audit.judge), audit.strongest.seeds
     sure = [person for person in audit.people if person.share > 0 and person.among_top > HALF][:TOP]
     listed = ", ".join(
-        f"{person_name(p, anonymous=anonymous)} (probability {among_words(p)}; recognised in {rate_words(spec, p)})"
-        for p in sure
+        f"{person_name(p, anonymous=anonymous)} (probability {among_words(p)}; {_matched(spec, p)})" for p in sure
     )
     first = f"Probably among the {AMONG} most exposed: {listed}."
     if len(audit.people) <= TOP:
@@ -175,6 +177,12 @@ def _exposed(audit: Audit, *, anonymous: bool) -> tuple[str, ...]:
     return first, how
 
 
+def _matched(spec: Metric, person: Person) -> str:
+    """`matched in 74 % [52, 90], the control's images in 17.5 %`."""
+    own = "" if person.control is None else f", the control's images in {number(spec, person.control)}"
+    return f"matched in {rate_words(spec, person)}{own}"
+
+
 def _unknown(audit: Audit) -> tuple[str, ...]:
     lines = []
     if audit.judge == "attack_acc1":
@@ -183,7 +191,9 @@ def _unknown(audit: Audit) -> tuple[str, ...]:
             "likeness is lower. Give an independent judge with --judge."
         )
     if audit.ceiling is not None:
-        lines.append(f"Of real photographs of these people the judge recognises {share(audit, audit.ceiling)}.")
+        lines.append(
+            f"Of real photographs of these people the judge matches {share(audit, audit.ceiling)} with the right one."
+        )
     lines.append(
         f"Tried: {listing(named(one.attack) for one in audit.attacks)}. A stronger attack may find more; nothing here "
         "says that a model is safe."

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import pandas as pd
 
-from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
+from smoothsweep.core.judges.columns import CLASS_METRICS, CLOSED_SET, metric_of
 from smoothsweep.core.metrics.leak_comparisons import HIDES, LEAKS_MORE
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.core.text import NBSP
@@ -33,7 +33,7 @@ from smoothsweep.orchestrator.reading.numbers.decision import Decision, decide
 from smoothsweep.orchestrator.reading.numbers.format import count, listing, number, points
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
-from smoothsweep.orchestrator.reading.numbers.wording import WORDING
+from smoothsweep.orchestrator.reading.numbers.wording import WORDING, hits_in_words
 
 ACCURACY = metric_of("test_acc")
 SEES = {
@@ -102,8 +102,7 @@ def _attack(summary: Summary) -> str:
 
 
 def _leak(summary: Summary, row: int) -> str:
-    recognised = " of its reconstructions are recognised" if summary.primary in CLASS_METRICS else ""
-    return f"{summary.shown(row)}{recognised}"
+    return f"{summary.shown(row)}{hits_in_words(summary.spec, summary.people)}"
 
 
 def _among(summary: Summary) -> str:
@@ -225,7 +224,7 @@ def _catalyst(summary: Summary, choice: Decision) -> tuple[str, ...]:
 def _judges(summary: Summary, choice: Decision) -> tuple[str, ...]:
     """Where the other judge contradicts the one that decides: a value far away, or another verdict."""
     metric, frame, reference = summary.primary, summary.frame, choice.reference
-    other = next((key for key in CLASS_METRICS if key != metric and key in summary.measured), None)
+    other = next((key for key in CLOSED_SET if key != metric and key in summary.measured), None)
     if metric not in CLASS_METRICS or other is None or pd.isna(frame.loc[(best := choice.chosen), other]):
         return ()
     compared = reference not in (None, best)

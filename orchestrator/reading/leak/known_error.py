@@ -62,9 +62,9 @@ def known_error_lead(summary: Summary, found: KnownError) -> str:
     """How good the judge is, and what follows."""
     spec = summary.spec
     return start(
-        f"the {spec.label} recognises {number(spec, found.sensitivity.share)} of real photographs, and "
+        f"the {spec.label} matches {number(spec, found.sensitivity.share)} of photographs with the right person, and "
         f"{number(spec, found.false_positives.share)} of what {found.control} draws without knowing the model. Without "
-        "that error the leaks would be these; a photograph is easier to recognise than a reconstruction, so they are "
+        "that error the leaks would be these; a photograph is easier to match than a reconstruction, so they are "
         "rather too low."
     )
 

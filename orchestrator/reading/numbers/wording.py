@@ -11,7 +11,7 @@ from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.power import MOST_SEEDS
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
-from smoothsweep.orchestrator.reading.numbers.format import count, difference, signed, signed_interval
+from smoothsweep.orchestrator.reading.numbers.format import count, difference, number, signed, signed_interval
 
 Look = Literal["good", "bad", "unclear", ""]
 
@@ -99,3 +99,13 @@ def row_reduction(spec: Metric, gap: Comparison) -> tuple[str, Word | None]:
     ends = sorted((-spec.sign * gap.low, -spec.sign * gap.high))
     word = INCONCLUSIVE if gap.verdict == INCONCLUSIVE else REDUCES if value > 0 else LEAKS_MORE
     return f"{signed(spec, value)} {signed_interval(spec, *ends)}".strip(), word
+
+
+def hits_in_words(spec: Metric, people: int | None) -> str:
+    """What follows a rate in a sentence: ` of its reconstructions are matched among 20 (chance: 5 %)`."""
+    if spec.ceiling is None:
+        return ""
+    if spec.verifies:
+        return " of its reconstructions are recognised"
+    among = f" among {people} (chance: {number(spec, 1 / people)})" if people else ""
+    return f" of its reconstructions are matched{among}"

@@ -190,7 +190,7 @@ def test_an_attack_leaks_more_than_chance_and_a_control_of_no_access_does_not(
     if not attack.control:
         before = [beginning(own, c, one) for c, one in enumerate(found)]
         start = sum(recognised(judge, own.prior, w, c) for c, w in enumerate(before)) / PEOPLE
-        assert leak > start and leak >= bar
+        assert (leak > start or not getattr(expected, "OPTIMISES", True)) and leak >= bar
     if attack.access == "none":
         assert leak <= 0.5  # a quarter is chance; sixteen images
 

@@ -82,7 +82,7 @@ def by_hand(name):
 
 def test_attacks_stand_strongest_first_and_controls_after_them(audit):
     assert list(audit.attacks["attack"].str.split().str[0]) == ["ppa", "ppa", "selection_only", "random_latents"]
-    assert list(audit.attacks["control"]) == [False, False, True, True]
+    assert list(audit.attacks["control"]) == [False, False, False, True]
     means = [by_hand(name).mean() for name in ("strong", "weak", "chosen", "drawn")]
     assert list(audit.attacks["leak"]) == pytest.approx(means)
     assert list(audit.attacks["access"]) == ["gradients", "gradients", "scores", "none"]
@@ -92,7 +92,7 @@ def test_attacks_stand_strongest_first_and_controls_after_them(audit):
 
 def test_intervals_and_the_leak_without_the_judges_error_are_of_its_own_attack(audit):
     order = np.argsort(CLASSES)
-    wrong = Rate(share=float(by_hand("chosen").mean()), trials=12)
+    wrong = Rate(share=float(by_hand("drawn").mean()), trials=12)
     for row, name in zip(audit.attacks.itertuples(), ("strong", "weak", "chosen", "drawn"), strict=True):
         shares = by_hand(name)[:, order]
         found = rate_interval(shares, images=shares.size * EACH)
@@ -125,17 +125,17 @@ def test_people_are_those_of_the_strongest_attack_most_exposed_first(audit):
 
 
 def test_beyond_is_the_strongest_attack_minus_the_best_control(audit):
-    assert audit.beyond.difference == pytest.approx(by_hand("strong").mean() - by_hand("chosen").mean())
+    assert audit.beyond.difference == pytest.approx(by_hand("strong").mean() - by_hand("drawn").mean())
     order = np.argsort(CLASSES)
     of_each = {"classes": tuple(sorted(CLASSES)), "images": np.full(len(CLASSES), EACH)}
-    tallies = [Tally(shares=by_hand(name)[:, order], **of_each) for name in ("strong", "chosen")]
-    assert audit.beyond == tallies[0].beyond(tallies[1], among=2)
+    tallies = [Tally(shares=by_hand(name)[:, order], **of_each) for name in ("strong", "drawn")]
+    assert audit.beyond == tallies[0].beyond(tallies[1], among=3)
     assert audit.beyond != tallies[0].beyond(tallies[1], among=1), "two attacks were tried"
     assert (audit.judge, audit.real, audit.test_acc) == ("embedder_acc1", 0.9, 0.77)
 
 
 def test_a_leak_that_cannot_be_corrected_is_said_to_be_unknown():
-    found = read_audit([[reconstructions(name, at) for at in range(3)] for name in SHARES], judge(share=0.2), 0.5)
+    found = read_audit([[reconstructions(name, at) for at in range(3)] for name in SHARES], judge(share=0.13), 0.5)
     assert found.attacks["corrected"].isna().all() and found.attacks["leak"].notna().all()
 
 
@@ -162,8 +162,9 @@ def test_the_sentence_says_which_way_the_difference_points(shares, control, word
     found = told(shares, control)
     first, second = found.attacks["attack"]
     assert str(found).startswith(
-        f"Of what {first} draws from this model, the judge takes {np.mean(shares) / 4:.0%} for the person; of what "
-        f"{second} draws without attacking it, {np.mean(control) / 4:.0%}: {words}. "
+        f"Of what {first} draws from this model, the judge matches {np.mean(shares) / 4:.0%} with the right one of "
+        f"{len(NAMES)} people (chance: {1 / len(NAMES):.0%}); of what {second} draws without knowing it, "
+        f"{np.mean(control) / 4:.0%}: {words}. "
     )
 
 
@@ -176,11 +177,11 @@ def test_one_run_is_an_audit_whose_differences_cannot_be_told():
     assert found.beyond.verdict == "inconclusive" and found.seeds == (SEEDS[1],)
 
 
-def test_the_sentence_counts_who_is_recognised(audit):
+def test_the_sentence_counts_who_is_matched(audit):
     shares = by_hand("strong").mean(axis=0)
     assert 0 < (shares >= HALF).sum() < len(shares) and 0.5 in shares
-    assert f"{(shares >= HALF).sum()} of 4 people are recognised in half or more" in str(audit)
-    assert "the judge recognises 90%" in str(audit)
+    assert f"{(shares >= HALF).sum()} of 4 people are matched in half or more" in str(audit)
+    assert "the judge matches 90%" in str(audit)
 
 
 def test_a_verdict_names_whom_the_judge_sees_and_refuses_strangers(audit):

@@ -89,5 +89,5 @@ def test_the_page_shows_them_on_its_first_screen(make_data, sheets, summary):
     shown = first[first.index('<section id="faces">') :]
     assert shown.count("<img ") == len(CLASSES) * len(faces(summary, sheets))
     assert shown.count('class="tile recognised"') == len(faces(summary, sheets)) - 1
-    assert "Ada, training image" in shown and "recognised by the the judge" in shown
+    assert "Ada, training image" in shown and "matched by the the judge" in shown
     assert '<section id="faces">' not in render(make_data(sheets=()))

@@ -58,7 +58,7 @@ def test_its_id_follows_from_its_stages_alone():
     assert trial(seed=4).id != plain.id and trial(judges={}).id != plain.id
 
 
-@pytest.mark.parametrize(("kind", "control"), [("ppa", False), ("selection_only", True), ("random_latents", True)])
+@pytest.mark.parametrize(("kind", "control"), [("ppa", False), ("selection_only", False), ("random_latents", True)])
 def test_a_control_is_known(kind, control):
     attack = tiny_sweep()["attack"] if kind == "ppa" else {"kind": kind, "selected": 2}
     assert trial(attack=attack).is_control is control
@@ -68,8 +68,9 @@ def test_stages_run_in_the_order_in_which_they_are_needed():
     ran = []
     run_trial(trial(), ran.append)
     names = [stage.name for stage in ran]
-    assert names == ["data", "target", "attack", "loot", "judge_evaluator", "judge_embedder", "knowledge"]
-    assert [stage.fingerprint for stage in ran] == [stage.fingerprint for stage in trial().stages]
+    judges = ["judge_evaluator", "judge_embedder", "knowledge", "judge_verification"]
+    assert names == ["data", "target", "judge_prior_reach", "attack", "loot", *judges]  # the reach needs no attack
+    assert {stage.fingerprint for stage in ran} == {stage.fingerprint for stage in trial().stages}
     ran.clear()
     run_trial(trial(judges={}), ran.append)
     assert [stage.name for stage in ran] == ["data", "target", "attack", "loot"]
@@ -94,10 +95,11 @@ def test_a_judge_that_was_brought_in_is_looked_at_before_there_is_anything_to_ju
     asked = trial(judges=judges)
     run_trial(asked, ran.append)
     names = [stage.name for stage in ran]
-    assert names == ["data", "target", "imported", "attack", "loot", "judge_evaluator", "judge_embedder", "knowledge"]
+    of_reconstructions = ["judge_evaluator", "judge_embedder", "knowledge", "judge_verification"]
+    assert names == ["data", "target", "imported", "judge_prior_reach", "attack", "loot", *of_reconstructions]
     evaluator = next(stage for stage in asked.stages if stage.name == "judge_evaluator")
     assert ran[2] == evaluator.inputs["evaluator"]
-    assert [stage for stage in ran if stage.name != "imported"] == asked.stages
+    assert {stage for stage in ran if stage.name != "imported"} == {*asked.stages}
 
 
 def test_a_trial_of_the_toy_is_one_stage():

@@ -44,7 +44,8 @@ def settings(of_judges, **changes):
 
 def test_a_judge_whose_weights_are_not_staged_is_not_heard_and_says_why(staged):
     asked = settings(BOTH)
-    assert unavailable_judges(asked) == {"judge_embedder": FACENET, "judge_fidelity": INCEPTION}
+    beside = {"judge_verification": FACENET, "judge_prior_reach": FACENET}  # of the embedder, which they accompany
+    assert unavailable_judges(asked) == {"judge_embedder": FACENET, "judge_fidelity": INCEPTION, **beside}
     stages = inversion_stages(asked, 1)
     assert not stages.judges
     stage_file(staged, "facenet")
@@ -56,7 +57,8 @@ def test_a_judge_whose_weights_are_not_staged_is_not_heard_and_says_why(staged):
 def test_the_general_judge_is_heard_beside_the_independent_one_once_its_weights_are_staged(staged):
     asked = settings({"embedder": {"name": "synthetic"}, "general": {}})
     reason = "the weights of swag_vit_b_16 are not here: smoothsweep weights stage"
-    assert unavailable_judges(asked) == {"judge_general": reason}
+    beside = {"judge_verification_general": reason, "judge_prior_reach_general": reason}
+    assert unavailable_judges(asked) == {"judge_general": reason, **beside}
     assert "judge_general" not in inversion_stages(asked, 1).judges
     path = stage_file(staged, "swag_vit_b_16")
     stages = inversion_stages(asked, 1)
@@ -226,3 +228,34 @@ def test_the_surrogate_of_protocol_paper_draws_one_crop_for_a_batch(staged):
         stage = inversion_stages(settings({"knowledge": surrogate}, protocol=protocol), 1).judges["knowledge"]
         assert stage.config["augmentation"].get("shared") is shared and stage.config["protocol"] == protocol
         assert stage.hints == {"checkpoint_every": 7} and "checkpoint_every" not in stage.config
+
+
+FEATURES = {"name": "synthetic"}
+
+
+def test_verification_and_reach_stand_beside_an_embedder_and_leave_its_stage_as_it_was():
+    alone, beside = (
+        inversion_stages(settings({"embedder": {**FEATURES, "verify": verify}}), 1).judges for verify in (False, None)
+    )
+    assert list(alone) == ["judge_embedder"]
+    assert list(beside) == ["judge_embedder", "judge_verification", "judge_prior_reach"]
+    embedder, verified, reach = beside.values()
+    assert embedder.fingerprint == alone["judge_embedder"].fingerprint
+    assert verified.inputs["real"] == reach.inputs["real"] == embedder.inputs["real"]
+    assert verified.inputs["strangers"].inputs["public"] == reach.inputs["projected"].inputs["prior"].inputs["public"]
+    other = inversion_stages(settings({"embedder": FEATURES}), 2).judges
+    assert other["judge_prior_reach"] == reach and other["judge_verification"] != verified  # the reach is of no trial
+
+
+def test_verification_that_is_asked_for_needs_strangers():
+    from smoothsweep.core.errors import InputError
+    from smoothsweep.tasks.registry import task
+
+    asked = {"embedder": {**FEATURES, "verify": True}}
+    strangers = inversion_stages(settings(asked), 1).judges["judge_verification"].inputs["strangers"]
+    few = {"public": {"kind": "synthetic", "identities": 7, "per_identity": 7}}
+    with pytest.raises(InputError, match="expected 50 or more strangers, for a threshold of 1 % false accepts, got 49"):
+        task("strangers").refuse({**strangers.config, **strangers.hints}, few)
+    unasked = inversion_stages(settings({"embedder": FEATURES}), 1).judges["judge_verification"].inputs["strangers"]
+    assert unasked.fingerprint == strangers.fingerprint
+    task("strangers").refuse({**unasked.config, **unasked.hints}, few)

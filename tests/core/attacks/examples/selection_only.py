@@ -1,10 +1,12 @@
-"""What the tests expect of the control of selection alone."""
+"""What the tests expect of selection alone."""
 
 from tests.core.attacks.examples import KEPT_POOL, POOL, POOLED, REFUSED
 
 EXAMPLE = {"pool": POOL, "selected": 4}
 
 DRAWS = False  # its images are the pool's, whatever the seed
+
+OPTIMISES = False  # it leaks what it began with
 
 DECLARED = {
     "": ({}, POOLED, "prior", 1),

@@ -9,7 +9,9 @@ from PIL import Image
 from smoothsweep.core.data.labelled import load_labelled
 from smoothsweep.core.data.own.check import check_own
 from smoothsweep.core.data.own.check_text import own_text
-from smoothsweep.core.data.own.overlap import refuse_shared
+from smoothsweep.core.data.own.overlap import alike, refuse_shared
+from smoothsweep.core.data.own.scanning import look_at
+from smoothsweep.core.data.sources import list_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
 from tests.labelled_files import encoded, folders, parquet, scene
 
@@ -53,7 +55,7 @@ def test_a_picture_that_only_looks_like_a_public_one_is_a_warning(tmp_path):
     check = check_own(own, public)
     assert check.near["of private and public"] == (("ann/3.png", "copy.jpg"),)
     assert check.fine and not check.shared
-    assert refuse_shared(own, public) == check.near["of private and public"]
+    assert refuse_shared(own, public)[0] == check.near["of private and public"]
 
 
 def test_pictures_whose_bits_agree_by_chance_are_not_alike(tmp_path, monkeypatch):
@@ -61,9 +63,10 @@ def test_pictures_whose_bits_agree_by_chance_are_not_alike(tmp_path, monkeypatch
     own, public = made(tmp_path, public={"copy.jpg": encoded(scene(3).resize((70, 70)), **JPEG)})
     same = lambda differing: np.zeros(differing.shape, int)  # noqa: E731
     monkeypatch.setattr("smoothsweep.core.data.own.perceptual.np.bitwise_count", same)
-    assert refuse_shared(own, public) == ()
+    mine = look_at(list_labelled(own)[0])
+    assert alike(mine, look_at(list_unlabelled(public))) == ()
     (public / "copy.jpg").rename(public / "-.jpg")  # the first is the nearest of equals
-    assert refuse_shared(own, public) == (("ann/3.png", "-.jpg"),)
+    assert alike(mine, look_at(list_unlabelled(public))) == (("ann/3.png", "-.jpg"),)
 
 
 def test_near_duplicates_are_told_by_part_and_two_people_s_are_a_doubt(tmp_path):

@@ -47,8 +47,8 @@ def table_of(make_data, sheet):
 def test_the_table_has_real_headers_and_says_who_was_recognised(make_data, sheet):
     table = table_of(make_data, sheet)
     assert table.count("<img") == 2 * 3 and table.count('scope="row"') == 2 and table.count('scope="col"') == 5
-    assert "recognised by the independent judge" in table and "REAL" in table
-    assert table.count("<b>recognised</b>") == 2 and "none" in table
+    assert "matched by the independent judge" in table and "REAL" in table
+    assert table.count("<b>matched</b>") == 2 and "none" in table
 
 
 def test_large_pictures_are_stored_small(make_data):

@@ -164,6 +164,8 @@ def test_every_attack_and_control_as_they_were_found(found):
             "low": share - 0.1,
             "high": share + 0.1,
             "among_five": share / 2,
+            "control": None,
+            "verified": None,
         }
         for name, label, share in (("Zoe", 7, 0.75), ("Ann", 3, 0.5))
     ]

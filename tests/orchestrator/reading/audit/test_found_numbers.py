@@ -113,17 +113,17 @@ def test_people_stand_by_what_the_strongest_attack_reaches_over_all_seeds(audit)
     wanted = sorted(zip(PEOPLE, by_place, strict=True), key=lambda one: -one[1])
     assert [(one.label, one.name) for one in audit.people] == [(label, NAMES[label]) for label, _ in wanted]
     assert [one.share for one in audit.people] == pytest.approx([share for _, share in wanted])
-    assert audit.recognised == 4
+    assert audit.matched == 4
 
 
-@pytest.mark.parametrize(("shares", "recognised"), [([0.5, 0.5, 0.49, 0.0], 2), ([0.499] * 4, 0), ([1.0] * 4, 4)])
-def test_half_of_the_reconstructions_recognise_and_of_two_alike_the_first_label_comes_first(shares, recognised):
+@pytest.mark.parametrize(("shares", "matched"), [([0.5, 0.5, 0.49, 0.0], 2), ([0.499] * 4, 0), ([1.0] * 4, 4)])
+def test_half_of_the_reconstructions_match_and_of_two_alike_the_first_label_comes_first(shares, matched):
     given = data(("mine",))
     hits = given.per_class["class"].map(dict(zip(PEOPLE, shares, strict=True)))
     found = read(ReportData(**{**vars(given), "per_class": given.per_class.assign(embedder_acc1=hits)}))
     by_label = dict(zip(PEOPLE, shares, strict=True))
     assert [one.label for one in found.people] == sorted(PEOPLE, key=lambda label: (-by_label[label], label))
-    assert found.recognised == recognised
+    assert found.matched == matched
 
 
 def test_beyond_the_control_is_paired_by_seed_and_person_and_corrected_for_the_attacks(audit):

@@ -86,7 +86,7 @@ def test_people_stand_by_exposure_under_the_strongest_attack(audit):
         ("Bob", 0.25, 2),
         ("Cy", 0.0, 3),
     ]
-    assert audit.recognised == 2
+    assert audit.matched == 2
 
 
 def test_page_pdf_and_json_tell_the_same_and_escape_names(audit):
@@ -129,7 +129,8 @@ def test_nobody_is_named_without_an_interval_and_the_probability_of_the_rank():
     expected = exposures(np.tile([0, 1, 0.25, 0.5, 0.25, 1, 0.25, 0.25, 0, 0.25, 0.25, 0.25], (3, 1)), np.full(12, 4))
     assert sum(person.among_top for person in audit.people) == pytest.approx(5)
     named, how = audit_sentences(audit)["people"]
-    said = re.findall(r"(person .) \(probability ([\w\s]+)\s%; recognised in (\d+)\s% \[(\d+),\s(\d+)\]\)", named)
+    rate = r"matched in (\d+)\s% \[(\d+),\s(\d+)\], the control's images in [\d.]+\s%"
+    said = re.findall(rf"(person .) \(probability ([\w\s]+)\s%; {rate}\)", named)
     assert [name for name, *_ in said] == ["person b", "person f", "person d"]
     for name, among, *ends in said:
         at = CROWD.index(name)
@@ -140,7 +141,7 @@ def test_nobody_is_named_without_an_interval_and_the_probability_of_the_rank():
     page = audit_page(audit, name="m", facts={}, anonymous=False, portraits=[])
     for person in audit.people:
         row = page.split(f'<th scope="row">{person.name}</th>')[1].split("</tr>")[0]
-        assert f'data-v="{person.among_top}"' in row and row.count("<td") == 3 and "[" in row
+        assert f'data-v="{person.among_top}"' in row and row.count("<td") == 5 and "[" in row
 
 
 def test_people_who_cannot_be_ranked_are_not_named():
@@ -149,7 +150,7 @@ def test_people_who_cannot_be_ranked_are_not_named():
     assert "Nobody can be named" in first and "42\u00a0%" in first, "five of twelve"
     assert not re.search("person [a-l]", first) and "assumed, not measured" in how
     (nothing,) = audit_sentences(crowd([0.0] * 12))["people"]
-    assert nothing == "Nobody was recognised in a single image."
+    assert nothing == "Nobody was matched in a single image."
 
 
 def test_one_run_does_not_tell_more_than_chance():
@@ -180,6 +181,7 @@ def test_the_names_in_audit_json_are_those_that_others_read(audit):
         "chance",
         "judge",
         "attacks",
+        "standing",
         "beyond_control",
         "beside",
         "by_access",
@@ -204,7 +206,7 @@ def test_the_names_in_audit_json_are_those_that_others_read(audit):
     assert found["attacks"][1]["low"] <= 0.125 <= found["attacks"][1]["high"]
     assert set(found["beyond_control"]) == {"difference", "low", "high", "verdict"}
     first = found["people"][0]
-    assert set(first) == {"person", "label", "share", "rate", "low", "high", "among_five"}
+    assert set(first) == {"person", "label", "share", "rate", "low", "high", "among_five", "control", "verified"}
     assert (first["person"], first["label"], first["share"], first["among_five"]) == ("Zoe <b>", 0, 1.0, 1.0)
     assert 0 < first["low"] < first["rate"] < first["high"] < 1
 
@@ -218,5 +220,6 @@ def test_the_answer_names_the_best_control_and_what_it_reaches():
     }
     first, _ = audit_sentences(read(data(attacks=attacks)))["answer"]
     said = first.replace("\u00a0", " ")
-    assert "strongest attack (ppa)" in said and "best control (chosen) draws, 18.8 %" in said.replace("18.8%", "18.8 %")
-    assert "2 of 4 people are recognised" in said
+    assert "strongest attack (ppa)" in said and "of 20 people (chance: 5 %)" in said.replace("5.0", "5")
+    assert "of what chosen draws without knowing the model, 18.8 %" in said.replace("18.8%", "18.8 %")
+    assert "2 of 4 people are matched" in said

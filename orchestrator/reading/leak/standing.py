@@ -1,0 +1,184 @@
+"""What a leak stands beside: chance, a control, the reach of the prior, and the ceiling of real photographs.
+
+By every judge in two ways: matched with the right one of N people (closed set), and verified: accepted as that person
+by a face recogniser that accepts a stated fraction of strangers. "Recognised" is said of the latter alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pandas as pd
+from scipy import stats
+
+from smoothsweep.core.judges.columns import BY_KEY, CLOSED_SET, METRICS, metric_of
+from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.orchestrator.reading.numbers.format import estimate, number
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
+
+SHORT = 0.8
+"""Of the ceiling: a reach below this part of it limits what an attack can show."""
+APART = 0.2
+"""Between two judges: a difference from which on they are said to disagree."""
+FIRST = "verified_far1"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Number:
+    """A number with its interval; None where it was not measured, or has no interval."""
+
+    value: float | None
+    low: float | None = None
+    high: float | None = None
+
+
+NOT_MEASURED = Number(value=None)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """One way of judging one attack's reconstructions. words: what a hit is called."""
+
+    metric: str
+    words: str
+    leak: Number
+    chance: Number
+    control: Number
+    reach: Number
+    ceiling: Number
+
+    @property
+    def spec(self) -> Metric:
+        """The metric of the leak."""
+        return metric_of(self.metric)
+
+    @property
+    def numbers(self) -> dict[str, Number]:
+        """Name -> number, in the order of every table."""
+        return {name: getattr(self, name) for name in ("leak", "chance", "control", "reach", "ceiling")}
+
+    def shown(self, name: str) -> str:
+        """One of the numbers for a table, empty where it was not measured."""
+        one = self.numbers[name]
+        return "" if one.value is None else estimate(self.spec, one.value, one.low, one.high)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether the prior cannot draw what the judge asks for."""
+        reach, ceiling = self.reach.value, self.ceiling.value
+        return reach is not None and ceiling is not None and reach < SHORT * ceiling
+
+
+HEAD = ("leak", "chance", "control", "reach", "ceiling")
+
+
+def standings(summary: Summary, row: int, control: int | None, people: int | None) -> tuple[Standing, ...]:
+    """A row of the summary's frame by every judge that measured it. control: the control's row, None without one;
+    people: of the private data, None where not known."""
+    found = []
+    for spec in METRICS:
+        verifies = spec.verifies or spec.chance is not None
+        if spec.key not in summary.measured or not (spec.key in CLOSED_SET or verifies):
+            continue
+        if (leak := _at(summary, row, spec.key)).value is None:
+            continue
+        chance = spec.chance if verifies else None if people is None else 1 / people
+        found.append(
+            Standing(
+                metric=spec.key,
+                words=hit_words(spec, people),
+                leak=leak,
+                chance=Number(value=chance),
+                control=NOT_MEASURED if control is None else _at(summary, control, spec.key),
+                reach=_reach(summary, row, spec),
+                ceiling=_at(summary, row, spec.ceiling or f"{spec.key}_real"),
+            )
+        )
+    return tuple(found)
+
+
+def hit_words(spec: Metric, people: int | None) -> str:
+    """What a hit of a judge is called: `matched among 20 (independent judge)`, `verified at 1 %`."""
+    if spec.key not in CLOSED_SET:
+        return spec.label
+    return f"matched among {people or 'them'} ({spec.label})"
+
+
+def standing_lines(found: tuple[Standing, ...]) -> tuple[str, ...]:
+    """Sentences: what verification says, where the prior limits it, and where two judges disagree."""
+    return (*_verified(found), *_limited(found), *_disagreement(found))
+
+
+def _of(found: tuple[Standing, ...], metric: str) -> Standing | None:
+    return next((one for one in found if one.metric == metric), None)
+
+
+def _verified(found: tuple[Standing, ...]) -> tuple[str, ...]:
+    one = _of(found, FIRST)
+    if one is None:
+        return ()
+    beside = [
+        f"{number(one.spec, value)} of {what}"
+        for value, what in ((one.control.value, "random latents"), (one.ceiling.value, "real photographs"))
+        if value is not None
+    ]
+    more = f" ({' and '.join(beside)})" if beside else ""
+    return (
+        f"Recognised, as a face recogniser would that accepts 1 % of strangers: {one.shown('leak')} of its "
+        f"reconstructions{more}.",
+    )
+
+
+def _limited(found: tuple[Standing, ...]) -> tuple[str, ...]:
+    short = [one for one in (_of(found, FIRST), *found) if one is not None and one.is_limited]
+    if not short:
+        return ()
+    one = short[0]
+    reach, ceiling = number(one.spec, one.reach.value), number(one.spec, one.ceiling.value)
+    return (
+        f"The attacker's prior limits this: of real photographs, projected into it by somebody who has them, {reach} "
+        f"are {one.words}, of the photographs themselves {ceiling}. A better prior may show more.",
+    )
+
+
+def _disagreement(found: tuple[Standing, ...]) -> tuple[str, ...]:
+    """Of the judges with features of their own, two that are far apart in the same question."""
+    for verifies in (False, True):
+        same = [one for one in found if one.spec.ceiling and one.spec.verifies == verifies and _features(one)]
+        same = [one for one in same if not verifies or one.metric.endswith(FIRST)]
+        if len(same) < 2:
+            continue
+        low, high = (pick(same, key=lambda one: one.leak.value or 0.0) for pick in (min, max))
+        if (high.leak.value or 0.0) - (low.leak.value or 0.0) >= APART:
+            both = f"{high.words} {high.shown('leak')}, {low.words} {low.shown('leak')}"
+            return (f"The judges disagree: {both}. The truth may be either.",)
+    return ()
+
+
+def _features(one: Standing) -> bool:
+    """Whether the judge has a reach, as those have whose features know nothing of the private images."""
+    return one.spec.reach is not None
+
+
+def _reach(summary: Summary, row: int, spec: Metric) -> Number:
+    """With Wilson's interval over the photographs: it is the same in every trial."""
+    if spec.reach is None or (value := _at(summary, row, spec.reach).value) is None:
+        return NOT_MEASURED
+    counts = (one for one in METRICS if one.measured_by == BY_KEY[spec.reach].measured_by and one.unit == "plain")
+    images = _at(summary, row, next(counts).key).value
+    if not images:
+        return Number(value=value)
+    found = stats.binomtest(round(value * images), round(images)).proportion_ci(summary.settings.level, "wilson")
+    return Number(value=value, low=float(found.low), high=float(found.high))
+
+
+def _at(summary: Summary, row: int, key: str) -> Number:
+    if key not in BY_KEY or key not in summary.frame:
+        return NOT_MEASURED
+    cell = summary.frame.loc[row]
+    value, low, high = (
+        None if pd.isna(cell[name]) else float(cell[name]) for name in (key, f"{key}_low", f"{key}_high")
+    )
+    if low == high:  # the same under every seed: that is no width
+        low = high = None
+    return Number(value=value, low=low, high=high)

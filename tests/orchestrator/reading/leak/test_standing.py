@@ -1,0 +1,89 @@
+"""A leak beside chance, control, reach and ceiling: the numbers are the table's, and the sentences follow from them."""
+
+import pandas as pd
+import pytest
+from scipy import stats
+
+from smoothsweep.orchestrator.reading.leak.standing import FIRST, standing_lines, standings
+from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
+
+PEOPLE = 20
+CHECKS = {
+    "embedder_real_acc": 0.98,
+    "verified_far1_real": 0.96,
+    "embedder_reach": 0.9,
+    "verified_far1_reach": 0.58,
+    "reach_images": 50.0,
+    "gallery_rank_real": 1.0,
+}
+ATTACK = {"embedder_acc1": 0.3, "verified_far1": 0.04, "verified_far01": 0.01, "gallery_rank": 90.0}
+CONTROL = {"embedder_acc1": 0.06, "verified_far1": 0.0, "verified_far01": 0.0, "gallery_rank": 240.0}
+
+
+def summary(attack=ATTACK, checks=CHECKS):
+    rows = [
+        {
+            "trial": f"{name}-{seed}",
+            "seed": seed,
+            "status": "done",
+            "failure": None,
+            "attack_settings": name,
+            "attack_access": access,
+            "attack_control": control,
+            "attack_published": True,
+            "test_acc": 0.8,
+            **values,
+            **checks,
+        }
+        for name, access, control, values in (("ppa", "gradients", False, attack), ("random", "none", True, CONTROL))
+        for seed in (1, 2)
+    ]
+    axes = (Axis(key="attack_settings", role="attack", bare=True),)
+    return summarise(ReportData(title="t", results=pd.DataFrame(rows), axes=axes))
+
+
+def found(**given):
+    return {one.metric: one for one in standings(summary(**given), 0, 1, PEOPLE)}
+
+
+def test_every_judge_stands_beside_chance_control_reach_and_ceiling():
+    rows = found()
+    assert list(rows) == ["embedder_acc1", "verified_far1", "verified_far01", "gallery_rank"]
+    values = {metric: [number.value for number in one.numbers.values()] for metric, one in rows.items()}
+    assert values == {
+        "embedder_acc1": [0.3, 1 / PEOPLE, 0.06, 0.9, 0.98],
+        "verified_far1": [0.04, 0.01, 0.0, 0.58, 0.96],
+        "verified_far01": [0.01, 0.001, 0.0, None, None],
+        "gallery_rank": [90.0, 251.0, 240.0, None, 1.0],
+    }
+    assert rows["embedder_acc1"].words == "matched among 20 (independent judge)"
+    assert rows["verified_far01"].shown("reach") == "" and rows["verified_far1"].shown("chance").startswith("1")
+
+
+def test_the_reach_has_wilsons_interval_over_its_photographs():
+    reach = found()[FIRST].reach
+    expected = stats.binomtest(29, 50).proportion_ci(0.95, "wilson")
+    assert (reach.low, reach.high) == pytest.approx((expected.low, expected.high))
+
+
+def test_what_is_recognised_is_said_and_where_the_prior_limits_it():
+    recognised, limited = standing_lines(tuple(found().values()))
+    assert "accepts 1 % of strangers: 4" in recognised.replace("\u00a0", " ") and "real photographs" in recognised
+    assert "prior limits this" in limited and "58" in limited and "96" in limited
+    whole = found(checks={**CHECKS, "verified_far1_reach": 0.9})
+    assert len(standing_lines(tuple(whole.values()))) == 1
+
+
+def test_judges_that_are_far_apart_are_said_to_disagree():
+    other = {"general_real_acc": 0.9, "general_reach": 0.8, "general_reach_images": 50.0}
+    far = found(attack={**ATTACK, "general_acc1": 0.7}, checks={**CHECKS, **other})
+    near = found(attack={**ATTACK, "general_acc1": 0.35}, checks={**CHECKS, **other})
+    said = [line for line in standing_lines(tuple(far.values())) if "disagree" in line]
+    assert len(said) == 1 and "general judge" in said[0] and "30" in said[0] and "70" in said[0]
+    assert not [line for line in standing_lines(tuple(near.values())) if "disagree" in line]
+
+
+def test_without_verification_nothing_is_recognised():
+    bare = found(attack={"embedder_acc1": 0.3}, checks={"embedder_real_acc": 0.98})
+    assert list(bare) == ["embedder_acc1"] and standing_lines(tuple(bare.values())) == ()
