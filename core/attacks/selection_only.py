@@ -23,6 +23,10 @@ class SelectionOnly(FromPool):
     access: ClassVar[Access] = "scores"
     control: ClassVar[bool] = True
 
+    def most_queries(self, protocol: str) -> int:
+        """Nothing beside the pool."""
+        return 0
+
     def invert(self, view: ScoreView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """The target is not asked anything beside the scores of the pool; nothing is drawn."""
         from smoothsweep.core.attacks.ppa.config import CandidateConfig

@@ -131,7 +131,7 @@ def _add_trainings(beside: argparse._ArgumentGroup) -> None:
 
 
 def _audit(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.commands.audit.rounds import run_audit
+    from smoothsweep.orchestrator.commands.audit.auditing import run_audit
     from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 
     usual = FIX_MINUTES if options.fix else REFERENCE_MINUTES if options.reference is not None else MINUTES

@@ -44,6 +44,12 @@ def person_name(person: Person, *, anonymous: bool) -> str:
 
 
 def _answer(audit: Audit) -> tuple[str, ...]:
+    if not audit.attacks:
+        return (
+            "No attack was tried on this model: what it leaks is not known.",
+            "What the controls draw, which know nothing of it, is all that was judged. The end says what was left out, "
+            "and what to say to try it.",
+        )
     best, judge = audit.strongest, metric_of(audit.judge).label
     line = audit.controls[0] if audit.controls else None
     beside = f"; of what the best control ({line.attack}) draws, {share(audit, line.leak)}" if line else ""
@@ -153,6 +159,8 @@ def _of_access(audit: Audit, level: str, one: Reached) -> str:
 
 def _exposed(audit: Audit, *, anonymous: bool) -> tuple[str, ...]:
     """Who is more probably than not among the most exposed, and how these rates are to be read."""
+    if not audit.people:
+        return ("Nobody is named, since no attack was tried.",)
     if not any(person.share > 0 for person in audit.people):
         return ("Nobody was recognised in a single image.",)
     spec, runs = metric_of(audit.judge), audit.strongest.seeds
@@ -184,8 +192,6 @@ def _unknown(audit: Audit) -> tuple[str, ...]:
         )
     if audit.ceiling is not None:
         lines.append(f"Of real photographs of these people the judge recognises {share(audit, audit.ceiling)}.")
-    lines.append(
-        f"Tried: {listing(named(one.attack) for one in audit.attacks)}. A stronger attack may find more; nothing here "
-        "says that a model is safe."
-    )
+    tried = listing(named(one.attack) for one in audit.attacks) or "nothing"
+    lines.append(f"Tried: {tried}. A stronger attack may find more; nothing here says that a model is safe.")
     return (*lines, *audit.untried)
