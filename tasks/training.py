@@ -84,7 +84,8 @@ def normalisation_from(config: Config) -> Normalisation:
     """What the configured classifier wants its images to be: as it says, else what its architecture wants."""
     if "normalisation" not in config:
         return usual_input(config["architecture"])
-    return Normalisation(**{key: tuple(values) for key, values in config["normalisation"].items()})
+    said = config["normalisation"]
+    return Normalisation(**{key: tuple(value) if isinstance(value, list) else value for key, value in said.items()})
 
 
 def train(

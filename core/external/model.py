@@ -12,7 +12,7 @@ from torch import Tensor
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
-from smoothsweep.core.external.reading import Reader, sums_to_one
+from smoothsweep.core.external.reading import Reader, is_distribution
 from smoothsweep.core.models.normalisation import Normalisation, input_layer
 
 
@@ -90,7 +90,7 @@ class OutsideModel:
         found = self._raw(images)
         if self.answers == "labels":
             return
-        looks = sums_to_one(found.float())
+        looks = is_distribution(found.float())
         if looks != (self.answers == "probabilities"):
             said = "add up to one" if looks else "do not add up to one"
             other = "probabilities" if looks else "logits"

@@ -148,8 +148,8 @@ class _Paper(FPDF):
         self.ln(3)
 
     def widths(self, head: Sequence[str], rows: Sequence[Sequence[str]], *, cuts: str, size: float) -> list[float]:
-        """Of the columns in mm: as wide as what is in them; the one that is cut gets what is left, `LEAST_CUT` at least,
-        so that their sum may be more than the page has."""
+        """Of the columns in mm, as wide as what is in them. The one that is cut gets what is left, at least `LEAST_CUT`;
+        the sum may be more than the page has."""
         found = [0.0] * len(head)
         for at, row in enumerate((head, *rows)):
             self.set_font("sans", "B" if at == 0 else "", size)

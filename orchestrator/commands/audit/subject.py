@@ -184,6 +184,7 @@ def _refuse_reading(request: AuditRequest) -> None:
         "--mean": request.mean,
         "--std": request.std,
         "--input-range": request.input_range,
+        "--channels": request.channels,
         "--class-names": request.class_names,
         "--transform-input": request.transform_input,
         "--test-acc": request.stated_acc,

@@ -11,7 +11,7 @@ from typing import Any
 
 from smoothsweep.core import screen
 from smoothsweep.core.attacks.registry import ATTACKS
-from smoothsweep.core.audit.portfolio import components_of, portfolio
+from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.audit.references import Beside
 from smoothsweep.core.data.sources import list_unlabelled
 from smoothsweep.core.durations import duration

@@ -37,6 +37,7 @@ class Reading:
     class_names: Path | None
     stated_acc: float | None
     answers: str | None = None
+    channels: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -100,7 +101,7 @@ def described(
     )
 
 
-def _normalisation(request: TargetRequest, architecture: str) -> dict[str, tuple[float, ...]]:
+def _normalisation(request: TargetRequest, architecture: str) -> dict[str, Any]:
     from smoothsweep.core.models.classifiers import usual_input
     from smoothsweep.core.models.normalisation import Normalisation, Triple
 
@@ -114,7 +115,7 @@ def _normalisation(request: TargetRequest, architecture: str) -> dict[str, tuple
         wanted = Normalisation(mean=cast(Triple, tuple(request.mean)), std=cast(Triple, tuple(request.std)))
     else:
         wanted = usual_input(architecture)
-    return asdict(wanted)
+    return asdict(wanted) if request.channels is None else {**asdict(wanted), "channels": request.channels}
 
 
 def _check_data(request: TargetRequest) -> None:
@@ -185,7 +186,9 @@ def said_of(card: TargetCard) -> list[str]:
     mean, std = (" ".join(f"{value + 0.0:g}" for value in values) for values in (card.mean, card.std))  # no -0
     order = "the data's own order" if card.class_names is None else f"{card.class_names[0]}, {card.class_names[1]}, ..."
     is_sent = is_outside(card.architecture) and KINDS[card.architecture].sent_pictures
-    shown = "sent as pictures" if is_sent else f"mean {mean}, std {std}"
+    shown = (
+        "sent as pictures" if is_sent else f"mean {mean}, std {std}{'' if card.channels == 'rgb' else ', blue first'}"
+    )
     lines = [f"images of {card.image_size} pixels, {shown}; classes: {order}"]
     measured = {"test accuracy": card.test_acc, "test accuracy other input": card.test_acc_other_input}
     lines += [f"{name}: {value:.2%}" for name, value in measured.items() if value is not None]

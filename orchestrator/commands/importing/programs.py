@@ -104,7 +104,7 @@ def _import(
         answers=answers,
         num_classes=card.num_classes,
         image_size=card.image_size,
-        normalisation=Normalisation(mean=card.mean, std=card.std),
+        normalisation=Normalisation(mean=card.mean, std=card.std, channels=card.channels),
         where=str(request.file),
     )
     outside = {**stated, "access": found.access, "rows": found.rows}
@@ -153,6 +153,11 @@ def _refuse_layers(request: TargetRequest, model: ForeignModel) -> None:
     for option, value in (("--architecture", request.architecture), ("--transform-input", request.transform_input)):
         if value is not None:
             raise InputError(f"{option}: expected none with {model.words}, which brings its own, got {value}")
-    for option, value in (("--mean", request.mean), ("--std", request.std), ("--input-range", request.input_range)):
+    for option, value in (
+        ("--mean", request.mean),
+        ("--std", request.std),
+        ("--input-range", request.input_range),
+        ("--channels", request.channels),
+    ):
         if model.sent_pictures and value is not None:
             raise InputError(f"{option}: expected none with {model.words}, which is sent pictures, got {value}")
