@@ -36,7 +36,7 @@ class Model:
     function may answer as a numpy array. A network (also of TorchScript) is used as a copy, in evaluation mode and in
     float32, whatever the precision of its weights. Or a state dictionary, or a trainer's dictionary that holds one,
     with its `architecture`, a name as in a sweep file. image_size: S in pixels. How it reads a picture, in exactly one
-    way: input_range, the numbers of black and white, such as (0, 1) or (-1, 1); or mean and std of the three channels of
+    way: input_range, the numbers of black and white, such as (0, 1) or (-1, 1); or mean and std of the channels of
     pictures in [0, 1], as torchvision's Normalize has them. channels: "rgb", or "bgr" for a network that gets blue
     first. answers: "logits", "probabilities" or "labels". num_classes: C; may be left out unless it answers labels.
     access: what an attacker sees of it; None for all that its answers give: "labels", else "gradients" where they carry

@@ -148,7 +148,7 @@ class _Paper(FPDF):
         self.ln(3)
 
     def widths(self, head: Sequence[str], rows: Sequence[Sequence[str]], *, cuts: str, size: float) -> list[float]:
-        """Of the columns in mm, as wide as what is in them. The one that is cut gets what is left, at least `LEAST_CUT`;
+        """Of the columns in mm, as wide as what is in them. The one that is cut gets what is left, or `LEAST_CUT`;
         the sum may be more than the page has."""
         found = [0.0] * len(head)
         for at, row in enumerate((head, *rows)):

@@ -117,7 +117,7 @@ def _import(
     with making_folder(request.out) as draft:
         shutil.copyfile(file, draft / model.file)
         write_file(draft / CARD, json.dumps(card.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")
-    _tell(request, model, card, found.access)
+    _tell(request, model, card, found.access, opened.remark)
     return 0
 
 
@@ -133,8 +133,10 @@ def _unseen(kind: str, num_classes: int, sha256: str) -> dict[str, Any]:
     }
 
 
-def _tell(request: TargetRequest, model: ForeignModel, card: TargetCard, access: str) -> None:
+def _tell(request: TargetRequest, model: ForeignModel, card: TargetCard, access: str, remark: str) -> None:
     screen.out(f"{request.file.name}: {model.words} of {card.num_classes} classes; {GIVES[access]}")
+    if remark:
+        screen.out(f"{request.file.name}: {remark}")
     if model.remark:
         screen.out(model.remark.format(name=request.file.name))
     for line in said_of(card):
