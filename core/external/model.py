@@ -21,13 +21,15 @@ class Opened:
     """answer: float32 [n, 3, S, S] on the device, as the model wants its images -> [n, C], or int64 [n] decided
     classes; rows: the number of images that it takes at once, None for any; side: S where the file says it;
     differentiable: whether a gradient may come back through it; own_input: whether it is shown pictures in [0, 1]
-    whatever was said of a normalisation; remark: what whoever brings it in should know of what it gives, in words."""
+    whatever was said of a normalisation; accepts: the logit from which on it accepts a picture as anybody, None for a
+    model that always decides for a class; remark: what whoever brings it in should know of what it gives, in words."""
 
     answer: Callable[[Tensor], Tensor]
     rows: int | None = None
     side: int | None = None
     differentiable: bool = True
     own_input: bool = False
+    accepts: float | None = None
     remark: str = ""
 
 

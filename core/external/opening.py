@@ -43,7 +43,7 @@ def try_outside(
     rows = opened.rows
 
     def ask(many: int | None, access: Access) -> OutsideModel:
-        fixed = Opened(answer=opened.answer, rows=many, own_input=opened.own_input)
+        fixed = Opened(answer=opened.answer, rows=many, own_input=opened.own_input, accepts=opened.accepts)
         return OutsideModel(
             fixed, answers=answers, access=access, num_classes=num_classes, normalisation=normalisation, where=where
         )
