@@ -132,9 +132,8 @@ class TargetCard(Model):
         found |= {"image_size": self.image_size, "transform_input": self.transform_input}
         differs = any(getattr(self, name) != usual[name].default for name in ("mean", "std", "channels"))
         if differs or self.architecture in IN_UNIT_RANGE:
-            found["normalisation"] = {"mean": list(self.mean), "std": list(self.std)}
-            if self.channels != "rgb":
-                found["normalisation"]["channels"] = self.channels
+            order = {} if self.channels == "rgb" else {"channels": self.channels}
+            found["normalisation"] = {"mean": list(self.mean), "std": list(self.std), **order}
         if self.outside is not None:
             found["outside"] = self.outside.model_dump(mode="json", exclude_none=True)
         if self.class_names is not None:

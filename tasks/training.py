@@ -85,7 +85,8 @@ def normalisation_from(config: Config) -> Normalisation:
     if "normalisation" not in config:
         return usual_input(config["architecture"])
     said = config["normalisation"]
-    return Normalisation(**{key: tuple(value) if isinstance(value, list) else value for key, value in said.items()})
+    mean, std = tuple(said["mean"]), tuple(said["std"])
+    return Normalisation(mean=mean, std=std, channels=said.get("channels", "rgb"))
 
 
 def train(

@@ -45,7 +45,7 @@ class Normalisation:
                 raise InputError(f"{name}: expected {words} (red, green, blue), got {', '.join(map(str, given))}")
 
     @classmethod
-    def of_range(cls, low: float, high: float, channels: Channels = "rgb") -> Normalisation:
+    def of_range(cls, low: float, high: float, *, channels: Channels = "rgb") -> Normalisation:
         """Pictures as numbers from `low` (black) to `high` (white). Raises InputError unless low < high, finite."""
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise InputError(f"input range: expected two numbers, the lower one first, got {low} and {high}")
