@@ -1,7 +1,7 @@
 """Face recognisers without a classification layer: an embedder and the people who are enrolled with it.
 
 A picture's logits are the cosines between its embedding and each person's templates, times `SCALE`. The nearest
-person is the class, and below a threshold the picture is accepted as nobody. Embedder and templates lie in one safetensors file.
+person is the class, and below a threshold the picture is accepted as nobody. One safetensors file holds both.
 """
 
 from __future__ import annotations

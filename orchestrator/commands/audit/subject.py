@@ -236,7 +236,7 @@ def _enrol(request: AuditRequest, folder: Path, people: int) -> None:
     if folder.exists() and _is_known(request, folder):
         if read_recogniser(folder / EnrolledEmbedder.file).enrolled != gallery.digest:
             raise InputError(
-                f"--out {request.folder}: expected a folder of audits of this gallery, enrolled alike, got one of another"
+                f"--out {request.folder}: expected audits of this gallery, enrolled alike, got those of another"
             )
         return
     judge = request.independent.get("embedder", {})

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 KIND = "recogniser"
 OWN_SIZE = 64  # pixels that an embedder of ours is shown, unless it has a size of its own
-MOST_STRANGERS = 2000
+MOST_STRANGERS = 500
 COMPARED = 100  # photographs by which it is seen whether a judge is the embedder itself
 
 
