@@ -14,7 +14,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.model import Opened, OutsideModel
 from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.core.models.normalisation import Normalisation
-from smoothsweep.core.models.other_readings import BETTER_BY, SCREENED, Readings, Trial
+from smoothsweep.core.models.other_readings import BETTER_BY, SCREENED, Readings, Trial, is_near
 from smoothsweep.core.models.reading import as_flags
 
 Templates = Literal["mean", "each"]
@@ -106,17 +106,21 @@ def check_embedder_reading(embed: Embedding, train: ImageSet, test: ImageSet, re
     wanted = torch.tensor([place[int(label)] for label in test.labels[probes]])
     rows, owners = torch.cat(enrolled), torch.tensor([at for at, one in enumerate(enrolled) for _ in one])
 
-    def hits(normalisation: Normalisation, size: int) -> Tensor:
+    def hits(normalisation: Normalisation, size: int) -> tuple[Tensor, float]:
         seen = embed.read(torch.cat([train.images[rows], test.images[probes]]), normalisation, size)
         templates, whose = enrol(seen[: len(rows)], owners, templates="mean")
-        return similarities(seen[len(rows) :], templates, whose).argmax(1) == wanted
+        cosines = similarities(seen[len(rows) :], templates, whose)
+        apart = cosines.gather(1, wanted[:, None]).mean() - cosines.mean()
+        return cosines.argmax(1) == wanted, apart.item()
 
-    as_stated = hits(embed.normalisation, embed.image_size)
+    as_stated, _ = hits(embed.normalisation, embed.image_size)
     if 1 - as_stated.double().mean().item() <= BETTER_BY:
         return
     tried = list(_tried(hits, as_stated, embed, readings))
-    best = max(tried, key=lambda trial: trial.gain, default=None)
-    if best is not None and best.fits_better:
+    if not tried:
+        return
+    best, _ = max(tried, key=lambda one: (one[0].gain, one[1]))  # of two that are right, the one that sees more
+    if best.fits_better:
         raise InputError(
             f"{embed.where}: expected an embedder that tells the people of the gallery apart, got "
             f"{best.as_stated.double().mean():.1%} of {len(wanted)} images as stated, {best.hits.double().mean():.1%} "
@@ -125,20 +129,17 @@ def check_embedder_reading(embed: Embedding, train: ImageSet, test: ImageSet, re
 
 
 def _tried(
-    hits: Callable[[Normalisation, int], Tensor], as_stated: Tensor, embed: Embedding, readings: Readings
-) -> Iterator[Trial]:
+    hits: Callable[[Normalisation, int], tuple[Tensor, float]], as_stated: Tensor, embed: Embedding, readings: Readings
+) -> Iterator[tuple[Trial, float]]:
+    """Other readings, and how far apart each of them sees people."""
     for words, other in {**readings.usual, **readings.further}.items():
         if other != embed.normalisation:
-            yield Trial(
-                words=f"with {words}",
-                hits=hits(other, embed.image_size),
-                as_stated=as_stated,
-                normalisation=other,
-            )
+            right, apart = hits(other, embed.image_size)
+            yield Trial(words=f"with {words}", hits=right, as_stated=as_stated, normalisation=other), apart
     for size in readings.sizes:
-        if size != embed.image_size:
+        if is_near(size, embed.image_size):
             try:
-                right = hits(embed.normalisation, size)
+                right, apart = hits(embed.normalisation, size)
             except InputError:  # a size that this embedder does not take
                 continue
-            yield Trial(words=f"with images of {size} pixels", hits=right, as_stated=as_stated, size=size)
+            yield Trial(words=f"with images of {size} pixels", hits=right, as_stated=as_stated, size=size), apart

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import ForeignModel
+from smoothsweep.core.files import write_file
 
 if TYPE_CHECKING:
     import torch
@@ -103,7 +104,7 @@ def open_embedder(
 
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / (KINDS[kind].file if kind in KINDS else "weights.safetensors")
-        place.write_bytes(content)
+        write_file(place, content)
         try:
             if kind in KINDS:
                 return KINDS[kind].open(place, {**settings, "answers": "logits"}, device)

@@ -23,6 +23,7 @@ BETTER_BY, BETTER_SIGMAS = 0.1, 3.3  # in accuracy, and in standard errors of th
 PROMISING = 0.05  # in accuracy, of the images that are first looked at
 USUAL_SIZES = (32, 48, 64, 80, 96, 112, 128, 160, 224, 256, 299)
 """Sides in pixels that classifiers are usually trained at."""
+FARTHEST = 4  # times larger or smaller than claimed: at more than that hardly anybody is recognised
 
 
 class Readable(Protocol):
@@ -81,6 +82,11 @@ class Trial:
     def fits_better(self) -> bool:
         differing = (self.hits != self.as_stated).sum().item()
         return self.gain > BETTER_BY and self.gain * len(self.hits) > BETTER_SIGMAS * differing**0.5
+
+
+def is_near(size: int, claimed: int) -> bool:
+    """Whether a size that is not the claimed one may have been mistaken for it."""
+    return size != claimed and claimed / FARTHEST <= size <= claimed * FARTHEST
 
 
 class Trials:
@@ -158,7 +164,7 @@ class Trials:
         normalisation, labels = other or self._claim.normalisation, self._test.labels[self._chosen]
         for size in sizes:
             try:
-                if size == self._size or not self._promises(normalisation, size):
+                if not is_near(size, self._size) or not self._promises(normalisation, size):
                     continue
                 hits = self._seen(self._chosen, normalisation, size).argmax(1) == labels
             except (InputError, RuntimeError):  # a size that this model does not take

@@ -17,6 +17,7 @@ from smoothsweep.core.data.sources import list_unlabelled
 from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
+from smoothsweep.core.readers.files import read_text
 from smoothsweep.core.text import brief
 from smoothsweep.orchestrator.commands.audit.forecast import START_S, Cost, forecast, wall_seconds
 from smoothsweep.orchestrator.commands.audit.pages import write_audit
@@ -88,7 +89,7 @@ class Work:
         if not self.sweep.is_file() or not (self.request.folder / "audit.json").is_file():
             return None
         try:
-            before = _round_of(read_yaml(self.sweep.read_text(encoding="utf-8"), SWEEP), self.access, wanted)
+            before = _round_of(read_yaml(read_text(self.sweep), SWEEP), self.access, wanted)
             store = open_store(self.store)
             for many in range(len(before.seeds), 0, -1):
                 for reach in reversed(REACHES[: REACHES.index(before.reach) + 1]):
