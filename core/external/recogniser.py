@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import ForeignModel
+from smoothsweep.core.external.exported import TorchExport
+from smoothsweep.core.external.onnx_file import ONNX
+from smoothsweep.core.external.torchscript import TorchScript
 from smoothsweep.core.files import write_file
 
 if TYPE_CHECKING:
@@ -31,6 +34,9 @@ embedders take 30 to 64, by which the probability of every good likeness would b
 MOST_BYTES, MOST_SAID = 3 * 2**30, 2**16
 NETWORK = "network"
 """The inner kind of an embedder of ours, whose name is said beside; any other is a kind of program."""
+
+PROGRAMS: dict[str, type[ForeignModel]] = {"torch_export": TorchExport, "torchscript": TorchScript, "onnx": ONNX}
+"""The kinds of program that an embedder may be, as `core.external.kinds` names them: all that can only compute."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,15 +105,14 @@ def open_embedder(
     kind: str, name: str, content: bytes, settings: Mapping[str, Any], device: torch.device, *, where: str
 ) -> Opened:
     """An embedder by its file's content: answers with embeddings [n, D]. Raises InputError beginning with `where`."""
-    from smoothsweep.core.external.kinds import KINDS
     from smoothsweep.core.external.model import Opened
 
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder) / (KINDS[kind].file if kind in KINDS else "weights.safetensors")
+        place = Path(folder) / (PROGRAMS[kind].file if kind in PROGRAMS else "weights.safetensors")
         write_file(place, content)
         try:
-            if kind in KINDS:
-                return KINDS[kind].open(place, {**settings, "answers": "logits"}, device)
+            if kind in PROGRAMS:
+                return PROGRAMS[kind].open(place, {**settings, "answers": "logits"}, device)
             from smoothsweep.core.models.embedders import load_embedder
 
             return Opened(answer=load_embedder(name, place).to(device))
@@ -137,7 +142,6 @@ def read_recogniser(path: Path) -> Recogniser:
     """What a file holds. Raises InputError, one line beginning with its path."""
     import torch
 
-    from smoothsweep.core.external.kinds import KINDS
     from smoothsweep.core.models.embedder_kinds import FACES
     from smoothsweep.core.readers.safetensors_file import UnreadableTensors, read_safetensors
 
@@ -152,7 +156,7 @@ def read_recogniser(path: Path) -> Recogniser:
         _check_shapes(templates, owners, threshold)
         if kind == NETWORK and name not in FACES:
             raise ValueError(f"the embedder {name!r}")
-        if kind != NETWORK and not (kind in KINDS and KINDS[kind].computes_alone and kind != "recogniser"):
+        if kind != NETWORK and kind not in PROGRAMS:
             raise ValueError(f"an embedder of the kind {kind!r}")
         embedder = found["embedder"].numpy().tobytes()
     except (UnreadableTensors, OSError, LookupError, TypeError, ValueError, RecursionError) as error:

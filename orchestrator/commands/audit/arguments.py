@@ -28,27 +28,7 @@ def add_audit_command(commands: argparse._SubParsersAction) -> None:
         metavar="MODEL",
         help=f"a checkpoint (.pth, .pt, .tar, .safetensors), a program ({PROGRAMS}), or the folder of an imported one",
     )
-    people = audit.add_mutually_exclusive_group(required=True)
-    people.add_argument(
-        "--data",
-        type=Path,
-        metavar="PATH",
-        help="the private images it was trained on: a folder with one folder per person, or a Parquet file",
-    )
-    people.add_argument(
-        "--gallery",
-        type=Path,
-        metavar="PATH",
-        help="instead, where MODEL is a face embedder: the people who are enrolled with it, in the same form",
-    )
-    audit.add_argument(
-        "--public",
-        type=Path,
-        metavar="PATH",
-        help="images of other people, as the attacker has them: "
-        "a folder or a Parquet file; not needed with --judge synthetic, which says that all are "
-        "rendered",
-    )
+    _add_images(audit)
     audit.add_argument(
         "--access",
         choices=ACCESS,
@@ -78,6 +58,30 @@ def add_audit_command(commands: argparse._SubParsersAction) -> None:
     _add_reading(audit)
     add_kind_options(audit)
     audit.set_defaults(command=_audit)
+
+
+def _add_images(audit: argparse.ArgumentParser) -> None:
+    people = audit.add_mutually_exclusive_group(required=True)
+    people.add_argument(
+        "--data",
+        type=Path,
+        metavar="PATH",
+        help="the private images it was trained on: a folder with one folder per person, or a Parquet file",
+    )
+    people.add_argument(
+        "--gallery",
+        type=Path,
+        metavar="PATH",
+        help="instead, where MODEL is a face embedder: the people who are enrolled with it, in the same form",
+    )
+    audit.add_argument(
+        "--public",
+        type=Path,
+        metavar="PATH",
+        help="images of other people, as the attacker has them: "
+        "a folder or a Parquet file; not needed with --judge synthetic, which says that all are "
+        "rendered",
+    )
 
 
 def _add_reading(audit: argparse.ArgumentParser) -> None:

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from smoothsweep.core.data.labelled import SplitImages
     from smoothsweep.core.external.enrolling import Embedding, Templates
     from smoothsweep.core.external.model import Opened
-    from smoothsweep.core.models.normalisation import Normalisation
 
 KIND = "recogniser"
 OWN_SIZE = 64  # pixels that an embedder of ours is shown, unless it has a size of its own
@@ -69,24 +68,13 @@ def import_recogniser(source: Source, reading: Reading, gallery: Gallery, out: P
     Raises InputError, one line, for a file that is no embedder, a gallery in which nobody can be enrolled and tried, an
     embedder that does not tell these people apart, and a judge that is the embedder itself; nothing is written then.
     """
-    import torch
-
     from smoothsweep.core.data.labelled import load_labelled
-    from smoothsweep.core.external.enrolling import Embedding, check_embedder_reading, enrol, similarities
-    from smoothsweep.core.external.recogniser import open_embedder
+    from smoothsweep.core.external.enrolling import check_embedder_reading, enrol, similarities
     from smoothsweep.core.models.other_readings import Readings
 
     held = _embedder(source)
-    size = _size(held, reading)
-    opened = open_embedder(
-        held.kind, held.name, held.content, {"access": "gradients"}, torch.device("cpu"), where=str(source)
-    )
-    size = opened.side or size
-    if size is None:
-        raise InputError(f"--image-size: expected the side in pixels that {held.words} was trained at, got none")
-    normalisation = normalised(reading)
-    embed = Embedding(opened, image_size=size, normalisation=normalisation, where=str(source))
-    people = load_labelled(gallery.people, size=size)
+    opened, embed = _opened(held, source, reading)
+    people = load_labelled(gallery.people, size=embed.image_size)
     if held.kind != NETWORK:
         sizes = Readings() if opened.side is None else Readings(sizes=())
         check_embedder_reading(embed, people.train, people.test, sizes)
@@ -95,32 +83,50 @@ def import_recogniser(source: Source, reading: Reading, gallery: Gallery, out: P
     if judge:
         _refuse_same(people.test.images, probes, judge)
     cosines = similarities(probes, templates, owners)
-    threshold = _threshold(gallery, embed, size, templates, owners)
+    hits = cosines.argmax(1) == people.test.labels
+    _refuse_stranger_to_all(hits, people, str(source))
     recogniser = Recogniser(
         embedder=held.content,
         kind=held.kind,
         name=held.name,
         templates=templates,
         owners=owners,
-        threshold=threshold,
+        threshold=_threshold(gallery, embed, templates, owners),
         enrolled=gallery.digest,
     )
-    hits = cosines.argmax(1) == people.test.labels
-    _refuse_stranger_to_all(hits, people, str(source))
-    content = write_recogniser(recogniser)
     outside = {"answers": "logits", **_gives(opened, recogniser, embed)}
-    card = _card(source, people, size, normalisation, hits.double().mean().item(), outside)
+    card = _card(source, people, embed, hits.double().mean().item(), outside)
     with making_folder(out) as draft:
-        write_file(draft / EnrolledEmbedder.file, content)
+        write_file(draft / EnrolledEmbedder.file, write_recogniser(recogniser))
         write_file(draft / CARD, json.dumps(card.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")
-    accepted = (cosines.gather(1, people.test.labels[:, None]) >= threshold).double().mean().item()
+    accepted = cosines.gather(1, people.test.labels[:, None]) >= recogniser.threshold
     screen.out(
         f"{source.name}: {held.words} with {len(people.test.names)} people enrolled by {len(templates)} templates; "
         f"{hits.double().mean():.1%} of {len(hits)} other photographs of theirs are nearest to the right person"
     )
-    screen.out(f"accepted from a cosine of {threshold:.3f}: {accepted:.1%} of these photographs as the right person")
+    screen.out(
+        f"accepted from a cosine of {recogniser.threshold:.3f}: {accepted.double().mean():.1%} of these photographs as "
+        "the right person"
+    )
     if opened.remark:
         screen.out(f"{source.name}: {opened.remark}")
+
+
+def _opened(held: _Embedder, source: Source, reading: Reading) -> tuple[Opened, Embedding]:
+    """The embedder as it was opened, and as a function of stored pictures. Raises InputError for another size."""
+    import torch
+
+    from smoothsweep.core.external.enrolling import Embedding
+    from smoothsweep.core.external.recogniser import open_embedder
+
+    stated = _size(held, reading)
+    opened = open_embedder(held.kind, held.name, held.content, {}, torch.device("cpu"), where=str(source))
+    size = stated if opened.side is None else opened.side
+    if size is None:
+        raise InputError(f"--image-size: expected the side in pixels that {held.words} was trained at, got none")
+    if reading.image_size not in (None, size):
+        raise InputError(f"--image-size: expected {size}, which {source} takes, got {reading.image_size}")
+    return opened, Embedding(opened, image_size=size, normalisation=normalised(reading), where=str(source))
 
 
 def _gives(opened: Opened, held: Recogniser, embed: Embedding) -> dict[str, Any]:
@@ -169,7 +175,7 @@ def _size(held: _Embedder, reading: Reading) -> int | None:
     return EMBEDDERS[held.name].size or OWN_SIZE
 
 
-def _threshold(gallery: Gallery, embed: Embedding, size: int, templates: Tensor, owners: Tensor) -> float:
+def _threshold(gallery: Gallery, embed: Embedding, templates: Tensor, owners: Tensor) -> float:
     from smoothsweep.core.data.labelled import load_unlabelled
     from smoothsweep.core.external.enrolling import similarities, threshold_of
 
@@ -179,7 +185,7 @@ def _threshold(gallery: Gallery, embed: Embedding, size: int, templates: Tensor,
         raise InputError(
             "--threshold: expected it, or --public, whose people are strangers to the gallery, got neither"
         )
-    strangers = load_unlabelled(gallery.strangers, size=size, limit=MOST_STRANGERS)
+    strangers = load_unlabelled(gallery.strangers, size=embed.image_size, limit=MOST_STRANGERS)
     return threshold_of(similarities(embed(strangers), templates, owners))
 
 
@@ -217,8 +223,7 @@ def _refuse_stranger_to_all(hits: Tensor, people: SplitImages, where: str) -> No
 def _card(
     source: Source,
     people: SplitImages,
-    size: int,
-    normalisation: Normalisation,
+    embed: Embedding,
     accuracy: float,
     outside: dict[str, Any],
 ) -> TargetCard:
@@ -230,9 +235,9 @@ def _card(
             "version": CARD_VERSION,
             "architecture": KIND,
             "num_classes": len(names),
-            "image_size": size,
+            "image_size": embed.image_size,
             "transform_input": False,
-            **asdict(normalisation),
+            **asdict(embed.normalisation),
             "outside": outside,
             "class_names": names if len(set(names)) == len(names) else None,
             "data": "labelled",
