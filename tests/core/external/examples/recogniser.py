@@ -1,5 +1,6 @@
 """The network as an embedder with a gallery: its logits are the cosines to templates that stand at right angles."""
 
+import warnings
 from contextlib import contextmanager
 
 import torch
@@ -28,7 +29,10 @@ class Embedder(nn.Module):
 def made(network, folder):
     assert SCALE == 16.0
     program = folder / "embedder.pt"
-    torch.jit.save(torch.jit.trace(Embedder(network).eval(), torch.zeros(2, 3, SIDE, SIDE)), str(program))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # torch's own, of a format that is in use
+        script = torch.jit.trace(Embedder(network).eval(), torch.zeros(2, 3, SIDE, SIDE))
+        torch.jit.save(script, str(program))
     classes = len(network.bias)
     templates = torch.eye(classes, classes + 1)
     held = Recogniser(
