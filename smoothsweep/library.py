@@ -30,9 +30,11 @@ from smoothsweep.core.audit.model import Model
 from smoothsweep.core.audit.pictures import People, Pictures, people_of, public_pictures, refuse_shared
 from smoothsweep.core.audit.portfolio import (
     COMPONENTS,
+    LEAST_PUBLIC,
     PLUG_AND_PLAY,
     STORED_SIZE,
     Reach,
+    components_of,
     evaluator_of,
     spread,
 )
@@ -245,11 +247,16 @@ def _usual_size(model: Model) -> int:
 def _attacker(model: Model, public: Pictures, prior: PriorLike, size: int | None, device: Device) -> Attacker:
     """What an attacker has. Raises InputError."""
     pictures = public_pictures(public, size=size or _usual_size(model))
+    if len(pictures) < LEAST_PUBLIC:
+        raise InputError(f"public: expected at least {LEAST_PUBLIC} images, got {len(pictures)}")
     opened = model.open(fit_images(pictures[:2], model.image_size), device=device)
     if not isinstance(prior, Mapping):
         return Attacker(opened, pictures, prior, prior_kind="given")
     kind: Any = prior.get("kind")  # make_settings refuses what is none
-    settings = make_settings(kind, **{name: value for name, value in prior.items() if name != "kind"})
+    given = {name: value for name, value in prior.items() if name != "kind"}
+    if prior is EIGENFACES:  # unless somebody asks for so many directions, as many as the images make
+        given["components"] = components_of(len(pictures))
+    settings = make_settings(kind, **given)
     if PRIORS[kind].make is None:
         raise InputError(f"prior.kind: expected one that is made at once, or a prior, got {kind}, which a sweep trains")
     made = PRIORS[kind].function()(settings, pictures if PRIORS[kind].needs_public else None)

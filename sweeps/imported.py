@@ -22,13 +22,14 @@ from smoothsweep.sweeps.mistakes import first_mistake
 from smoothsweep.sweeps.training import Architecture
 
 CARD, WEIGHTS = "target.json", "weights.safetensors"
-CARD_VERSION = 3
+CARD_VERSION = 4
 MOST_CLASSES, MOST_PIXELS = 100_000, 2048
 
 Name = Annotated[str, Field(min_length=1, max_length=300)]
 Word = Annotated[str, Field(max_length=300)]
 Size = Annotated[float, Field(ge=-1e6, le=1e6)]
 Spread = Annotated[float, Field(ge=1e-6, le=1e6)]
+Channels = Literal["rgb", "bgr"]  # red first, or blue first
 Means = Annotated[tuple[Size, Size, Size], Strict(False)]  # red, green, blue; JSON has lists
 Spreads = Annotated[tuple[Spread, Spread, Spread], Strict(False)]
 
@@ -73,7 +74,8 @@ class TargetCard(Model):
     """target.json: all that the weights do not say of themselves.
 
     mean, std: of the red, green and blue channels of pictures in [0, 1]; the default maps them to [-1, 1], as the
-    publication's checkpoints have it (cards of version 1 know nothing else). class_names: in the order of the model's
+    publication's checkpoints have it (cards of version 1 know nothing else). channels: in which order the model gets
+    them. class_names: in the order of the model's
     outputs; null: in the order of the data. stated_acc: what whoever trained it says; test_acc: what the import
     measured, of inception_v3 under both conventions of its input. architecture: of the network, or the kind of model
     where it is none of ours; `outside` then says how it answers.
@@ -86,6 +88,7 @@ class TargetCard(Model):
     transform_input: bool
     mean: Means = (0.5, 0.5, 0.5)
     std: Spreads = (0.5, 0.5, 0.5)
+    channels: Channels = "rgb"
     outside: Outside | None = None
     class_names: Several[Name] | None = None
     data: Word | None
@@ -127,9 +130,10 @@ class TargetCard(Model):
         usual = type(self).model_fields
         found: dict[str, Any] = {"architecture": self.architecture, "num_classes": self.num_classes}
         found |= {"image_size": self.image_size, "transform_input": self.transform_input}
-        differs = any(getattr(self, name) != usual[name].default for name in ("mean", "std"))
+        differs = any(getattr(self, name) != usual[name].default for name in ("mean", "std", "channels"))
         if differs or self.architecture in IN_UNIT_RANGE:
-            found["normalisation"] = {"mean": list(self.mean), "std": list(self.std)}
+            order = {} if self.channels == "rgb" else {"channels": self.channels}
+            found["normalisation"] = {"mean": list(self.mean), "std": list(self.std), **order}
         if self.outside is not None:
             found["outside"] = self.outside.model_dump(mode="json", exclude_none=True)
         if self.class_names is not None:

@@ -66,6 +66,7 @@ class OpenTarget:
                 image_size=self._config["image_size"],
                 execution=self._execution,
                 gives=self._network.access if outside else "gradients",
+                accepts=self._network.opened.accepts if outside else None,
             )
         return self._views[access]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import safe_open
@@ -15,9 +14,10 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, is_outside
 from smoothsweep.core.external.model import OutsideModel
 from smoothsweep.core.models.classifiers import Classifier
-from smoothsweep.core.models.image_sizes import TRANSFORMS_INPUT
+from smoothsweep.core.models.image_sizes import TRANSFORMS_INPUT, fixed_image_size
 from smoothsweep.core.models.inference import evaluate_accuracy, fit_images
-from smoothsweep.core.models.reading import Claim, check_reading, order_by_name, usual_orders
+from smoothsweep.core.models.other_readings import Claim, Readings
+from smoothsweep.core.models.reading import check_reading, order_by_name, usual_orders
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.external import copy_outside, keep_outside, load_outside
 from smoothsweep.tasks.files import load_images, load_tensors, save_tensors
@@ -112,15 +112,19 @@ def _proven(
         image_size=config["image_size"],
         device=context.device,
         where=where,
-        **_readings(model, claim),
+        readings=_readings(model, claim, config),
     )
     return metrics
 
 
-def _readings(model: Classifier | OutsideModel, claim: Claim) -> dict[str, Any]:
-    """Which other normalisations come into question: none of a model that is sent pictures."""
-    sent_pictures = isinstance(model, OutsideModel) and model.opened.own_input
-    return {"readings": {"as pictures": claim.normalisation}} if sent_pictures else {}
+def _readings(model: Classifier | OutsideModel, claim: Claim, config: Config) -> Readings:
+    """What other readings come into question: none of a model that is sent pictures, no other size of one that has a
+    size."""
+    if isinstance(model, OutsideModel):
+        if model.opened.own_input:
+            return Readings.none(claim.normalisation)
+        return Readings() if model.opened.side is None else Readings(sizes=())
+    return Readings() if fixed_image_size(config["architecture"]) is None else Readings(sizes=())
 
 
 def _claim(config: Config, test: ImageSet, where: str) -> Claim:

@@ -47,7 +47,7 @@ BOUNDED = "reads no more than it says"
 HELD = {
     **dict.fromkeys(
         (
-            "orchestrator/commands/audit/rounds.py",
+            "orchestrator/commands/audit/auditing.py",
             "orchestrator/commands/records/ancestry.py",
             "orchestrator/commands/reporting/sweep_report.py",
             "orchestrator/commands/reporting/toy_report.py",

@@ -22,6 +22,10 @@ class SelectionOnly(FromPool):
     cites: ClassVar[tuple[str, ...]] = ("struppek2022plug",)
     access: ClassVar[Access] = "scores"
 
+    def most_queries(self, protocol: str) -> int:
+        """Nothing beside the pool."""
+        return 0
+
     def invert(self, view: ScoreView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """The target is not asked anything beside the scores of the pool; nothing is drawn."""
         from smoothsweep.core.attacks.ppa.config import CandidateConfig

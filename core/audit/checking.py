@@ -9,7 +9,8 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.core.models.normalisation import Normalisation
-from smoothsweep.core.models.reading import Claim, check_reading
+from smoothsweep.core.models.other_readings import Claim
+from smoothsweep.core.models.reading import check_reading
 
 
 def recognised(model: OpenModel, test: ImageSet, reads: Normalisation) -> float:
@@ -36,11 +37,14 @@ def recognised(model: OpenModel, test: ImageSet, reads: Normalisation) -> float:
     return (logits.argmax(1) == test.labels).double().mean().item()
 
 
-def _as_arguments(normalisation: Normalisation | None, reordered: bool) -> str:
+def _as_arguments(normalisation: Normalisation | None, reordered: bool, image_size: int | None = None) -> str:
     """What `Model` and the data are to be told (see `check_reading`)."""
-    said = ["number the labels of data as its outputs are"] if reordered else []
+    fields = [] if image_size is None else [f"image_size={image_size}"]
     if normalisation is not None and normalisation.ends is not None:
-        said.insert(0, "say input_range=({:g}, {:g}) to Model".format(*normalisation.ends))
+        fields.append("input_range=({:g}, {:g})".format(*normalisation.ends))
     elif normalisation is not None:
-        said.insert(0, f"say mean={normalisation.mean} and std={normalisation.std} to Model")
-    return " and ".join(said)
+        fields.append(f"mean={normalisation.mean} and std={normalisation.std}")
+    if normalisation is not None and normalisation.channels != "rgb":
+        fields.append(f"channels={normalisation.channels!r}")
+    said = [f"say {' and '.join(fields)} to Model"] if fields else []
+    return " and ".join([*said, *(["number the labels of data as its outputs are"] if reordered else [])])

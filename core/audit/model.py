@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import KW_ONLY, dataclass, field
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import torch
 from torch import Tensor, nn
@@ -18,9 +18,11 @@ from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
 from smoothsweep.core.external.model import Opened, OutsideModel
+from smoothsweep.core.external.opening import comes_back
 from smoothsweep.core.external.reading import as_logits
 from smoothsweep.core.models.classifiers import Classifier
-from smoothsweep.core.models.normalisation import Normalisation, Triple, input_layer
+from smoothsweep.core.models.normalisation import Channels, Normalisation, Triple, input_layer
+from smoothsweep.core.models.official_targets import classifier_of
 
 ANSWERS: tuple[Answers, ...] = get_args(Answers)
 TRIED = 2  # images that it is shown when it is opened
@@ -31,29 +33,37 @@ class Model:
     """Any network or function from images to classes.
 
     classifier: images float32 [N, 3, S, S] -> logits or probabilities float [N, C], or labels, whole numbers [N]; a
-    function may answer as a numpy array. It is used in evaluation mode, as a copy if it is a network. image_size: S in
-    pixels. How it reads a picture, in exactly one way: input_range, the numbers of black and white, such as (0, 1) or
-    (-1, 1); or mean and std of the three channels of pictures in [0, 1], as torchvision's Normalize has them.
-    answers: "logits", "probabilities" or "labels". num_classes: C; may be left out unless it answers labels.
+    function may answer as a numpy array. A network (also of TorchScript) is used as a copy, in evaluation mode and in
+    float32, whatever the precision of its weights. Or a state dictionary, or a trainer's dictionary that holds one,
+    with its `architecture`, a name as in a sweep file. image_size: S in pixels. How it reads a picture, in exactly one
+    way: input_range, the numbers of black and white, such as (0, 1) or (-1, 1); or mean and std of the channels of
+    pictures in [0, 1], as torchvision's Normalize has them. channels: "rgb", or "bgr" for a network that gets blue
+    first. answers: "logits", "probabilities" or "labels". num_classes: C; may be left out unless it answers labels.
     access: what an attacker sees of it; None for all that its answers give: "labels", else "gradients" where they carry
     them, else "scores". Probabilities carry their gradients through a softmax, which may vanish.
 
     Raises InputError, one line, for what cannot be.
     """
 
-    classifier: nn.Module | Callable[[Tensor], Any]
+    classifier: nn.Module | Callable[[Tensor], Any] | Mapping[str, Any]
     _: KW_ONLY
     image_size: int
     input_range: tuple[float, float] | None = None
     mean: Triple | None = None
     std: Triple | None = None
+    channels: Channels = "rgb"
+    architecture: str | None = None
     answers: Answers = "logits"
     num_classes: int | None = None
     access: Access | None = None
     reads: Normalisation = field(init=False)
 
     def __post_init__(self) -> None:
-        require(callable(self.classifier), "model", "a network or a function", self.classifier)
+        if isinstance(self.classifier, Mapping):
+            object.__setattr__(self, "classifier", _built(self.classifier, self.architecture))
+        elif self.architecture is not None:
+            raise InputError(f"architecture: expected it with a state dictionary alone, got {self.architecture}")
+        require(callable(self.classifier), "model", "a network, a function or a state dictionary", self.classifier)
         require_count("image_size", self.image_size)
         require_choice("answers", self.answers, ANSWERS)
         if self.num_classes is not None:
@@ -68,18 +78,20 @@ class Model:
         said = [name for name in ("input_range", "mean", "std") if getattr(self, name) is not None]
         if said == ["input_range"] and self.input_range is not None:
             require(len(self.input_range) == 2, "input_range", "the numbers of black and white", self.input_range)
-            return Normalisation.of_range(*self.input_range)
+            return Normalisation.of_range(*self.input_range, channels=self.channels)
         if said == ["mean", "std"] and self.mean is not None and self.std is not None:
-            return Normalisation(mean=(*self.mean,), std=(*self.std,))
+            return Normalisation(mean=(*self.mean,), std=(*self.std,), channels=self.channels)
         got = " and ".join(said) or "nothing"
         raise InputError(f"model: expected either input_range, or mean and std, got {got}")
 
     def open(self, images: Tensor, *, device: torch.device | str = "cpu") -> OpenModel:
         """Ready to be attacked on a device. images: float32 [N, 3, S, S] in [-1, 1]; two of them are shown to it,
         beside all counts. Raises InputError where its answers are not what was said."""
-        shown, answer = images[:TRIED].to(device), self.classifier
+        shown, answer = images[:TRIED].to(device), cast("nn.Module | Callable[[Tensor], Any]", self.classifier)
         if isinstance(answer, nn.Module):
-            answer = copy.deepcopy(answer).to(device).requires_grad_(False).eval()
+            answer = copy.deepcopy(answer).to(device).float().eval()
+            for weights in answer.parameters():  # a program of TorchScript has no requires_grad_ of its own
+                weights.detach_().requires_grad_(False)
 
         def ask(classes: int | None, access: Access) -> OutsideModel:
             return OutsideModel(
@@ -110,9 +122,16 @@ class Model:
             return "labels", "its answers are labels"
         if isinstance(self.classifier, Classifier) and self.classifier.answer.leaves != "gradients":
             return self.classifier.answer.leaves, "its defense leaves no more"
-        with torch.enable_grad():
-            leads_back = asked(shown[:1].clone().requires_grad_(True)).requires_grad
-        return ("gradients", "") if leads_back else ("scores", "its answers carry no gradients")
+        return ("gradients", "") if comes_back(asked, shown) else ("scores", "its answers carry no gradients")
+
+
+def _built(state: Mapping[str, Any], architecture: str | None) -> nn.Module:
+    if architecture is None:
+        raise InputError(
+            'model: expected architecture="resnet18" or another name beside a state dictionary, which says no layers, '
+            "got none"
+        )
+    return classifier_of(state, architecture, "model")
 
 
 class Network(nn.Module):

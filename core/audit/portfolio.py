@@ -13,6 +13,9 @@ STORED_SIZE = 64
 COMPONENTS = 150
 """Of the prior that is fitted on the public images."""
 
+LEAST_PUBLIC = 20
+"""Public images without which nothing is attacked: a prior of fewer directions draws nobody."""
+
 MOST_SEEDS = 5
 """Runs of every attack, and of every training, that an audit goes up to by itself."""
 
@@ -90,6 +93,11 @@ CONTROLS: tuple[Tried, ...] = (
         settings={"kind": "random_latents", "selected": SELECTED, "truncation_psi": 1.0, "truncation_cutoff": None},
     ),
 )
+
+
+def components_of(images: int | None) -> int:
+    """Directions of the prior that so many public images make; None: as many as are asked for."""
+    return COMPONENTS if images is None else min(COMPONENTS, images - 1)
 
 
 def portfolio(access: str, *, whole: bool, adapted: bool = False) -> list[dict[str, Any]]:

@@ -20,6 +20,14 @@ Answers = Literal["logits", "probabilities", "labels"]
 """What a model says of an image: numbers before the softmax, after it, or the class that it decides for."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """What a user allows to be asked of a model. queries: in all; per_second: the pace."""
+
+    queries: int
+    per_second: float
+
+
 def option(help: str, *, metavar: str | None = None, reads: Callable[[str], Any] | None = str) -> Any:
     """A field that is an option of the command line, `--its-name`, None where it is not given.
 
@@ -76,6 +84,11 @@ class ForeignModel:
 
     def agree(self, folder: Path) -> None:
         """Note what this user has agreed to, for the model whose card lies, or will lie, in `folder`."""
+
+    @property
+    def budget(self) -> Budget | None:
+        """What may be asked of a model; None where nothing bounds it."""
+        return None
 
     def describe(self, name: str, folder: Path) -> str:
         """The content of the file that stands for a model without a file. folder: where its card will lie."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.address import check_plain
-from smoothsweep.core.external.base import ForeignModel, option
+from smoothsweep.core.external.base import Budget, ForeignModel, option
 
 if TYPE_CHECKING:
     import torch
@@ -52,7 +52,7 @@ class HTTPEndpoint(ForeignModel):
         if name is not None:
             check_plain(name)
         if not self.yes:
-            many = self.queries or QUERIES
+            many = self.budget.queries
             raise InputError(
                 f"{name or 'the endpoint'}: expected --yes, since up to {many} pictures would be sent to it, those of "
                 "--data among them; nothing was sent"
@@ -62,8 +62,12 @@ class HTTPEndpoint(ForeignModel):
         """How often and how fast it may be asked, noted where its answers are kept."""
         from smoothsweep.core.external.answers import KeptAnswers
 
-        per_second = self.per_second or PER_SECOND
-        KeptAnswers(kept_beside(folder)).agree(queries=self.queries or QUERIES, per_second=per_second)
+        KeptAnswers(kept_beside(folder)).agree(queries=self.budget.queries, per_second=self.budget.per_second)
+
+    @property
+    def budget(self) -> Budget:
+        """As was said, or as is usual."""
+        return Budget(queries=self.queries or QUERIES, per_second=self.per_second or PER_SECOND)
 
     def describe(self, name: str, folder: Path) -> str:
         """Its address and where its answers are kept; of its token the variable's name alone."""

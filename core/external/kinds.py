@@ -17,6 +17,7 @@ from smoothsweep.core.external.exported import TorchExport
 from smoothsweep.core.external.function import Function
 from smoothsweep.core.external.http_endpoint import HTTPEndpoint
 from smoothsweep.core.external.onnx_file import ONNX
+from smoothsweep.core.external.recogniser import EnrolledEmbedder
 from smoothsweep.core.external.torchscript import TorchScript
 from smoothsweep.core.readers.archives import names_of
 from smoothsweep.core.uris import shown_uri
@@ -27,6 +28,7 @@ KINDS: dict[str, type[ForeignModel]] = {
     "onnx": ONNX,
     "function": Function,
     "endpoint": HTTPEndpoint,
+    "recogniser": EnrolledEmbedder,
 }
 """Name in a card, in the place of an architecture -> the kind. An archive is of the first kind that knows it."""
 

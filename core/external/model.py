@@ -12,7 +12,7 @@ from torch import Tensor
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
-from smoothsweep.core.external.reading import Reader, sums_to_one
+from smoothsweep.core.external.reading import Reader, is_distribution
 from smoothsweep.core.models.normalisation import Normalisation, input_layer
 
 
@@ -21,13 +21,16 @@ class Opened:
     """answer: float32 [n, 3, S, S] on the device, as the model wants its images -> [n, C], or int64 [n] decided
     classes; rows: the number of images that it takes at once, None for any; side: S where the file says it;
     differentiable: whether a gradient may come back through it; own_input: whether it is shown pictures in [0, 1]
-    whatever was said of a normalisation."""
+    whatever was said of a normalisation; accepts: the logit from which on it accepts a picture as anybody, None for a
+    model that always decides for a class; remark: what whoever brings it in should know of what it gives, in words."""
 
     answer: Callable[[Tensor], Tensor]
     rows: int | None = None
     side: int | None = None
     differentiable: bool = True
     own_input: bool = False
+    accepts: float | None = None
+    remark: str = ""
 
 
 class OutsideModel:
@@ -90,7 +93,7 @@ class OutsideModel:
         found = self._raw(images)
         if self.answers == "labels":
             return
-        looks = sums_to_one(found.float())
+        looks = is_distribution(found.float())
         if looks != (self.answers == "probabilities"):
             said = "add up to one" if looks else "do not add up to one"
             other = "probabilities" if looks else "logits"

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 WHAT = "an ONNX model"
 NEEDED = "expected onnxruntime to run it, which is not installed: pip install 'smoothsweep[onnx]'"
 MOST_BYTES = 2 * 2**30  # of a protocol buffer
+WITHOUT_CONVERTER = "gradients come back through an ONNX model only where onnx2torch is installed"
+LEAST_OPSET = 9  # the first that onnx2torch knows
 AGREEMENT = 1e-3  # relative to the largest answer: between onnxruntime and the network that onnx2torch made
 
 
@@ -91,6 +93,7 @@ def open_onnx(path: Path, settings: Mapping[str, Any], device: torch.device) -> 
         rows=settings.get("rows") or facts["shape"][0],
         side=facts["shape"][2],
         differentiable=facts["differentiable"],
+        remark=facts["remark"] or ("" if find_spec("onnx2torch") else WITHOUT_CONVERTER),
     )
 
 
@@ -106,7 +109,7 @@ def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> L
     given, outputs = session.get_inputs(), session.get_outputs()
     shape = given[0].shape if len(given) == 1 else []
     fixed = [side if isinstance(side, int) and side > 0 else None for side in shape]
-    facts = {"inputs": len(given), "outputs": len(outputs), "shape": fixed, "differentiable": False}
+    facts = {"inputs": len(given), "outputs": len(outputs), "shape": fixed, "differentiable": False, "remark": ""}
 
     def run(images: Tensor) -> Tensor:
         found = session.run(None, {given[0].name: images.detach().cpu().numpy().astype(np.float32, copy=False)})[0]
@@ -115,6 +118,8 @@ def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> L
     if len(given) != 1 or len(outputs) != 1 or len(shape) != 4:
         return Loaded(answer=run, facts=facts)
     network = _network(content, device) if settings["convert"] else None
+    if network is None and settings["convert"]:
+        facts["remark"] = _why_not(content)
     if network is not None and settings["compare"] and not _agree(network, run, fixed, device):
         network = None
     return Loaded(answer=network or run, facts={**facts, "differentiable": network is not None})
@@ -152,6 +157,35 @@ def _network(content: bytes, device: torch.device) -> nn.Module | None:
         return convert(onnx.load_model_from_string(content)).to(device).eval().requires_grad_(False)
     except Exception:  # whatever a graph makes the converter stumble on: scores remain
         return None
+
+
+def _why_not(content: bytes) -> str:
+    """What onnx2torch lacks to make a network of the graph, and by which opset it would not."""
+    import onnx
+
+    model = onnx.load_model_from_string(content)
+    stated = next((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), 0)
+    operators = {node.op_type for node in model.graph.node if node.domain in ("", "ai.onnx")}
+    lacking = _lacking(operators, stated)
+    if not lacking:
+        return ""
+    known = next((opset for opset in range(stated - 1, LEAST_OPSET - 1, -1) if not _lacking(operators, opset)), None)
+    told = f"onnx2torch, by which gradients come back, has no {', '.join(lacking)} of opset {stated}"
+    return f"{told}: export the model with opset {known}" if known else told
+
+
+def _lacking(operators: set[str], opset: int) -> list[str]:
+    """Those of the standard operators that onnx2torch does not know in the version that they have in an opset."""
+    import onnx
+    from onnx2torch.node_converters.registry import get_converter
+
+    found = []
+    for name in sorted(operators):
+        try:
+            get_converter(operation_type=name, version=onnx.defs.get_schema(name, opset, "").since_version, domain="")
+        except (NotImplementedError, onnx.defs.SchemaError):
+            found.append(name)
+    return found
 
 
 def _agree(network: nn.Module, run: Any, fixed: list[int | None], device: torch.device) -> bool:

@@ -43,7 +43,7 @@ def try_outside(
     rows = opened.rows
 
     def ask(many: int | None, access: Access) -> OutsideModel:
-        fixed = Opened(answer=opened.answer, rows=many, own_input=opened.own_input)
+        fixed = Opened(answer=opened.answer, rows=many, own_input=opened.own_input, accepts=opened.accepts)
         return OutsideModel(
             fixed, answers=answers, access=access, num_classes=num_classes, normalisation=normalisation, where=where
         )
@@ -57,15 +57,16 @@ def try_outside(
         rows = 1
     if answers == "labels":
         return Found(access="labels", rows=rows)
-    gives = opened.differentiable and _comes_back(ask(rows, "gradients"), images)
+    gives = opened.differentiable and comes_back(ask(rows, "gradients"), images)
     return Found(access="gradients" if gives else "scores", rows=rows)
 
 
-def _comes_back(model: OutsideModel, images: torch.Tensor) -> bool:
-    """Whether a gradient reaches the images: finite, and not zero everywhere."""
+def comes_back(model: OutsideModel, images: torch.Tensor) -> bool:
+    """Whether a gradient reaches the images: finite, and not zero everywhere, as it is behind rounded answers."""
     shown = images.clone().requires_grad_(True)
     try:
-        gradient = torch.autograd.grad(model(shown).square().sum(), shown, allow_unused=True)[0]
+        with torch.enable_grad():
+            gradient = torch.autograd.grad(model(shown).square().sum(), shown, allow_unused=True)[0]
     except RuntimeError:  # torch's word for an answer that nothing leads back from
         return False
     return gradient is not None and bool(torch.isfinite(gradient).all()) and bool(gradient.any())

@@ -16,6 +16,8 @@ LEAST_PROBABILITY = 1e-30
 """What a probability counts as at least: its logarithm must be a number."""
 ROUNDED = 0.01
 """By how much an answer may miss what a probability is; a sum of many may miss it by more."""
+LEAST_DIGITS, MOST_DIGITS, SLACK = 2, 4, 1e-5
+"""Decimals that probabilities may be rounded to; what float32 may add to their sum."""
 UNDECIDED = -100.0
 """The logit of every class but the decided one, where a model names its decision alone: a probability of 0."""
 
@@ -74,14 +76,26 @@ def as_logits(found: Tensor, answers: Answers) -> Tensor:
 
 
 def is_distribution(found: Tensor) -> bool:
-    """Whether every row [N, C] can be one, rounded to two digits or so as some services answer."""
-    inside = (found >= -ROUNDED).all() and (found <= 1 + ROUNDED).all()
-    return bool(inside and ((found.sum(1) - 1).abs() <= ROUNDED * found.shape[1] ** 0.5).all())
+    """Whether every row [N, C] can be one, also rounded as services answer; False for no rows.
 
-
-def sums_to_one(found: Tensor) -> bool:
-    """Whether every row [N, C] is a distribution, as a softmax leaves it; False for no rows."""
+    Numbers that all have the same few digits may each be off by half of the last one: of many classes most then read 0,
+    and the rest adds up to less than one.
+    """
     if not len(found):
         return False
-    inside = (found >= -1e-6).all() and (found <= 1 + 1e-6).all()
-    return bool(inside and ((found.sum(1) - 1).abs() < 1e-3).all())
+    inside = (found >= -ROUNDED).all() and (found <= 1 + ROUNDED).all()
+    missed, usual = found.sum(1) - 1, ROUNDED * found.shape[1] ** 0.5
+    half = _half_of_last_digit(found)
+    above, below = half * (found > 0).sum(1), half * found.shape[1]  # what was rounded up is above 0
+    return bool(
+        inside and ((missed <= (above + SLACK).clamp_min(usual)) & (missed >= -max(usual, below + SLACK))).all()
+    )
+
+
+def _half_of_last_digit(found: Tensor) -> float:
+    """Half a unit of the last decimal that numbers were rounded to; 0 where they have more than `MOST_DIGITS`."""
+    for digits in range(LEAST_DIGITS, MOST_DIGITS + 1):
+        scaled = found.double() * 10**digits
+        if bool(((scaled - scaled.round()).abs() < 1e-6 * 10**digits).all()):
+            return 0.5 * 10**-digits
+    return 0.0

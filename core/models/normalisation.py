@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal, get_args
 
 import torch
 from torch import Tensor, nn
 
+from smoothsweep.core.checks import require_choice
 from smoothsweep.core.errors import InputError
 
 CHANNELS = 3
 _LARGEST = 1e6
 
 Triple = tuple[float, float, float]
+Channels = Literal["rgb", "bgr"]
+"""The order in which a network gets the channels of a picture: red first, or blue first as OpenCV reads files."""
+CHANNEL_ORDERS: tuple[Channels, ...] = get_args(Channels)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Normalisation:
     """What a network is shown of pictures x in [0, 1]: (x - mean) / std, each channel (red, green, blue) by itself.
+
+    mean, std: of red, green and blue, whatever their order; channels: the order in which the network gets them.
 
     The default maps to [-1, 1], as everything trained here and the publication's checkpoints have it. Raises
     InputError unless there are three finite means and three standard deviations > 0.
@@ -26,8 +33,10 @@ class Normalisation:
 
     mean: Triple = (0.5, 0.5, 0.5)
     std: Triple = (0.5, 0.5, 0.5)
+    channels: Channels = "rgb"
 
     def __post_init__(self) -> None:
+        require_choice("channels", self.channels, CHANNEL_ORDERS)
         for name, least in (("mean", -_LARGEST), ("std", 1 / _LARGEST)):
             given = getattr(self, name)
             fine = len(given) == CHANNELS and all(math.isfinite(v) and least <= v <= _LARGEST for v in given)
@@ -36,12 +45,12 @@ class Normalisation:
                 raise InputError(f"{name}: expected {words} (red, green, blue), got {', '.join(map(str, given))}")
 
     @classmethod
-    def of_range(cls, low: float, high: float) -> Normalisation:
+    def of_range(cls, low: float, high: float, *, channels: Channels = "rgb") -> Normalisation:
         """Pictures as numbers from `low` (black) to `high` (white). Raises InputError unless low < high, finite."""
         if not (math.isfinite(low) and math.isfinite(high) and low < high):
             raise InputError(f"input range: expected two numbers, the lower one first, got {low} and {high}")
         scale = 1 / (high - low)
-        return cls(mean=(-low * scale, -low * scale, -low * scale), std=(scale, scale, scale))
+        return cls(mean=(-low * scale, -low * scale, -low * scale), std=(scale, scale, scale), channels=channels)
 
     @property
     def ends(self) -> tuple[float, float] | None:
@@ -64,6 +73,18 @@ USUAL: dict[str, Normalisation] = {
 }
 """What classifiers are usually trained with, by the words that a sentence uses for it."""
 
+FURTHER: dict[str, Normalisation] = {
+    **{f"BGR, {words}": replace(usual, channels="bgr") for words, usual in USUAL.items()},
+    "inputs in [-0.5, 0.5]": Normalisation.of_range(-0.5, 0.5),
+    "Caffe's BGR, means of ImageNet taken off [0, 255]": Normalisation(
+        mean=(123.68 / 255, 116.779 / 255, 103.939 / 255), std=(1 / 255, 1 / 255, 1 / 255), channels="bgr"
+    ),
+    "BGR, means of VGGFace2 taken off [0, 255]": Normalisation(
+        mean=(131.0912 / 255, 103.8827 / 255, 91.4953 / 255), std=(1 / 255, 1 / 255, 1 / 255), channels="bgr"
+    ),
+}
+"""What fewer are trained with; tried after the usual ones, on fewer images."""
+
 
 class FromUnitRange(nn.Module):
     """Images [N, 3, H, W] in [-1, 1], as everything here has them -> what `normalisation` makes of the same pictures.
@@ -79,9 +100,11 @@ class FromUnitRange(nn.Module):
         mean, std = (torch.tensor(v, dtype=torch.float64) for v in (normalisation.mean, normalisation.std))
         for name, value in (("scale", 0.5 / std), ("shift", (0.5 - mean) / std)):
             self.register_buffer(name, value.float()[:, None, None], persistent=False)
+        self.is_reversed = normalisation.channels == "bgr"
 
     def forward(self, images: Tensor) -> Tensor:
-        return images * self.scale + self.shift
+        shown = images * self.scale + self.shift
+        return shown.flip(-3) if self.is_reversed else shown
 
 
 def input_layer(normalisation: Normalisation) -> nn.Module:

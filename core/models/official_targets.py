@@ -19,6 +19,7 @@ from smoothsweep.core.models.classifiers import ARCHITECTURES, Classifier, build
 from smoothsweep.core.models.pretrained import (
     MOST_STATE,
     check_tensors,
+    fitting_state,
     load_published_state,
     most_of,
     plain_tensors,
@@ -26,9 +27,13 @@ from smoothsweep.core.models.pretrained import (
     strip_wrappers,
 )
 from smoothsweep.core.models.weight_files import file_sha256
+from smoothsweep.core.spelling import suggestion
 
-WRAPPINGS = ("model_state_dict", "state_dict")
+WRAPPINGS = ("model_state_dict", "state_dict", "model", "net", "network", "weights")
 """Keys under which training scripts keep the state dictionary, in the order they are looked for."""
+OWN_HEAD = "head"
+"""The classification layer in state dictionaries of `core.models.classifiers.Classifier`, as `smoothsweep.train` makes
+them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,9 +86,6 @@ def import_target(
 
     Raises InputError, one line naming the file, also for a class count, names, shapes or numbers that do not fit.
     """
-    entry = ARCHITECTURES.get(architecture)
-    if entry is not None and not entry.head:
-        raise InputError(f"import: expected an architecture of torchvision, got {architecture}")
     if architecture == "inception_v3" and transform_input is None:
         raise InputError(
             f"import {path}: transform_input: expected true or false for inception_v3, got none: the file does not "
@@ -91,11 +93,12 @@ def import_target(
         )
     content, stored, prefix = _read(path)
     where = f"checkpoint {path} as {architecture}"
-    if entry is not None:  # before anything of that size is made
-        _check_classes(stored, f"{entry.head}.weight", architecture, num_classes, where)
+    head = _head(stored, architecture)
+    if head is not None:  # before anything of that size is made
+        _check_classes(stored, f"{head}.weight", architecture, num_classes, where)
     classifier = build_classifier(architecture, num_classes, protocol=protocol, transform_input=bool(transform_input))
     state = plain_tensors(stored, where, most_bytes=most_of(classifier))
-    load_published_state(classifier, state, ARCHITECTURES[architecture].head, where=where)
+    _load(classifier, state, architecture, where)
     wrapping = _wrapping(content)
     epoch = content.get("epoch") if wrapping != "bare" else None
     facts = ImportFacts(
@@ -112,12 +115,55 @@ def import_target(
     return classifier.eval(), facts
 
 
+def classifier_of(content: Mapping[str, Any], architecture: str, where: str) -> Classifier:
+    """A classifier (evaluation mode, on the CPU) with the weights of a state dictionary in memory, or of a trainer's
+    dictionary that holds one; the number of classes is that of its last layer.
+
+    Raises InputError, one line beginning with `where`, for an unknown architecture, and for names, shapes or numbers
+    that do not fit.
+    """
+    if architecture not in ARCHITECTURES:
+        got = f"got {architecture!r}{suggestion(str(architecture), ARCHITECTURES)}"
+        raise InputError(f"architecture: expected one of {', '.join(ARCHITECTURES)}, {got}")
+    state = _bare(content, where)[0]
+    head = f"{_head(state, architecture)}.weight"
+    if head not in state or state[head].ndim != 2:
+        raise InputError(f"{where}: expected {architecture}, whose classification layer is {head}; there is none")
+    classifier = build_classifier(architecture, len(state[head]), protocol="clean")
+    _load(classifier, {key: value.detach() for key, value in state.items()}, architecture, where)
+    return classifier.eval()
+
+
+def _head(state: Mapping[str, Any], architecture: str) -> str | None:
+    """The name of the classification layer in a state dictionary: as published, or as ours have it; None for an unknown
+    architecture."""
+    entry = ARCHITECTURES.get(architecture)
+    return None if entry is None else OWN_HEAD if _is_ours(state) or not entry.head else entry.head
+
+
+def _is_ours(state: Mapping[str, Any]) -> bool:
+    return all(key.startswith(("backbone.", "neck.", f"{OWN_HEAD}.")) for key in state)
+
+
+def _load(classifier: Classifier, state: Mapping[str, Tensor], architecture: str, where: str) -> None:
+    head = ARCHITECTURES[architecture].head
+    if _is_ours(state) or not head:
+        classifier.load_state_dict(fitting_state(state, classifier.state_dict(), where))
+    else:
+        load_published_state(classifier, state, head, where=where)
+
+
 def _read(path: Path, wrappings: tuple[str, ...] = WRAPPINGS) -> tuple[Mapping[str, Any], dict[str, Any], str]:
     """The file's dictionary, its weights under bare names, still in the file, and the prefix that they had."""
     where = f"checkpoint {path}"
     content = read_tensor_file(path, "checkpoint")
     if not isinstance(content, Mapping):
         raise InputError(f"{where}: expected a dictionary of tensors, got {type(content).__name__}")
+    return content, *_bare(content, where, wrappings)
+
+
+def _bare(content: Mapping[str, Any], where: str, wrappings: tuple[str, ...] = WRAPPINGS) -> tuple[dict[str, Any], str]:
+    """The weights in a dictionary under bare names, and the prefix that they had."""
     wrapping = _wrapping(content, wrappings)
     tensors = content if wrapping == "bare" else content[wrapping]
     check_tensors(tensors, where)
@@ -125,7 +171,7 @@ def _read(path: Path, wrappings: tuple[str, ...] = WRAPPINGS) -> tuple[Mapping[s
     if len(state) != len(tensors):
         raise InputError(f"{where}: expected every tensor once, got several under one name")
     first = next(iter(tensors))
-    return content, state, first[: len(first) - len(strip_wrappers(first))]
+    return state, first[: len(first) - len(strip_wrappers(first))]
 
 
 def _wrapping(content: Mapping[str, Any], wrappings: tuple[str, ...] = WRAPPINGS) -> str:

@@ -7,8 +7,6 @@ not. So real test images decide, and where they contradict the card, what is usu
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from scipy.optimize import linear_sum_assignment
@@ -18,57 +16,13 @@ from torch import Tensor
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.listing import few
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.inference import evaluate_logits
-from smoothsweep.core.models.normalisation import USUAL, Normalisation
+from smoothsweep.core.models.normalisation import Normalisation
+from smoothsweep.core.models.other_readings import Claim, Readable, Readings, Trial, Trials
 
-TRIED = 200  # images on which other readings are tried
 CHANCE_LEVEL = 0.01  # how seldom chance alone may do as well
 SHORTFALL = 0.05  # of accuracy, below what the card states: another split, another way of cropping
-BETTER_BY, BETTER_SIGMAS = 0.1, 3.3  # in accuracy, and in standard errors of the paired difference
 NAMED = 0.05  # in accuracy: how much better an order without a name must be than one that has one
 MOST_MATCHED = 2000  # classes whose order is searched
-
-
-class Readable(Protocol):
-    """A classifier of ours or of somebody else's: images [N, 3, S, S] in [-1, 1] -> logits [N, C]."""
-
-    def wants(self, normalisation: Normalisation) -> None:
-        """Show the model images as this normalisation has them, from now on."""
-
-    def __call__(self, images: Tensor) -> Tensor:
-        """Logits."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """What a card states. order: int64 [C], the model's output for each class of the data; accuracy: None if unsaid."""
-
-    normalisation: Normalisation
-    order: Tensor
-    accuracy: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Trial:
-    """Another reading: in words, and which images are right under it and under the claim (bool [M] each).
-
-    normalisation: None for that of the claim; reordered: whether the classes are in another order than claimed.
-    """
-
-    words: str
-    hits: Tensor
-    as_stated: Tensor
-    normalisation: Normalisation | None = None
-    reordered: bool = False
-
-    @property
-    def gain(self) -> float:
-        return (self.hits.double() - self.as_stated.double()).mean().item()
-
-    @property
-    def fits_better(self) -> bool:
-        differing = (self.hits != self.as_stated).sum().item()
-        return self.gain > BETTER_BY and self.gain * len(self.hits) > BETTER_SIGMAS * differing**0.5
 
 
 def order_by_name(class_names: Sequence[str], data_names: Sequence[str], where: str) -> Tensor:
@@ -91,14 +45,22 @@ def usual_orders(names: Sequence[str], sizes: Tensor) -> dict[str, Tensor]:
     }
 
 
-def as_flags(normalisation: Normalisation | None, reordered: bool) -> str:
+def as_flags(normalisation: Normalisation | None, reordered: bool, image_size: int | None = None) -> str:
     """What the commands that bring a model in are to be told (see `check_reading`)."""
-    flags = ["--class-names FILE, its outputs in that order"] if reordered else []
+    flags = [] if image_size is None else [f"--image-size {image_size}"]
     if normalisation is not None and normalisation.ends is not None:
-        flags.insert(0, "--input-range {:g} {:g}".format(*normalisation.ends))
+        flags.append("--input-range {:g} {:g}".format(*normalisation.ends))
     elif normalisation is not None:
-        flags.insert(0, "--mean {:g} {:g} {:g} --std {:g} {:g} {:g}".format(*normalisation.mean, *normalisation.std))
+        flags.append("--mean {:.6g} {:.6g} {:.6g} --std {:.6g} {:.6g} {:.6g}".format(*_six(normalisation)))
+    if normalisation is not None and normalisation.channels != "rgb":
+        flags.append(f"--channels {normalisation.channels}")
+    if reordered:
+        flags.append("--class-names FILE, its outputs in that order")
     return f"import it with {' and '.join(flags)}"
+
+
+def _six(normalisation: Normalisation) -> tuple[float, ...]:
+    return (*normalisation.mean, *normalisation.std)
 
 
 def check_reading(
@@ -111,18 +73,18 @@ def check_reading(
     image_size: int,
     device: torch.device | str,
     where: str,
-    then: Callable[[Normalisation | None, bool], str] = as_flags,
-    readings: Mapping[str, Normalisation] = USUAL,
+    then: Callable[[Normalisation | None, bool, int | None], str] = as_flags,
+    readings: Readings | None = None,
 ) -> None:
     """Raise InputError, one line, unless the accuracy is clearly above chance, within reach of what the card states,
     and no usual other reading fits clearly better; it says which one does.
 
     model: read as claimed, its outputs in the data's order. logits: of all of `test`, float [N, C]. orders: other
     numberings by their words (`usual_orders`); any other order of the classes is found from what the model confuses.
-    then: what to do about it, as the end of the sentence: of the normalisation to state, None where it is right, and of
-    whether the order of the classes is to be stated.
-    A stated accuracy that is reached is proof enough; without one, three other normalisations of 200 images are tried.
-    readings: the normalisations that come into question, by their words.
+    then: what to do about it, as the end of the sentence: of the normalisation to state, None where it is right, of
+    whether the order of the classes is to be stated, and of the size, None where it is right.
+    A stated accuracy that is reached is proof enough; without one, other readings of some images are tried.
+    readings: those that come into question, by default all that are usual.
     """
     hits = logits.argmax(1) == test.labels
     accuracy, chance = hits.double().mean().item(), _chance(test)
@@ -130,19 +92,20 @@ def check_reading(
     reached = claim.accuracy is None or accuracy >= _within_reach(claim.accuracy, len(hits))
     if above and reached and claim.accuracy is not None:
         return
-    trials = _other_readings(model, test, logits, claim, orders, readings, image_size=image_size, device=device)
-    best, reordered = max(trials, key=lambda trial: trial.gain), _in_any_order(logits, test)
-    if reordered is not None and reordered.gain > best.gain + NAMED:  # of two that fit, the one with a name is told
-        best = reordered
-    better = best.fits_better
+    tried = Trials(model, test, logits, claim, orders, image_size=image_size, device=device)
+    trials = tried.all(Readings() if readings is None else readings)
+    best, reordered = max(trials, key=lambda trial: trial.gain, default=None), _in_any_order(logits, test)
+    if reordered is not None and (best is None or reordered.gain > best.gain + NAMED):
+        best = reordered  # of two that fit, the one with a name is told
+    better = best is not None and best.fits_better
     if above and reached and not better:
         return
     stated = f"; its card states {claim.accuracy:.1%}" if claim.accuracy is not None else ""
     found = (
         f"{best.hits.double().mean():.1%} {best.words}; {best.as_stated.double().mean():.1%} as stated: "
-        f"{then(best.normalisation, best.reordered)}"
-        if better
-        else "no usual normalisation or class order fits: is it a classifier of these classes, and is its size right?"
+        f"{then(best.normalisation, best.reordered, best.size)}"
+        if best is not None and better
+        else "no usual normalisation, size or class order fits: is it a classifier of these classes?"
     )
     raise InputError(
         f"{where}: expected a classifier that recognises real test images, got {accuracy:.1%} of {len(hits)} "
@@ -166,48 +129,7 @@ def _within_reach(stated: float, images: int) -> float:
     return stated - SHORTFALL - 3 * (variance / images) ** 0.5
 
 
-def _other_readings(
-    model: Readable,
-    test: ImageSet,
-    logits: Tensor,
-    claim: Claim,
-    orders: Mapping[str, Tensor],
-    readings: Mapping[str, Normalisation],
-    *,
-    image_size: int,
-    device: torch.device | str,
-) -> list[_Trial]:
-    """Every one of these normalisations in every order, on a few images; the model is left as claimed."""
-    chosen = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))[:TRIED].sort().values
-    images, labels = test.images[chosen], test.labels[chosen]
-    own_outputs = torch.argsort(claim.order)
-    as_stated = logits[chosen].argmax(1) == labels
-    trials = []
-    for words, normalisation in readings.items():
-        same = normalisation == claim.normalisation
-        try:
-            model.wants(normalisation)
-            seen = logits[chosen] if same else evaluate_logits(model, images, image_size=image_size, device=device)
-        finally:
-            model.wants(claim.normalisation)
-        prefix = "" if same else f"with {words}"
-        other = None if same else normalisation
-        if not same:
-            hits = seen.argmax(1) == labels
-            trials.append(_Trial(words=prefix, hits=hits, as_stated=as_stated, normalisation=other))
-        joint = f"{prefix} and " if prefix else "with "
-        for order_words, order in orders.items():
-            if not torch.equal(order, claim.order):
-                hits = seen[:, own_outputs][:, order].argmax(1) == labels
-                trials.append(
-                    _Trial(
-                        words=joint + order_words, hits=hits, as_stated=as_stated, normalisation=other, reordered=True
-                    )
-                )
-    return trials
-
-
-def _in_any_order(logits: Tensor, test: ImageSet) -> _Trial | None:
+def _in_any_order(logits: Tensor, test: ImageSet) -> Trial | None:
     """The order of the classes under which most answers are right, found on one half and tried on the other."""
     count = test.num_classes
     if count > MOST_MATCHED:
@@ -220,9 +142,7 @@ def _in_any_order(logits: Tensor, test: ImageSet) -> _Trial | None:
         together += 0.5 * torch.eye(count)  # what nothing contradicts stays
         output_of = torch.from_numpy(linear_sum_assignment(together.numpy(), maximize=True)[1])
         hits[tried] = answers[tried] == output_of[test.labels[tried]]
-    return _Trial(
-        words="with the classes in another order", hits=hits, as_stated=answers == test.labels, reordered=True
-    )
+    return Trial(words="with the classes in another order", hits=hits, as_stated=answers == test.labels, reordered=True)
 
 
 def _rank_within_class(labels: Tensor) -> Tensor:

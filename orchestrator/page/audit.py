@@ -106,6 +106,10 @@ def trainings(audit: Audit) -> str:
     return f"The others are {audit.architecture}, trained here for {audit.epochs} epochs on the same images."
 
 
+GAP, LEAST_CUT = 2.5, 25.0
+"""In mm: beside the text of a cell; of a column whose text is cut."""
+
+
 class _Paper(FPDF):
     """A4 with a font that knows other scripts than Latin, and a line at the foot."""
 
@@ -130,17 +134,31 @@ class _Paper(FPDF):
         self.multi_cell(0, size * 0.5, words, new_x="LMARGIN", new_y="NEXT", align="L")
         self.ln(size * 0.14)
 
-    def write_rows(
-        self, head: Sequence[str], rows: Sequence[Sequence[str]], widths: Sequence[int], *, size: float = 8
-    ) -> None:
-        """A table whose cells are cut to one line."""
+    def write_rows(self, head: Sequence[str], rows: Sequence[Sequence[str]], *, cuts: str, size: float = 8) -> None:
+        """A table of one line for each row. cuts: the column that is cut where the page is too narrow; numbers with
+        their intervals never are, whose fonts shrink before."""
+        widths = self.widths(head, rows, cuts=cuts, size=size)
+        while sum(widths) > self.epw + 0.01:
+            size -= 0.25
+            widths = self.widths(head, rows, cuts=cuts, size=size)
         self.set_text_color(25)
         for at, row in enumerate((head, *rows)):
             self.set_font("sans", "B" if at == 0 else "", size)
             for cell, width in zip(row, widths, strict=True):
-                self.cell(width, 5, cut(cell, width - 2, self.get_string_width), border="B")
+                self.cell(width, 5, cut(cell, width - GAP, self.get_string_width), border="B")
             self.ln()
         self.ln(3)
+
+    def widths(self, head: Sequence[str], rows: Sequence[Sequence[str]], *, cuts: str, size: float) -> list[float]:
+        """Of the columns in mm, as wide as what is in them. The one that is cut gets what is left, or `LEAST_CUT`;
+        the sum may be more than the page has."""
+        found = [0.0] * len(head)
+        for at, row in enumerate((head, *rows)):
+            self.set_font("sans", "B" if at == 0 else "", size)
+            found = [max(known, self.get_string_width(cell) + GAP) for known, cell in zip(found, row, strict=True)]
+        place = head.index(cuts)
+        found[place] = max(LEAST_CUT, self.epw - sum(found) + found[place])
+        return found
 
 
 def audit_pdf(
@@ -156,10 +174,10 @@ def audit_pdf(
     _write_standing(paper, audit)
     paper.write_line("What an attacker gets, by what they see of the model", size=12, bold=True)
     head = ("sees", audit.matched_words, "attack", "queries", "device time")
-    paper.write_rows(head, _access_rows(audit), (22, 30, 70, 24, 28))
+    paper.write_rows(head, _access_rows(audit), cuts="attack")
     paper.write_line("Every attack tried, and the controls that know nothing of the model", size=12, bold=True)
     rows = [(one.attack, "control" if one.control else one.access, _interval(audit, one)) for one in audit.reached]
-    paper.write_rows(("attack", "sees", audit.matched_words), rows, (80, 36, 58))
+    paper.write_rows(("attack", "sees", audit.matched_words), rows, cuts="attack")
     paper.write_line("What to do", size=12, bold=True)
     for line in advice(audit):
         paper.write_line(f"\u2022 {line}", size=9)
@@ -205,7 +223,7 @@ def _write_beside(paper: _Paper, audit: Audit) -> None:
         for one in audit.beside
     ]
     head = ("trained", "accuracy", "matched", "best attack", "reduction")
-    paper.write_rows(head, rows, (34, 15, 22, 55, 48), size=7)
+    paper.write_rows(head, rows, cuts="best attack", size=7)
     paper.write_line(trainings(audit), size=8, grey=True)
 
 

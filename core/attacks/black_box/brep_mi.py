@@ -131,6 +131,16 @@ class BREPMI(GeneratorSettings, Attack):
         """What decodes its latents, and the first of them."""
         return self.generator, "starts"
 
+    def most_queries(self, protocol: str) -> int:
+        """Every walk's start and passes, each of them the probes and a step, and the views of its robust points."""
+        views = self.robust_views * (self.max_passes + 2) if self.result == "robust" else 0
+        return self.selected * (1 + self.max_passes * (self.probes + 1) + views)
+
+    @property
+    def most_queries_once(self) -> int:
+        """The search for the first latents of every label."""
+        return self.starts.batch * self.starts.max_batches
+
     def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
         """Raise InputError for a size that the generator cannot have, too."""
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)

@@ -59,7 +59,7 @@ def first_latents(
         found.drawn += 1
         missing = found.missing.tolist()
         for latent, label in zip(z, labels_of(z).tolist(), strict=True):
-            if missing[label]:
+            if label >= 0 and missing[label]:  # below 0: the target accepts it as nobody
                 place = label, per_label - missing[label]
                 found.z[place], found.batches[place], found.order[place] = latent, found.drawn, kept
                 missing[label], kept = missing[label] - 1, kept + 1

@@ -71,6 +71,10 @@ class CMAES(Evolution, FromPool):
         """Of one search, at most."""
         return (self.max_queries // self.selected - 1) // self.population
 
+    def most_queries(self, protocol: str) -> int:
+        """Of all searches of a class."""
+        return self.max_queries
+
     def invert(self, view: ScoreView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """One search after the other."""
         import torch

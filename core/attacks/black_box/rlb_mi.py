@@ -123,6 +123,10 @@ class RLBMI(GeneratorSettings, Attack):
         once = protocol == "clean" and self.diversity == 0
         return self.episodes * (self.steps * (1 if once else 2) + 1)
 
+    def most_queries(self, protocol: str) -> int:
+        """As many as it asks: a policy that dies asks less."""
+        return self.queries(protocol)
+
     def invert(self, view: ScoreView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """Play the episodes of one class."""
         import torch

@@ -44,6 +44,11 @@ class FromPool(Attack):
         )
 
     @property
+    def most_queries_once(self) -> int:
+        """Every image of the pool and its mirror."""
+        return 2 * self.pool.size
+
+    @property
     def parts(self) -> tuple[Part, ...]:
         """The pool and the target's scores of it."""
         return pool_and_candidates(self.pool)

@@ -116,6 +116,15 @@ class Attack:
         """Its size by a rate that others state; None where nobody states one."""
         return None
 
+    def most_queries(self, protocol: str) -> int | None:
+        """Images that the target is shown for one class at most; None where no bound is stated."""
+        return 0 if self.access == "none" else None
+
+    @property
+    def most_queries_once(self) -> int:
+        """Images that its parts show the target at most, once for all classes."""
+        return 0
+
     @property
     def parts(self) -> tuple[Part, ...]:
         """What must be made before, in order."""

@@ -21,6 +21,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import Classifier
 
 Answer = Callable[[Tensor], Tensor]
+NOBODY = -1  # the label of an image that a recogniser does not accept as anybody
 FORWARD_ROWS = 256  # images at once at most where nothing is kept for gradients
 
 
@@ -102,11 +103,14 @@ def view_of(
     image_size: int,
     execution: Execution,
     gives: Access = "gradients",
+    accepts: float | None = None,
 ) -> View:
     """The view of a frozen target, on the execution's device, at one access level.
 
-    gives: what the target itself can give; raises InputError, one line, for a view of more.
-    `labels(images)` gives int64 [N], `scores(images)` float32 [N, C] (softmax); both take images [N, 3, S, S] from any
+    gives: what the target itself can give; raises InputError, one line, for a view of more. accepts: the logit from
+    which on the target accepts an image as anybody, None for one that always decides.
+    `labels(images)` gives int64 [N], -1 for an image that is accepted as nobody; `scores(images)` float32 [N, C]
+    (softmax); both take images [N, 3, S, S] from any
     device and leave their answer on the CPU. What is asked under gradients counts as well. Answers are those that
     the target's defense leaves, and it gives no more than that.
     """
@@ -119,17 +123,22 @@ def view_of(
     shown = [0]
     logits = _counting(execution.target(target), shown)
 
-    def scores(images: Tensor) -> Tensor:
+    def answers(images: Tensor, finished: Callable[[Tensor], Tensor]) -> Tensor:
         with torch.no_grad(), execution.arithmetic():
 
             def answer(rows: slice) -> Tensor:
-                return target_logits(logits, images[rows].to(execution.device), None).float().softmax(1).cpu()
+                return finished(target_logits(logits, images[rows].to(execution.device), None).float()).cpu()
 
             batch = execution.forward_batch("classification", logits, most=FORWARD_ROWS)
             return torch.cat(batch.run(answer, len(images)))
 
+    def scores(images: Tensor) -> Tensor:
+        return answers(images, lambda found: found.softmax(1))
+
     def labels(images: Tensor) -> Tensor:
-        return scores(images).argmax(1)
+        if accepts is None:
+            return scores(images).argmax(1)
+        return answers(images, lambda found: _accepted(found, accepts))
 
     if access == "labels":
         return LabelView(labels=labels, shown=shown, **common)
@@ -137,6 +146,12 @@ def view_of(
         return ScoreView(scores=scores, labels=labels, shown=shown, **common)
     inside = cache(lambda: Inside(target, shown, execution))
     return GradientView(logits=logits, inside=inside, scores=scores, labels=labels, shown=shown, **common)
+
+
+def _accepted(logits: Tensor, accepts: float) -> Tensor:
+    """The class of the largest logit, int64 [N]; -1 where that is below `accepts`."""
+    largest = logits.max(1)
+    return largest.indices.where(largest.values >= accepts, torch.full_like(largest.indices, NOBODY))
 
 
 def _shown_by(target: nn.Module | Prepared | None) -> Access:

@@ -93,6 +93,15 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
         """Pictures of the prior, the target's answers, the networks."""
         return surrogate_parts(self.pool, self.surrogates, self.learns)
 
+    def most_queries(self, protocol: str) -> int:
+        """Every finalist in every view."""
+        return self.finalists * self.views
+
+    @property
+    def most_queries_once(self) -> int:
+        """The pool, whose answers the surrogates learn."""
+        return self.pool.size
+
     @property
     def crop(self) -> int | None:
         """As of the pool."""

@@ -82,10 +82,17 @@ def _answered(given: Given, view: LabelView, ask: Any) -> MadePart:
     import torch
 
     from smoothsweep.core.attacks.shared.attack_inputs import MadePart
+    from smoothsweep.core.errors import InputError
 
     pictures = given.parts[PICTURES]["images"]
     check_budget(len(pictures), view.num_classes)
     answers = torch.cat([ask(rows.float() / 127.5 - 1) for rows in pictures.split(ROWS)])
+    if answers.ndim == 1 and bool((answers < 0).any()):
+        nobody = int((answers < 0).sum())
+        raise InputError(
+            f"target: expected a class for each of {len(answers)} pictures, got none for {nobody}, which it accepts as "
+            "nobody: surrogates cannot learn that; attack it by brep_mi"
+        )
     decided = answers if answers.ndim == 1 else answers.argmax(1)
     hits = decided.bincount(minlength=view.num_classes)
     never = float((hits == 0).sum())

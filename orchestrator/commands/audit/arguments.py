@@ -28,21 +28,7 @@ def add_audit_command(commands: argparse._SubParsersAction) -> None:
         metavar="MODEL",
         help=f"a checkpoint (.pth, .pt, .tar, .safetensors), a program ({PROGRAMS}), or the folder of an imported one",
     )
-    audit.add_argument(
-        "--data",
-        type=Path,
-        required=True,
-        metavar="PATH",
-        help="the private images it was trained on: a folder with one folder per person, or a Parquet file",
-    )
-    audit.add_argument(
-        "--public",
-        type=Path,
-        metavar="PATH",
-        help="images of other people, as the attacker has them: "
-        "a folder or a Parquet file; not needed with --judge synthetic, which says that all are "
-        "rendered",
-    )
+    _add_images(audit)
     audit.add_argument(
         "--access",
         choices=ACCESS,
@@ -59,12 +45,43 @@ def add_audit_command(commands: argparse._SubParsersAction) -> None:
         )
     )
     _add_judging(audit)
+    _add_enrolling(
+        audit.add_argument_group(
+            "an embedder under audit",
+            "Of --gallery alone: the people's templates are the classes, the cosines to them the scores. A picture is "
+            "accepted as the nearest person from a threshold on, else as nobody.",
+        )
+    )
     audit.add_argument(
         "--architecture", metavar="NAME", help="needed for a checkpoint, e.g. resnet18 or timm:vit_tiny_patch16_224"
     )
     _add_reading(audit)
     add_kind_options(audit)
     audit.set_defaults(command=_audit)
+
+
+def _add_images(audit: argparse.ArgumentParser) -> None:
+    people = audit.add_mutually_exclusive_group(required=True)
+    people.add_argument(
+        "--data",
+        type=Path,
+        metavar="PATH",
+        help="the private images it was trained on: a folder with one folder per person, or a Parquet file",
+    )
+    people.add_argument(
+        "--gallery",
+        type=Path,
+        metavar="PATH",
+        help="instead, where MODEL is a face embedder: the people who are enrolled with it, in the same form",
+    )
+    audit.add_argument(
+        "--public",
+        type=Path,
+        metavar="PATH",
+        help="images of other people, as the attacker has them: "
+        "a folder or a Parquet file; not needed with --judge synthetic, which says that all are "
+        "rendered",
+    )
 
 
 def _add_reading(audit: argparse.ArgumentParser) -> None:
@@ -134,6 +151,20 @@ def _add_judging(audit: argparse.ArgumentParser) -> None:
     audit.add_argument("--redact", action="store_true", help="no pictures of people and no names, for sharing")
 
 
+def _add_enrolling(enrolling: argparse._ArgumentGroup) -> None:
+    enrolling.add_argument(
+        "--templates",
+        choices=("mean", "each"),
+        help="one template for a person, the mean of their photographs, or each photograph as one (default: mean)",
+    )
+    enrolling.add_argument(
+        "--threshold",
+        type=float,
+        metavar="COSINE",
+        help="from which on a picture is accepted (default: one of a hundred images of --public is, by mistake)",
+    )
+
+
 def _add_trainings(beside: argparse._ArgumentGroup) -> None:
     beside.add_argument(
         "--reference",
@@ -151,14 +182,17 @@ def _add_trainings(beside: argparse._ArgumentGroup) -> None:
 
 
 def _audit(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.commands.audit.rounds import run_audit
+    from smoothsweep.orchestrator.commands.audit.auditing import run_audit
     from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 
     usual = FIX_MINUTES if options.fix else REFERENCE_MINUTES if options.reference is not None else MINUTES
     return run_audit(
         AuditRequest(
             model=options.model,
-            data=options.data,
+            data=options.data if options.gallery is None else options.gallery,
+            gallery=options.gallery is not None,
+            templates=options.templates,
+            threshold=options.threshold,
             public=options.public,
             access=options.access,
             minutes=usual if options.minutes is None else options.minutes,

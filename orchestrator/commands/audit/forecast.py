@@ -33,10 +33,12 @@ def wall_seconds(device_s: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Device-seconds of what is missing in the store. training: of targets; rest: attacks and judges."""
+    """Device-seconds of what is missing in the store. training: of targets; rest: attacks and judges. done: of what is
+    there."""
 
     training: float
     rest: float
+    done: float = 0.0
 
     def without(self, other: Cost) -> Cost:
         """What this costs on top of another."""
@@ -68,7 +70,8 @@ def forecast(tree: dict[str, Any], store: Store, *, timed: Callable[..., float] 
         else:
             measured = history.expected(stage)
             rest += measured[0] if measured else usual.get(stage.name, 0.0)
-    return Cost(training=training, rest=rest)
+    done = sum(float(store.manifest(stage)["seconds"]) for stage in plan.stages if stage.fingerprint in plan.cached)
+    return Cost(training=training, rest=rest, done=done)
 
 
 def _of_training(stage: Stage, store: Store, history: History, timed: Callable[..., float]) -> float:

@@ -17,6 +17,7 @@ from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.result import Audit, AuditNotes, read_audit
+from smoothsweep.orchestrator.reading.leak.queries import asked_by_parts
 from smoothsweep.orchestrator.reading.numbers.summary import recipe_label, summarise
 from smoothsweep.orchestrator.reading.results import results_table
 from smoothsweep.orchestrator.store.common.base import Store
@@ -24,6 +25,9 @@ from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import ImportedClassifier, TargetCard
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.loaded import inversion
+
+NAMES_PLACES = ("Sweep file", "Store", "Devices")
+"""Facts of a sweep that name folders and machines: not for sharing."""
 
 
 def write_audit(
@@ -41,7 +45,7 @@ def write_audit(
 ) -> None:
     """Each file replaces its predecessor in one step. untried, unfit, own_test, planned: as of `AuditNotes`.
 
-    Raises InputError where no attack has been judged.
+    Raises InputError where nothing has been judged.
     """
     loaded, store = load_sweep(sweep), open_store(location)
     trials = trials_of(loaded, store)
@@ -68,14 +72,18 @@ def write_audit(
             architecture=recipes[0].architecture if recipes else "",
             epochs=recipes[0].epochs if recipes else 0,
             is_program=card.outside is not None,
+            asked_once=asked_by_parts(trials, store),
         ),
     )
     if audit is None:
-        raise InputError(f"audit {name}: no attack was judged; the lines above say why")
+        raise InputError(f"audit {name}: nothing was judged; the lines above say why")
     best = set(summary.frame.loc[audit.strongest.row, "trials"])
     portraits = [] if anonymous else _portraits(audit, next(trial for trial in trials if trial.id in best), store)
-    given = {"name": name, "facts": dict(data.facts), "portraits": portraits, "anonymous": anonymous}
+    facts = {key: words for key, words in data.facts.items() if not anonymous or key not in NAMES_PLACES}
+    given = {"name": name, "facts": facts, "portraits": portraits, "anonymous": anonymous}
     source = {"file": card.source.file, "sha256": card.source.sha256} if card.source else {}
+    if anonymous:
+        source.pop("file", None)
     described = {"name": name, "architecture": card.architecture, "image_size": card.image_size, **source}
     write_file(out / "audit.pdf", audit_pdf(audit, **given))
     write_file(out / "audit.json", json.dumps(audit_json(audit, described, anonymous=anonymous), indent=1) + "\n")

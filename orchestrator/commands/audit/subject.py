@@ -6,6 +6,7 @@ import hashlib
 import math
 from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 from smoothsweep.core import screen
 from smoothsweep.core.attacks.shared.access import Access
@@ -15,6 +16,7 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.data.sources import TEST, list_labelled
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, Named, Source, asked_with, is_outside, kind_made_of, kind_of
+from smoothsweep.core.external.recogniser import EnrolledEmbedder, read_recogniser
 from smoothsweep.core.judges.table import judge_of_network
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.core.models.image_sizes import LEAST, check_image_size
@@ -24,8 +26,12 @@ from smoothsweep.core.text import brief
 from smoothsweep.orchestrator.commands.audit.prior import imported_prior
 from smoothsweep.orchestrator.commands.importing.converting import TargetRequest, import_target_file
 from smoothsweep.orchestrator.commands.importing.describing import Reading
+from smoothsweep.orchestrator.commands.importing.enrolling import Gallery, import_recogniser
 from smoothsweep.orchestrator.commands.importing.named import name_of
 from smoothsweep.sweeps.imported import CARD, ImportedClassifier, TargetCard
+
+if TYPE_CHECKING:
+    from smoothsweep.core.external.enrolling import Templates
 
 NEEDS_PUBLIC = (
     "--public: expected images of the same kind that show none of these people (a folder or a Parquet file), got none: "
@@ -38,7 +44,8 @@ class AuditRequest(Reading):
     """The options given on the command line; None where absent. minutes: until when to refine; people: how many
     to attack at most; seeds: how many before the slow attacks; reference: the architecture to train without defense
     beside the model, "" for the model's own; fix: train other recipes too; epochs: of these trainings. prior: the
-    folder of an imported generator; eyes: where they are in the data's images, and the images' side, in pixels."""
+    folder of an imported generator; eyes: where they are in the data's images, and the images' side, in pixels.
+    gallery: whether the model is an embedder and `data` who is enrolled with it; templates, threshold: how."""
 
     model: Source
     data: Path
@@ -55,6 +62,14 @@ class AuditRequest(Reading):
     epochs: int | None = None
     prior: Path | None = None
     eyes: tuple[float, ...] | None = None
+    gallery: bool = False
+    templates: str | None = None
+    threshold: float | None = None
+
+    @property
+    def people_option(self) -> str:
+        """By which the people were named."""
+        return "--gallery" if self.gallery else "--data"
 
     @property
     def folder(self) -> Path:
@@ -109,9 +124,37 @@ class AuditRequest(Reading):
             imported_prior(self.prior, self.eyes, image_size=1)
         elif self.eyes is not None:
             raise InputError("--eyes: expected only with --prior, whose faces they frame")
+        self._check_gallery()
         rendered = any(EMBEDDERS[judge["name"]].rendered for judge in self.independent.values())
         if self.public is None and not rendered:
             raise InputError(NEEDS_PUBLIC)
+
+    def _check_gallery(self) -> None:
+        """Raise InputError for what is said of an embedder and is none, and the other way round."""
+        if not self.gallery:
+            for name, value in (("--templates", self.templates), ("--threshold", self.threshold)):
+                if value is not None:
+                    raise InputError(f"{name}: expected it with --gallery alone, got {value}")
+            return
+        refused = {
+            "--architecture": self.architecture,
+            "--answers": self.answers,
+            "--class-names": self.class_names,
+            "--test-acc": self.stated_acc,
+            "--transform-input": self.transform_input,
+            "--reference": self.reference,
+            "--fix": self.fix or None,
+        }
+        for name, value in refused.items():
+            if value is not None:
+                raise InputError(f"{name}: expected none with --gallery, whose embedder has no classes of its own")
+        if self.threshold is not None and not -1 < self.threshold < 1:
+            raise InputError(f"--threshold: expected a cosine between -1 and 1, got {self.threshold:g}")
+        if not self.independent:
+            raise InputError(
+                "--judge: expected another face embedder with the file of its weights, which judges what the one under "
+                "audit leaks, got none"
+            )
 
     def _check_trainings(self) -> None:
         """Raise InputError for what can be seen to be wrong of the trainings beside the model."""
@@ -169,6 +212,9 @@ def imported_model(request: AuditRequest, people: int) -> tuple[Path, TargetCard
     if isinstance(request.model, Path) and (request.model / CARD).is_file():
         _refuse_reading(request)
         folder = request.model
+    elif request.gallery:
+        folder = request.folder / "model"
+        _enrol(request, folder, people)
     else:
         folder = request.folder / "model"
         if not _is_known(request, folder):
@@ -178,8 +224,29 @@ def imported_model(request: AuditRequest, people: int) -> tuple[Path, TargetCard
     if foreign is not None:
         foreign.agree(folder)
     if card.num_classes != people:
-        raise InputError(f"--data {request.data}: expected the model's {card.num_classes} people, got {people}")
+        wanted = f"the model's {card.num_classes} people"
+        raise InputError(f"{request.people_option} {request.data}: expected {wanted}, got {people}")
     return folder.resolve(), card
+
+
+def _enrol(request: AuditRequest, folder: Path, people: int) -> None:
+    """Write the embedder with its gallery, unless this very one was enrolled before. Raises InputError."""
+    if people < 2:
+        raise InputError(f"--gallery {request.data}: expected at least 2 people, got {people or 'nobody'}")
+    gallery = Gallery(
+        people=request.data,
+        templates=cast("Templates", request.templates or "mean"),
+        threshold=request.threshold,
+        strangers=request.public,
+    )
+    if folder.exists() and _is_known(request, folder):
+        if read_recogniser(folder / EnrolledEmbedder.file).enrolled != gallery.digest:
+            raise InputError(
+                f"--out {request.folder}: expected audits of this gallery, enrolled alike, got those of another"
+            )
+        return
+    judge = request.independent.get("embedder", {})
+    import_recogniser(request.model, request, gallery, folder, judge=judge)
 
 
 def _refuse_reading(request: AuditRequest) -> None:
@@ -190,6 +257,7 @@ def _refuse_reading(request: AuditRequest) -> None:
         "--mean": request.mean,
         "--std": request.std,
         "--input-range": request.input_range,
+        "--channels": request.channels,
         "--class-names": request.class_names,
         "--transform-input": request.transform_input,
         "--test-acc": request.stated_acc,

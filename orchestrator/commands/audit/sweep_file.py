@@ -10,13 +10,11 @@ from typing import Any
 from smoothsweep.core.attacks.registry import attack_class, make_attack
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS, Access
 from smoothsweep.core.audit.portfolio import (
-    COMPONENTS,
     EVALUATOR_TRAINING,
     PORTFOLIO,
     STORED_SIZE,
-    Reach,
+    components_of,
     evaluator_of,
-    portfolio,
     spread,
 )
 from smoothsweep.core.audit.references import Beside
@@ -25,11 +23,6 @@ from smoothsweep.sweeps.imported import TargetCard
 from smoothsweep.sweeps.yaml_reader import as_yaml
 
 NAME = "audit"
-
-
-def components_of(images: int | None) -> int:
-    """Directions of the prior that so many public images make; None: as many as are asked for."""
-    return COMPONENTS if images is None else min(COMPONENTS, images - 1)
 
 
 def lesser(asked: Access, given: Access) -> Access:
@@ -58,10 +51,10 @@ def audit_sweep(
     data: Path,
     public: Path | None,
     independent: Mapping[str, Any],
-    access: str,
+    attacks: list[dict[str, Any]],
     people: int,
     seeds: list[int],
-    reach: Reach,
+    has_second: bool,
     beside: Sequence[Beside] = (),
     images: int | None = None,
     prior: Mapping[str, Any] | None = None,
@@ -69,19 +62,18 @@ def audit_sweep(
     """The tree of the sweep file.
 
     public: None for rendered faces; images: how many it shows, where that is known. independent: the judge that the
-    user brought, as `judges` has it. people: how many to attack at most; seeds: of attacks and trainings; beside: what
-    is trained beside the model, the reference among them; prior: the attacker's, None for eigenfaces. An evaluator is
-    trained where nobody else judges, and where all attacks are tried: the first answer of an independent judge does not
-    wait for a second opinion.
+    user brought, as `judges` has it. attacks: settings of attacks and controls, one or more; people: how many to attack
+    at most; seeds: of attacks and trainings; beside: what is trained beside the model, the reference among them; prior:
+    the attacker's, None for eigenfaces. has_second: whether an evaluator is trained also beside an independent judge,
+    whose first answer does not wait for a second opinion; where nobody else judges, one always is.
     """
     size = min(STORED_SIZE, card.image_size)
     judged = min(size, 64)
     judges: dict[str, Any] = dict(independent)
-    if not independent or reach == "whole":
+    if not independent or has_second:
         taken = (card.architecture, *(one.settings["architecture"] for one in beside))
         evaluator = {"architecture": evaluator_of(*taken), "image_size": judged, "pretrained": False}
         judges["evaluator"] = {**evaluator, **EVALUATOR_TRAINING}
-    attacks = portfolio(access, whole=reach == "whole", adapted=reach == "adapted")
     recipes = [{"imported": str(model)}, *(dict(one.settings) for one in beside)]
     reference = next((dict(one.settings) for one in beside if one.is_reference), None)
     shown: dict[str, Any] = {"kind": "synthetic", "size": size}

@@ -133,6 +133,12 @@ def add_reading_options(reading: argparse._ArgumentGroup) -> None:
         help="instead: black and white as it was shown them, e.g. 0 1 or 0 255 (default: -1 1)",
     )
     reading.add_argument(
+        "--channels",
+        choices=("rgb", "bgr"),
+        help="the order in which it gets a picture's channels: bgr for one trained on files as OpenCV reads them; "
+        "--mean and --std are of red, green and blue all the same (default: rgb)",
+    )
+    reading.add_argument(
         "--transform-input",
         choices=("true", "false"),
         help="inception_v3 only, and there needed: whether it maps its inputs to other statistics first",
@@ -166,7 +172,7 @@ def add_kind_options(command: argparse.ArgumentParser) -> None:
 
 def reading_of(options: argparse.Namespace) -> dict[str, Any]:
     """What was said of how a classifier reads an image, and what its kind alone is told: fields of `Reading`."""
-    said = ("architecture", "image_size", "mean", "std", "input_range", "class_names", "answers")
+    said = ("architecture", "image_size", "mean", "std", "input_range", "class_names", "answers", "channels")
     own = [field.name for kind in KINDS.values() for field in fields(kind)]
     return {
         **{name: getattr(options, name) for name in said},

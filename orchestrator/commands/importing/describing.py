@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from smoothsweep.core.data.names import PUBLISHED_NAMES, PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
@@ -14,6 +14,9 @@ from smoothsweep.core.external.kinds import KINDS, Source, is_outside
 from smoothsweep.core.readers.files import read_whole
 from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.imported import CARD_VERSION, TargetCard, checked_card
+
+if TYPE_CHECKING:
+    from smoothsweep.core.models.normalisation import Channels, Normalisation, Triple
 
 MOST_NAME_BYTES = 8 * 2**20
 LABELLED = "labelled"  # data of the user's own
@@ -36,6 +39,7 @@ class Reading:
     class_names: Path | None
     stated_acc: float | None
     answers: str | None = None
+    channels: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -88,7 +92,7 @@ def described(
             "num_classes": request.classes,
             "image_size": size,
             "transform_input": bool(request.transform_input),
-            **_normalisation(request, architecture),
+            **asdict(normalised(request, architecture)),
             "outside": outside,
             "class_names": names,
             "data": request.data if request.data in (None, *PUBLISHED_SETS) else LABELLED,
@@ -99,21 +103,22 @@ def described(
     )
 
 
-def _normalisation(request: TargetRequest, architecture: str) -> dict[str, tuple[float, ...]]:
+def normalised(reading: Reading, architecture: str | None = None) -> Normalisation:
+    """How images are to be shown, as was said, else as the architecture usually wants them. Raises InputError."""
     from smoothsweep.core.models.classifiers import usual_input
-    from smoothsweep.core.models.normalisation import Normalisation, Triple
+    from smoothsweep.core.models.normalisation import Normalisation
 
-    if (request.mean is None) != (request.std is None):
+    if (reading.mean is None) != (reading.std is None):
         raise InputError("--mean, --std: expected both or neither, got one")
-    if request.input_range is not None and request.mean is not None:
+    if reading.input_range is not None and reading.mean is not None:
         raise InputError("--input-range: expected it or --mean and --std, got both")
-    if request.input_range is not None:
-        wanted = Normalisation.of_range(*request.input_range)
-    elif request.mean is not None and request.std is not None:
-        wanted = Normalisation(mean=cast(Triple, tuple(request.mean)), std=cast(Triple, tuple(request.std)))
+    if reading.input_range is not None:
+        wanted = Normalisation.of_range(*reading.input_range)
+    elif reading.mean is not None and reading.std is not None:
+        wanted = Normalisation(mean=cast("Triple", tuple(reading.mean)), std=cast("Triple", tuple(reading.std)))
     else:
-        wanted = usual_input(architecture)
-    return asdict(wanted)
+        wanted = Normalisation() if architecture is None else usual_input(architecture)
+    return wanted if reading.channels is None else replace(wanted, channels=cast("Channels", reading.channels))
 
 
 def _check_data(request: TargetRequest) -> None:
@@ -182,7 +187,9 @@ def said_of(card: TargetCard) -> list[str]:
     mean, std = (" ".join(f"{value + 0.0:g}" for value in values) for values in (card.mean, card.std))  # no -0
     order = "the data's own order" if card.class_names is None else f"{card.class_names[0]}, {card.class_names[1]}, ..."
     is_sent = is_outside(card.architecture) and KINDS[card.architecture].sent_pictures
-    shown = "sent as pictures" if is_sent else f"mean {mean}, std {std}"
+    shown = (
+        "sent as pictures" if is_sent else f"mean {mean}, std {std}{'' if card.channels == 'rgb' else ', blue first'}"
+    )
     lines = [f"images of {card.image_size} pixels, {shown}; classes: {order}"]
     measured = {"test accuracy": card.test_acc, "test accuracy other input": card.test_acc_other_input}
     lines += [f"{name}: {value:.2%}" for name, value in measured.items() if value is not None]

@@ -104,7 +104,7 @@ def _import(
         answers=answers,
         num_classes=card.num_classes,
         image_size=card.image_size,
-        normalisation=Normalisation(mean=card.mean, std=card.std),
+        normalisation=Normalisation(mean=card.mean, std=card.std, channels=card.channels),
         where=str(request.file),
     )
     outside = {**stated, "access": found.access, "rows": found.rows}
@@ -117,7 +117,7 @@ def _import(
     with making_folder(request.out) as draft:
         shutil.copyfile(file, draft / model.file)
         write_file(draft / CARD, json.dumps(card.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")
-    _tell(request, model, card, found.access)
+    _tell(request, model, card, found.access, opened.remark)
     return 0
 
 
@@ -133,8 +133,10 @@ def _unseen(kind: str, num_classes: int, sha256: str) -> dict[str, Any]:
     }
 
 
-def _tell(request: TargetRequest, model: ForeignModel, card: TargetCard, access: str) -> None:
+def _tell(request: TargetRequest, model: ForeignModel, card: TargetCard, access: str, remark: str) -> None:
     screen.out(f"{request.file.name}: {model.words} of {card.num_classes} classes; {GIVES[access]}")
+    if remark:
+        screen.out(f"{request.file.name}: {remark}")
     if model.remark:
         screen.out(model.remark.format(name=request.file.name))
     for line in said_of(card):
@@ -153,6 +155,11 @@ def _refuse_layers(request: TargetRequest, model: ForeignModel) -> None:
     for option, value in (("--architecture", request.architecture), ("--transform-input", request.transform_input)):
         if value is not None:
             raise InputError(f"{option}: expected none with {model.words}, which brings its own, got {value}")
-    for option, value in (("--mean", request.mean), ("--std", request.std), ("--input-range", request.input_range)):
+    for option, value in (
+        ("--mean", request.mean),
+        ("--std", request.std),
+        ("--input-range", request.input_range),
+        ("--channels", request.channels),
+    ):
         if model.sent_pictures and value is not None:
             raise InputError(f"{option}: expected none with {model.words}, which is sent pictures, got {value}")

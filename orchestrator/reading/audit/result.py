@@ -25,7 +25,8 @@ HALF = 0.5
 class Reached:
     """What one attack reaches. leak: share of its reconstructions that the judge takes for the person, with its
     interval (NaN without one); queries: images shown to the model per person, None where the attack asks nothing;
-    seconds: of a device, per person, parts that serve all people included; row: of the summary's frame."""
+    seconds: of a device, per person. Parts that serve all people are included in both, a share for each. row: of the
+    summary's frame."""
 
     attack: str
     access: str
@@ -122,7 +123,8 @@ class Audit:
 
     @property
     def strongest(self) -> Reached:
-        return self.attacks[0]
+        """The strongest attack; where none was tried, the strongest control."""
+        return self.reached[0]
 
     def by_access(self) -> dict[str, Reached]:
         """Access level -> the strongest attack that sees no more, lowest first; levels without attack left out."""
@@ -147,7 +149,8 @@ class Audit:
 @dataclass(frozen=True, kw_only=True)
 class AuditNotes:
     """What the numbers do not say. names: the people by label; classes: of the model. recipe: the model's among those
-    of the sweep, None where it is the only one. planned: device-seconds by recipe. The rest as in `Audit`."""
+    of the sweep, None where it is the only one. asked_once: images that the parts of a trial have shown the model, by
+    trial. planned: device-seconds by recipe. The rest as in `Audit`."""
 
     names: Sequence[str]
     classes: int
@@ -158,19 +161,23 @@ class AuditNotes:
     architecture: str = ""
     epochs: int = 0
     is_program: bool = False
+    asked_once: Mapping[str, float] = field(default_factory=dict)
     planned: Mapping[str, float] = field(default_factory=dict)
 
 
 def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit | None:
-    """The findings; None while no attack on the model has been judged."""
+    """The findings; None while nothing that was drawn of the model's people has been judged.
+
+    Where controls alone were, nobody is named: what they draw says nothing of the model.
+    """
     if summary.primary is None or not len(summary.evidence.rows if summary.evidence else ()):
         return None
     measured = summary.frame[summary.frame[summary.primary].notna()]
     own = summary.recipes[0] if notes.recipe is None else notes.recipe
     frame = measured[measured["recipe"] == own]
-    reached = [_reached(data, summary, int(row)) for row in frame.index]
+    reached = [_reached(data, summary, int(row), notes.asked_once) for row in frame.index]
     ordered = sorted(reached, key=lambda one: (one.control, -summary.spec.sign * one.leak))
-    if not ordered or ordered[0].control:
+    if not ordered:
         return None
     strongest, controls = ordered[0], [one for one in ordered if one.control]
     ceiling = frame[summary.spec.ceiling].mean() if summary.spec.ceiling in summary.measured else float("nan")
@@ -178,8 +185,8 @@ def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit |
         judge=summary.primary,
         ceiling=None if pd.isna(ceiling) else float(ceiling),
         reached=tuple(ordered),
-        beyond=_beyond(summary, strongest, controls),
-        people=_people(summary, strongest, controls[:1], notes.names),
+        beyond=NOTHING if strongest.control else _beyond(summary, strongest, controls),
+        people=() if strongest.control else _people(summary, strongest, controls[:1], notes.names),
         standing=standings(summary, strongest.row, controls[0].row if controls else None, notes.classes),
         test_acc=float(frame["test_acc"].mean()),
         chance=1 / notes.classes,
@@ -208,7 +215,7 @@ def _beside(data: ReportData, summary: Summary, own: str, notes: AuditNotes) -> 
             recipe=recipe,
             role="model" if recipe == own else "reference" if is_reference else "fix",
             test_acc=float(summary.frame.loc[row, "test_acc"]),
-            reached=_reached(data, summary, row),
+            reached=_reached(data, summary, row, notes.asked_once),
             leak=None if is_reference else summary.verdict(recipe),
             accuracy=NOTHING if is_reference else summary.compare("test_acc", row, rows[reference]),
             training_s=training,
@@ -241,13 +248,14 @@ def _seconds(data: ReportData, summary: Summary, own: str) -> dict[str, tuple[fl
     return found
 
 
-def _reached(data: ReportData, summary: Summary, row: int) -> Reached:
+def _reached(data: ReportData, summary: Summary, row: int, asked_once: Mapping[str, float]) -> Reached:
     cell, metric = summary.frame.loc[row], summary.primary
     of_attack = [
         sum(link.seconds * link.devices for link in data.links.get(trial, ()) if link.stage in (*PARTS, "attack"))
         for trial in cell["trials"]
     ]
     people = data.judged_classes or 1
+    once = [asked_once.get(trial, 0.0) for trial in cell["trials"]]
     return Reached(
         attack=cell["attack"] or "attack",
         access=cell["access"],
@@ -256,7 +264,7 @@ def _reached(data: ReportData, summary: Summary, row: int) -> Reached:
         low=float(cell[f"{metric}_low"]),
         high=float(cell[f"{metric}_high"]),
         seeds=int(cell["n"]),
-        queries=None if pd.isna(cell["queries"]) else float(cell["queries"]),
+        queries=None if pd.isna(cell["queries"]) else float(cell["queries"]) + sum(once) / max(1, len(once)) / people,
         seconds=sum(of_attack) / max(1, len(of_attack)) / people,
         row=row,
     )

@@ -46,6 +46,12 @@ def person_name(person: Person, *, anonymous: bool) -> str:
 
 
 def _answer(audit: Audit) -> tuple[str, ...]:
+    if not audit.attacks:
+        return (
+            "No attack was tried on this model: what it leaks is not known.",
+            "What the controls draw, which know nothing of it, is all that was judged. The end says what was left out, "
+            "and what to say to try it.",
+        )
     best, judge = audit.strongest, metric_of(audit.judge).label
     line = audit.controls[0] if audit.controls else None
     beside = f"; of what {line.attack} draws without knowing the model, {share(audit, line.leak)}" if line else ""
@@ -156,6 +162,8 @@ def _of_access(audit: Audit, level: str, one: Reached) -> str:
 
 def _exposed(audit: Audit, *, anonymous: bool) -> tuple[str, ...]:
     """Who is more probably than not among the most exposed, and how these rates are to be read."""
+    if not audit.people:
+        return ("Nobody is named, since no attack was tried.",)
     if not any(person.share > 0 for person in audit.people):
         return ("Nobody was matched in a single image.",)
     spec, runs = metric_of(audit.judge), audit.strongest.seeds
@@ -194,8 +202,6 @@ def _unknown(audit: Audit) -> tuple[str, ...]:
         lines.append(
             f"Of real photographs of these people the judge matches {share(audit, audit.ceiling)} with the right one."
         )
-    lines.append(
-        f"Tried: {listing(named(one.attack) for one in audit.attacks)}. A stronger attack may find more; nothing here "
-        "says that a model is safe."
-    )
+    tried = listing(named(one.attack) for one in audit.attacks) or "nothing"
+    lines.append(f"Tried: {tried}. A stronger attack may find more; nothing here says that a model is safe.")
     return (*lines, *audit.untried)

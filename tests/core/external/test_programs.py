@@ -17,7 +17,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import kind_of_file
 from smoothsweep.core.external.model import OutsideModel
 from smoothsweep.core.external.opening import open_outside, try_outside
-from smoothsweep.core.external.reading import sums_to_one
+from smoothsweep.core.external.reading import is_distribution
 from smoothsweep.core.models.normalisation import USUAL
 from tests.foreign_classifier import SIDE
 from tests.made_programs import Deciding, Shades, Softmaxed, exported, torchscript
@@ -140,7 +140,7 @@ def test_answers_of_another_kind_or_shape_than_said_are_one_line(files):
     ):
         with pytest.raises(InputError, match=line):
             opened(files["torchscript", made], said, "labels").check_answers(pictures(5))
-    assert sums_to_one(torch.tensor([[0.25, 0.75]])) and not sums_to_one(torch.tensor([[-0.5, 1.5]]))
+    assert is_distribution(torch.tensor([[0.25, 0.75]])) and not is_distribution(torch.tensor([[-0.5, 1.5]]))
 
 
 def test_below_gradients_no_gradient_leads_back_and_no_view_of_more_is_made(files):

@@ -10,7 +10,8 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.core.models.normalisation import USUAL, Normalisation, input_layer
-from smoothsweep.core.models.reading import Claim, as_flags, check_reading, order_by_name, usual_orders
+from smoothsweep.core.models.other_readings import Claim
+from smoothsweep.core.models.reading import as_flags, check_reading, order_by_name, usual_orders
 
 CLASSES = 6
 NAMES = ("dot", "Ann", "cy", "bob", "eve", "fay")
@@ -171,3 +172,53 @@ def test_impossible_normalisations_are_refused(wrong):
     for low, high in ((1, 0), (0, 0), (float("nan"), 1), (0, float("inf"))):
         with pytest.raises(InputError, match="input range"):
             Normalisation.of_range(low, high)
+
+
+class Stripes(nn.Module):
+    """Knows six people by the shade of the red channel, in images of `side` pixels with channels in this order."""
+
+    def __init__(self, side: int, channels: str):
+        super().__init__()
+        self.side, self.channels, self.normalise = side, channels, nn.Identity()
+        self.known = (60 + 25.0 * torch.arange(CLASSES)) / 127.5 - 1
+
+    def wants(self, normalisation):
+        self.normalise = input_layer(normalisation)
+
+    def forward(self, x):
+        x = self.normalise(x)
+        if self.channels == "bgr":
+            x = x.flip(1)
+        # Its shade is that of the red channel; any other size than its own shifts what it sees by chance.
+        off = 0.0 if x.shape[-1] == self.side else 0.6 * (x.shape[-1] % 7 - 3)
+        return -(x[:, 0].mean((1, 2))[:, None] + off - self.known).abs()
+
+
+def coloured():
+    """As `images`, of which the other channels show another person's shade."""
+    data = images()
+    pixels = data.images.clone()
+    pixels[:, 1:] = images().images[(torch.arange(len(data)) * 7 + 31) % len(data)][:, 1:]
+    return ImageSet(images=pixels, labels=data.labels, names=NAMES)
+
+
+@pytest.mark.parametrize(
+    ("side", "channels", "flags"),
+    [
+        (64, "rgb", "import it with --image-size 64"),
+        (32, "bgr", "import it with --input-range -1 1 and --channels bgr"),
+        (64, "bgr", "import it with --image-size 64 and --input-range -1 1 and --channels bgr"),
+        (32, "rgb", None),
+    ],
+)
+def test_a_wrong_size_and_swapped_channels_are_named_with_the_flags_to_give(side, channels, flags):
+    model, data = Stripes(side, channels), coloured()
+    logits = evaluate_logits(model, data.images, image_size=32)
+    claim = Claim(normalisation=Normalisation(), order=torch.arange(CLASSES))
+    tell = lambda: check_reading(model, data, logits, claim, orders={}, image_size=32, device="cpu", where="f")  # noqa: E731
+    if flags is None:
+        tell()
+    else:
+        with pytest.raises(InputError) as told:
+            tell()
+        assert str(told.value).endswith(flags) and "\n" not in str(told.value)

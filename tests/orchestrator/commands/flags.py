@@ -75,7 +75,7 @@ ASKED: dict[str, tuple[str, tuple[str, ...]]] = {
             "orchestrator.commands.health.doctor:examine_artifacts",
         ),
     ),
-    "audit": ("m.pth --data d", ("orchestrator.commands.audit.rounds:run_audit",)),
+    "audit": ("m.pth --data d", ("orchestrator.commands.audit.auditing:run_audit",)),
     "diff": ("a b", ("orchestrator.commands.records.diff:tell_differences",)),
     "lineage": ("a", ("orchestrator.commands.records.lineage:tell_lineage",)),
     "rejudge": ("s.yaml --judges a=1", ("orchestrator.commands.records.rejudge:rejudge",)),

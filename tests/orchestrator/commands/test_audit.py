@@ -20,7 +20,7 @@ from smoothsweep.core.audit.timing import training_seconds
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.models.weight_files import WEIGHT_FILES
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit import rounds
+from smoothsweep.orchestrator.commands.audit import auditing, work
 from smoothsweep.orchestrator.commands.audit.forecast import Cost, forecast, timed_once
 from smoothsweep.orchestrator.commands.audit.rounds import FIRST, refinements
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
@@ -132,7 +132,9 @@ def sweep_of(imported, owned, tmp_path, **given) -> Path:
     """The audit's sweep file."""
     _, people, public = owned
     file, card = tmp_path / "audit.yaml", ImportedClassifier(imported=str(imported)).checked
-    usual = {"access": "gradients", "people": 3, "seeds": [1], "reach": "quick", "independent": {}}
+    reach = given.pop("reach", "quick")
+    attacks = portfolio("gradients", whole=reach == "whole", adapted=reach == "adapted")
+    usual = {"people": 3, "seeds": [1], "has_second": reach == "whole", "independent": {}, "attacks": attacks}
     given = {"public": public, **usual, **given}
     file.write_text(as_file(audit_sweep(model=imported, card=card, data=people, **given)))
     return file
@@ -257,13 +259,16 @@ class Clock:
     """An audit whose rounds take what they were forecast to take, in seconds, and do nothing. slow: of all attacks
     together beyond the quick ones."""
 
-    def __init__(self, monkeypatch, card, *, first: float, training: float, seed: float, slow: float = 0.0) -> None:
+    def __init__(
+        self, monkeypatch, card, *, first: float, training: float, seed: float, slow: float = 0.0, stored: float = 0.0
+    ) -> None:
+        """stored: device-seconds of what is in the store."""
         self.now, self.done, self.said = 0.0, [], []
 
         def cost(many: int, seeds: int) -> float:
             return training * many + seed * (seeds - 1)
 
-        def do(work, one):
+        def do(_, one):
             self.done.append(one)
             self.now += first if one is FIRST else cost(len(one.beside), len(one.seeds))
             return 0
@@ -278,13 +283,16 @@ class Clock:
             "forecast": lambda tree, store: Cost(
                 training=cost(len(tree.get("cells", [1])) - 1, len(tree["seeds"])),
                 rest=slow * (len(tree["grid"]["attack"]) > len(portfolio("gradients", whole=False))),
+                done=stored,
             ),
         }
         for name, fake in fakes.items():
-            monkeypatch.setattr(rounds, name, fake)
-        monkeypatch.setattr(rounds.Work, "do", do)
-        monkeypatch.setattr(rounds.Work, "spent", property(lambda work: self.now))
-        monkeypatch.setattr(rounds.Work, "write", lambda work, *more: self.said.extend([*work.unfit, *more]))
+            for module in (auditing, work):
+                if hasattr(module, name):
+                    monkeypatch.setattr(module, name, fake)
+        monkeypatch.setattr(work.Work, "do", do)
+        monkeypatch.setattr(work.Work, "spent", property(lambda _: self.now))
+        monkeypatch.setattr(work.Work, "write", lambda one, *more: self.said.extend([*one.unfit, *more]))
 
 
 @pytest.mark.parametrize(
@@ -337,6 +345,51 @@ def test_a_shorter_budget_makes_no_answer_poorer_than_what_the_store_holds(impor
     assert main(["audit", str(imported), *given]) == 0
     assert [len(one.seeds) for one in clock.done] == list(range(1, MOST_SEEDS + 1))
     assert {one.reach for one in clock.done} == {"quick"}
+
+
+def test_a_run_of_few_seconds_starts_no_slow_attacks_that_were_never_measured(imported, owned, monkeypatch):
+    """The quick attacks lie in the store, where they took half an hour: that this run took a second says nothing."""
+    card = ImportedClassifier(imported=str(imported)).checked
+    clock = Clock(monkeypatch, card, first=1, training=0, seed=0, slow=1, stored=1800)
+    people, public = map(str, owned[1:])
+    given = ["--data", people, "--public", public, "--minutes", "5", "--out", str(imported.parent / "out")]
+    assert main(["audit", str(imported), *given]) == 0
+    assert {one.reach for one in clock.done} == {"quick"}
+
+
+@pytest.mark.parametrize("seeds", [1, 3])
+def test_a_later_run_begins_with_all_that_the_pages_show(imported, owned, monkeypatch, tmp_path, seeds):
+    """All attacks with two seeds are in the store: --seeds 3 with a minute left must not drop the slow ones."""
+    card, out = ImportedClassifier(imported=str(imported)).checked, tmp_path / "out"
+    out.mkdir()
+    shown = sweep_of(imported, owned, tmp_path, reach="whole", seeds=[1, 2]).read_text()
+    (out / "audit.yaml").write_text(shown)
+    (out / "audit.json").write_text("{}")
+    clock = Clock(monkeypatch, card, first=30, training=0, seed=0)
+
+    def cost(tree, store):
+        missing = 3600.0 * (len(tree["seeds"]) > 2)
+        return Cost(training=0, rest=missing, done=60.0)
+
+    monkeypatch.setattr(work, "forecast", cost)
+    people, public = map(str, owned[1:])
+    given = ["--data", people, "--public", public, "--minutes", "1", "--seeds", str(seeds), "--out", str(out)]
+    assert main(["audit", str(imported), *given]) == 0
+    assert [(len(one.seeds), one.reach) for one in clock.done] == [(2, "whole")]
+    assert any("--seeds 3 was asked for" in line for line in clock.said) == (seeds == 3)
+
+
+@pytest.mark.parametrize("damage", ["seeds: [1]\n", "grid: {attack: [{kind: ppa}]}\n", "a: [", ""])
+def test_pages_of_something_else_begin_anew(imported, owned, monkeypatch, tmp_path, damage):
+    card, out = ImportedClassifier(imported=str(imported)).checked, tmp_path / "out"
+    out.mkdir()
+    (out / "audit.yaml").write_text(damage)
+    (out / "audit.json").write_text("{}")
+    clock = Clock(monkeypatch, card, first=100, training=0, seed=60, slow=1)
+    people, public = map(str, owned[1:])
+    given = ["--data", people, "--public", public, "--minutes", "1", "--out", str(out)]
+    assert main(["audit", str(imported), *given]) == 0
+    assert clock.done == [FIRST]
 
 
 @pytest.mark.slow

@@ -1,0 +1,174 @@
+"""Other ways in which a classifier may read images than its card says, tried on real ones.
+
+The usual ones are tried on all images of a trial. What fewer classifiers are trained with (`FURTHER`, other sizes) is
+first tried on some of them, and on all where that looks better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.inference import evaluate_logits
+from smoothsweep.core.models.normalisation import FURTHER, USUAL, Normalisation
+
+TRIED, SCREENED = 200, 48  # images on which other readings are tried, and first looked at
+BETTER_BY, BETTER_SIGMAS = 0.1, 3.3  # in accuracy, and in standard errors of the paired difference
+PROMISING = 0.05  # in accuracy, of the images that are first looked at
+USUAL_SIZES = (32, 48, 64, 80, 96, 112, 128, 160, 224, 256, 299)
+"""Sides in pixels that classifiers are usually trained at."""
+FARTHEST = 4  # times larger or smaller than claimed: at more than that hardly anybody is recognised
+
+
+class Readable(Protocol):
+    """A classifier of ours or of somebody else's: images [N, 3, S, S] in [-1, 1] -> logits [N, C]."""
+
+    def wants(self, normalisation: Normalisation) -> None:
+        """Show the model images as this normalisation has them, from now on."""
+
+    def __call__(self, images: Tensor) -> Tensor:
+        """Logits."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """What a card states. order: int64 [C], the model's output for each class of the data; accuracy: None if unsaid."""
+
+    normalisation: Normalisation
+    order: Tensor
+    accuracy: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Readings:
+    """What comes into question beside the claim, by the words of a sentence. usual: tried on all images of a trial;
+    further: first on some; sizes: sides in pixels, () for a model of one size."""
+
+    usual: Mapping[str, Normalisation] = field(default_factory=lambda: USUAL)
+    further: Mapping[str, Normalisation] = field(default_factory=lambda: FURTHER)
+    sizes: tuple[int, ...] = USUAL_SIZES
+
+    @classmethod
+    def none(cls, claimed: Normalisation) -> Readings:
+        """Nothing but other orders of the classes: of a model that is sent pictures."""
+        return cls(usual={"as pictures": claimed}, further={}, sizes=())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """Another reading: in words, and which images are right under it and under the claim (bool [M] each).
+
+    normalisation, size: None for that of the claim; reordered: whether the classes are in another order than claimed.
+    """
+
+    words: str
+    hits: Tensor
+    as_stated: Tensor
+    normalisation: Normalisation | None = None
+    size: int | None = None
+    reordered: bool = False
+
+    @property
+    def gain(self) -> float:
+        return (self.hits.double() - self.as_stated.double()).mean().item()
+
+    @property
+    def fits_better(self) -> bool:
+        differing = (self.hits != self.as_stated).sum().item()
+        return self.gain > BETTER_BY and self.gain * len(self.hits) > BETTER_SIGMAS * differing**0.5
+
+
+def is_near(size: int, claimed: int) -> bool:
+    """Whether a size that is not the claimed one may have been mistaken for it."""
+    return size != claimed and claimed / FARTHEST <= size <= claimed * FARTHEST
+
+
+class Trials:
+    """Other readings of one model on a few images, which it leaves reading as claimed.
+
+    logits: of all of `test` as claimed, its outputs in the data's order, float [N, C]. orders: other numberings of the
+    classes by their words.
+    """
+
+    def __init__(
+        self,
+        model: Readable,
+        test: ImageSet,
+        logits: Tensor,
+        claim: Claim,
+        orders: Mapping[str, Tensor],
+        *,
+        image_size: int,
+        device: torch.device | str,
+    ) -> None:
+        shuffled = torch.randperm(len(test), generator=torch.Generator().manual_seed(0))
+        self._chosen, self._screened = shuffled[:TRIED].sort().values, shuffled[:SCREENED].sort().values
+        self._model, self._test, self._logits, self._claim, self._orders = model, test, logits, claim, orders
+        self._own_outputs = torch.argsort(claim.order)
+        self._size, self._device = image_size, device
+
+    def all(self, readings: Readings) -> list[Trial]:
+        """Every reading in every order. Where hardly an image is wrong as claimed, none of them could be better, and
+        none is tried."""
+        if 1 - self._as_stated(self._chosen).double().mean().item() <= BETTER_BY:
+            return []
+        found = [one for words, other in readings.usual.items() for one in self._normalised(words, other)]
+        for words, other in readings.further.items():
+            if other != self._claim.normalisation and self._promises(other, self._size):
+                found += self._normalised(words, other)
+        best = max((one for one in found if not one.reordered), key=lambda one: one.gain, default=None)
+        start = best if best is not None and best.gain > PROMISING else None
+        return [*found, *self._sized(start, readings.sizes)]
+
+    def _as_stated(self, rows: Tensor) -> Tensor:
+        return self._logits[rows].argmax(1) == self._test.labels[rows]
+
+    def _seen(self, rows: Tensor, normalisation: Normalisation, size: int) -> Tensor:
+        """Logits of these images under a reading."""
+        try:
+            self._model.wants(normalisation)
+            return evaluate_logits(self._model, self._test.images[rows], image_size=size, device=self._device)
+        finally:
+            self._model.wants(self._claim.normalisation)
+
+    def _promises(self, normalisation: Normalisation, size: int) -> bool:
+        hits = self._seen(self._screened, normalisation, size).argmax(1) == self._test.labels[self._screened]
+        gain = hits.double().mean() - self._as_stated(self._screened).double().mean()
+        return gain.item() > PROMISING
+
+    def _normalised(self, words: str, normalisation: Normalisation) -> Iterator[Trial]:
+        """A normalisation in every order."""
+        same, labels = normalisation == self._claim.normalisation, self._test.labels[self._chosen]
+        seen = self._logits[self._chosen] if same else self._seen(self._chosen, normalisation, self._size)
+        prefix, other = ("", None) if same else (f"with {words}", normalisation)
+        as_stated = self._as_stated(self._chosen)
+        if not same:
+            yield Trial(words=prefix, hits=seen.argmax(1) == labels, as_stated=as_stated, normalisation=other)
+        joint = f"{prefix} and " if prefix else "with "
+        for order_words, order in self._orders.items():
+            if not torch.equal(order, self._claim.order):
+                hits = seen[:, self._own_outputs][:, order].argmax(1) == labels
+                yield Trial(
+                    words=joint + order_words, hits=hits, as_stated=as_stated, normalisation=other, reordered=True
+                )
+
+    def _sized(self, start: Trial | None, sizes: tuple[int, ...]) -> Iterator[Trial]:
+        """Other sizes, under the normalisation that fits best so far. start: that trial, None for the claim."""
+        other = None if start is None else start.normalisation
+        normalisation, labels = other or self._claim.normalisation, self._test.labels[self._chosen]
+        for size in sizes:
+            try:
+                if not is_near(size, self._size) or not self._promises(normalisation, size):
+                    continue
+                hits = self._seen(self._chosen, normalisation, size).argmax(1) == labels
+            except (InputError, RuntimeError):  # a size that this model does not take
+                continue
+            words = f"with images of {size} pixels" if start is None else f"{start.words} and images of {size} pixels"
+            as_stated = self._as_stated(self._chosen)
+            yield Trial(words=words, hits=hits, as_stated=as_stated, normalisation=other, size=size)

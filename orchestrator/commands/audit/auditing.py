@@ -1,0 +1,73 @@
+"""`smoothsweep audit`, from the model to its pages: a first answer, then rounds that refine it while there is time."""
+
+from __future__ import annotations
+
+import json
+import time
+
+from smoothsweep.core import screen
+from smoothsweep.core.audit.portfolio import COMPONENTS, LEAST_PUBLIC, components_of
+from smoothsweep.core.data.listing import few
+from smoothsweep.core.data.own.overlap import refuse_shared, said
+from smoothsweep.core.data.sources import list_unlabelled
+from smoothsweep.core.durations import duration
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.commands.audit.rounds import FIRST, refinements
+from smoothsweep.orchestrator.commands.audit.subject import AuditRequest, imported_model, people_of
+from smoothsweep.orchestrator.commands.audit.work import STORE, Work
+
+
+def run_audit(request: AuditRequest) -> int:
+    """Everything. Returns the exit code; InputError before anything is attacked for what is wrong with the request."""
+    started = time.monotonic()
+    request.check()
+    people, own_test = people_of(request.data)
+    _look_for_the_same(request)
+    model, card = imported_model(request, people)
+    work = Work(request=request, model=model, card=card, started=started, own_test=own_test)
+    wanted = request.beside(card)
+    done = work.earlier(wanted) or FIRST
+    code = work.do(done)
+    for one in refinements(work.access, () if code else work.fitting(wanted, after=done), seeds=request.seeds):
+        wider = one.beyond(done)
+        if wider == done:
+            continue
+        if code or not work.fits(wider, after=done):
+            break
+        code, done = work.do(wider), wider
+    while not code and (more := done.further) and work.fits(more, after=done):
+        code, done = work.do(more), more  # slow attacks that do not fit leave time for seeds of the quick ones
+    if not code and len(done.seeds) < request.seeds and more is not None:
+        work.write(
+            f"--seeds {request.seeds} was asked for; --minutes {request.minutes:g} were enough for {len(done.seeds)}: "
+            f"the next takes about {duration(work.seconds_of(more, after=done))} on this machine. The same command "
+            "with more minutes goes on."
+        )
+    _say_where(request)
+    return code
+
+
+def _look_for_the_same(request: AuditRequest) -> None:
+    """Raise InputError where a private picture is public too; say which only look it. Rendered public faces are new."""
+    if request.public is None:
+        return
+    if (images := len(list_unlabelled(request.public))) < LEAST_PUBLIC:
+        raise InputError(f"--public {request.public}: expected at least {LEAST_PUBLIC} images, got {images or 'none'}")
+    pairs, doubts = refuse_shared(request.data, request.public)
+    for doubt in doubts:
+        screen.err(f"smoothsweep: --public {request.public}: {doubt}; a low leak may then be the attacker's weakness")
+    if pairs:
+        alike = f"{len(pairs)} pictures of --data show one of --public, or look like it: {few(said(pairs, '~'))}"
+        screen.err(f"smoothsweep: {alike}; an attack that shows them may have shown what was public")
+    if images <= COMPONENTS:
+        fewer = f"{images} images make a prior of {components_of(images)} directions instead of {COMPONENTS}"
+        screen.err(f"smoothsweep: --public {request.public}: {fewer}; an attacker with more images may find more")
+
+
+def _say_where(request: AuditRequest) -> None:
+    folder = request.folder
+    said = json.loads((folder / "audit.json").read_text(encoding="utf-8"))["said"]
+    for line in (*said["answer"], *said["beside"], *said["trainings"], *said["access"], *said["people"]):
+        screen.out(line)
+    screen.out(f"audit: {folder / 'audit.html'}, {folder / 'audit.pdf'}, {folder / 'audit.json'}")
+    screen.out(f"compare: smoothsweep ui --store {folder / STORE}")

@@ -1,0 +1,227 @@
+"""One audit while it is made: what a round costs, what there is time and queries for, and the pages after it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from smoothsweep.core import screen
+from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.core.audit.portfolio import portfolio
+from smoothsweep.core.audit.references import Beside
+from smoothsweep.core.data.sources import list_unlabelled
+from smoothsweep.core.durations import duration
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import write_file
+from smoothsweep.core.readers.files import read_text
+from smoothsweep.core.text import brief
+from smoothsweep.orchestrator.commands.audit.forecast import START_S, Cost, forecast, wall_seconds
+from smoothsweep.orchestrator.commands.audit.pages import write_audit
+from smoothsweep.orchestrator.commands.audit.prior import imported_prior
+from smoothsweep.orchestrator.commands.audit.queries import Allowance, allowance_of
+from smoothsweep.orchestrator.commands.audit.rounds import REACHES, SEEDS, Round
+from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
+from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep, lesser, untried
+from smoothsweep.orchestrator.commands.confirm import Confirmation
+from smoothsweep.orchestrator.commands.run import run_and_report
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.imported import TargetCard
+from smoothsweep.sweeps.yaml_reader import read_yaml
+
+SWEEP, STORE = "audit.yaml", "store"
+SLOWER = 2.0
+
+
+@dataclass(kw_only=True)
+class Work:
+    """One audit while it is made. started: monotonic seconds; own_test: whether the data say which images are for
+    testing. planned: of what is trained beside the model, by its label. unfit: sentences on what there was no time for.
+    """
+
+    request: AuditRequest
+    model: Path
+    card: TargetCard
+    started: float
+    own_test: bool
+    planned: dict[str, Cost] = field(default_factory=dict)
+    unfit: list[str] = field(default_factory=list)
+
+    @property
+    def access(self) -> str:
+        return lesser(self.request.access, self.card.access)
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the command began."""
+        return time.monotonic() - self.started
+
+    def has_time_for(self, seconds: float) -> bool:
+        """Always for what is in the store: a shorter budget makes no answer poorer than it was."""
+        return not seconds or self.spent + seconds <= 60 * self.request.minutes
+
+    def fits(self, one: Round, *, after: Round) -> bool:
+        """Whether there is time, and there are queries, for a round."""
+        return self.allowance.covers(self._attacks(one), seeds=len(one.seeds)) and self.has_time_for(
+            self.seconds_of(one, after=after)
+        )
+
+    @cached_property
+    def sweep(self) -> Path:
+        return self.request.folder / SWEEP
+
+    @cached_property
+    def store(self) -> str:
+        return str(self.request.folder / STORE)
+
+    @cached_property
+    def allowance(self) -> Allowance:
+        """Of queries to the model: without bound unless it is an endpoint."""
+        return allowance_of(self.request, self.card)
+
+    def earlier(self, wanted: Sequence[Beside]) -> Round | None:
+        """The widest round that an earlier run of this command answered, with all of it in the store; None without.
+
+        What the pages show already is where a further run begins, however few its minutes are.
+        """
+        if not self.sweep.is_file() or not (self.request.folder / "audit.json").is_file():
+            return None
+        try:
+            before = _round_of(read_yaml(read_text(self.sweep), SWEEP), self.access, wanted)
+            store = open_store(self.store)
+            for many in range(len(before.seeds), 0, -1):
+                for reach in reversed(REACHES[: REACHES.index(before.reach) + 1]):
+                    one = replace(before, seeds=SEEDS[:many], reach=reach)
+                    if not forecast(self._tree(one), store).device_s:
+                        return one
+        except (InputError, OSError, LookupError, TypeError, ValueError):  # another audit's file, or a damaged one
+            return None
+        return None
+
+    def seconds_of(self, one: Round, *, after: Round) -> float:
+        """How long a round is expected to take; 0 where everything is in the store, and for what `fitting` let through.
+
+        Attacks that were never measured are the slow ones: about twice the whole so far, by whichever run it was made.
+        """
+        if one.beside != after.beside:
+            return 0.0
+        cost = forecast(self._tree(one), open_store(self.store))
+        if not cost.device_s:
+            return 0.0
+        paced = self.allowance.seconds(self._attacks(one), seeds=len(one.seeds))
+        if one.reach != after.reach:
+            return max(SLOWER * max(self.spent, wall_seconds(cost.done)), paced)
+        return START_S + max(wall_seconds(cost.device_s), paced)
+
+    def do(self, one: Round) -> int:
+        """Run a round, and write the pages. Returns the exit code."""
+        write_file(self.sweep, as_file(self._tree(one)), parents=True)
+        code = run_and_report(self.sweep, [], self.store, None, None, None, Confirmation(yes=True))
+        self.write()
+        return code
+
+    def write(self, *further: str) -> None:
+        """The pages from what is in the store. further: sentences on what there was no time for."""
+        self.unfit.extend(further)
+        write_audit(
+            self.sweep,
+            self.store,
+            self.request.folder,
+            name=brief(self.request.model.stem),
+            card=self.card,
+            anonymous=self.request.redact,
+            untried=(*untried(self.request.access, self.card), *self.allowance.left_out(self._every_attack)),
+            own_test=self.own_test,
+            unfit=tuple(self.unfit),
+            planned={label: cost.device_s for label, cost in self.planned.items()},
+        )
+
+    def fitting(self, wanted: Sequence[Beside], *, after: Round) -> tuple[Beside, ...]:
+        """Those of the trainings that there is time for, the reference first; without it none. Says what each will
+        cost, and notes of the others that they were left out. after: the round on top of which they come."""
+        if not wanted:
+            return ()
+        store, alone = open_store(self.store), Round(seeds=SEEDS[:1], reach="adapted").beyond(after)
+        model_alone = forecast(self._tree(alone), store)
+        kept: list[Beside] = []
+        total = START_S + wall_seconds(model_alone.device_s)
+        for one in wanted:
+            tree = self._tree(replace(alone, beside=(one,)).beyond(alone))
+            cost = forecast(tree, store).without(model_alone)
+            seconds = wall_seconds(cost.device_s)
+            if (kept or one.is_reference) and (not cost.device_s or self.has_time_for(total + seconds)):
+                total += seconds
+                kept.append(one)
+                if cost.device_s:
+                    self.planned[one.label] = cost
+                    screen.out(f"to come: {one.label}: {_cost_words(one, cost)}")
+                continue
+            minutes = (self.spent + total + seconds) / 60
+            self.unfit.append(
+                f"Not tried: {one.label}: {_cost_words(one, cost)}. The same command with --minutes "
+                f"{max(minutes + 1, self.request.minutes + 1):.0f} or more tries it."
+            )
+            screen.out(self.unfit[-1])
+        if self.unfit and not kept:
+            self.write()
+        return tuple(kept)
+
+    @property
+    def _every_attack(self) -> list[dict[str, Any]]:
+        return portfolio(self.access, whole=True)
+
+    def _attacks(self, one: Round) -> list[dict[str, Any]]:
+        """Those of the round that the model may be asked enough for."""
+        asked = portfolio(self.access, whole=one.reach == "whole", adapted=one.reach == "adapted")
+        return self.allowance.kept(asked)
+
+    def _tree(self, one: Round) -> dict[str, Any]:
+        return audit_sweep(
+            model=self.model,
+            card=self.card,
+            data=self.request.data.resolve(),
+            public=self.request.public.resolve() if self.request.public else None,
+            independent=self.request.independent,
+            attacks=self._attacks(one),
+            people=self.request.people,
+            seeds=list(one.seeds),
+            has_second=one.reach == "whole",
+            beside=one.beside,
+            images=self._images,
+            prior=self._prior,
+        )
+
+    @property
+    def _prior(self) -> dict[str, Any] | None:
+        request = self.request
+        return None if request.prior is None else imported_prior(request.prior, request.eyes, self.card.image_size)
+
+    @cached_property
+    def _images(self) -> int | None:
+        return len(list_unlabelled(self.request.public)) if self.request.public else None
+
+
+def _round_of(tree: dict[str, Any], access: str, wanted: Sequence[Beside]) -> Round:
+    """Which round a sweep file of an audit is: by its seeds, its kinds of attacks and losses, its recipes.
+
+    Raises LookupError or TypeError for a file that is none.
+    """
+    many = {reach: len(portfolio(access, whole=reach == "whole", adapted=reach == "adapted")) for reach in REACHES}
+    attacks = [attack for attack in tree["grid"]["attack"] if attack["kind"] in ATTACKS]
+    reach = next(reach for reach in REACHES if many[reach] >= len(attacks) or reach == REACHES[-1])
+    recipes = [cell["recipe"].get("defense") for cell in tree.get("cells", [])]
+    beside = tuple(one for one in wanted if any(_same(one.settings["defense"], found) for found in recipes))
+    return Round(seeds=SEEDS[: len(tree["seeds"])], reach=reach, beside=beside)
+
+
+def _same(settings: Any, found: Any) -> bool:
+    return found is not None and {**settings} == found
+
+
+def _cost_words(one: Beside, cost: Cost) -> str:
+    network = f"{one.settings['architecture']}, {one.settings['epochs']} epochs"
+    attacks = f"{duration(cost.rest)} to attack it and judge the reconstructions"
+    return f"{network}, about {duration(cost.training)} of a device to train it and {attacks}"

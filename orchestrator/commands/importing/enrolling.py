@@ -1,0 +1,257 @@
+"""A face embedder with the people of a gallery, brought in as a model that a sweep can attack."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
+
+from smoothsweep.core import screen
+from smoothsweep.core.data.sources import content_digest
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.kinds import KINDS, Named, Source, kind_of
+from smoothsweep.core.external.recogniser import MOST_BYTES, NETWORK, EnrolledEmbedder, Recogniser, write_recogniser
+from smoothsweep.core.files import making_folder, write_file
+from smoothsweep.core.readers.files import read_whole
+from smoothsweep.orchestrator.commands.importing.describing import CARD_VERSION, Reading, normalised
+from smoothsweep.sweeps.imported import CARD, TargetCard, checked_card
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from smoothsweep.core.data.labelled import SplitImages
+    from smoothsweep.core.external.enrolling import Embedding, Templates
+    from smoothsweep.core.external.model import Opened
+
+KIND = "recogniser"
+OWN_SIZE = 64  # pixels that an embedder of ours is shown, unless it has a size of its own
+MOST_STRANGERS = 500
+COMPARED = 100  # photographs by which it is seen whether a judge is the embedder itself
+
+
+@dataclass(frozen=True, kw_only=True)
+class Gallery:
+    """Who is enrolled and how. people: their photographs; templates: a mean for each person, or each photograph;
+    threshold: the cosine from which on somebody is accepted, None for one false accept in a hundred of `strangers`."""
+
+    people: Path
+    templates: Templates
+    threshold: float | None
+    strangers: Path | None
+
+    @property
+    def digest(self) -> str:
+        """Of the photographs and of how they are enrolled."""
+        strangers = content_digest(self.strangers) if self.threshold is None and self.strangers else ""
+        said = [content_digest(self.people), self.templates, self.threshold, strangers]
+        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Embedder:
+    """An embedder's file. kind: of program, or `NETWORK`; name: of a network of ours; content: what is kept of it."""
+
+    kind: str
+    name: str
+    content: bytes
+
+    @property
+    def words(self) -> str:
+        return self.name if self.kind == NETWORK else KINDS[self.kind].words
+
+
+def import_recogniser(source: Source, reading: Reading, gallery: Gallery, out: Path, *, judge: dict[str, str]) -> None:
+    """Enrol the gallery and write the folder. judge: the embedder that will judge, as a sweep file has it.
+
+    Raises InputError, one line, for a file that is no embedder, a gallery in which nobody can be enrolled and tried, an
+    embedder that does not tell these people apart, and a judge that is the embedder itself; nothing is written then.
+    """
+    from smoothsweep.core.data.labelled import load_labelled
+    from smoothsweep.core.external.enrolling import check_embedder_reading, enrol, similarities
+    from smoothsweep.core.models.other_readings import Readings
+
+    held = _embedder(source)
+    opened, embed = _opened(held, source, reading)
+    people = load_labelled(gallery.people, size=embed.image_size)
+    if held.kind != NETWORK:
+        sizes = Readings() if opened.side is None else Readings(sizes=())
+        check_embedder_reading(embed, people.train, people.test, sizes)
+    templates, owners = enrol(embed(people.train.images), people.train.labels, templates=gallery.templates)
+    probes = embed(people.test.images)
+    if judge:
+        _refuse_same(people.test.images, probes, judge)
+    cosines = similarities(probes, templates, owners)
+    hits = cosines.argmax(1) == people.test.labels
+    _refuse_stranger_to_all(hits, people, str(source))
+    recogniser = Recogniser(
+        embedder=held.content,
+        kind=held.kind,
+        name=held.name,
+        templates=templates,
+        owners=owners,
+        threshold=_threshold(gallery, embed, templates, owners),
+        enrolled=gallery.digest,
+    )
+    outside = {"answers": "logits", **_gives(opened, recogniser, embed)}
+    card = _card(source, people, embed, hits.double().mean().item(), outside)
+    with making_folder(out) as draft:
+        write_file(draft / EnrolledEmbedder.file, write_recogniser(recogniser))
+        write_file(draft / CARD, json.dumps(card.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")
+    accepted = cosines.gather(1, people.test.labels[:, None]) >= recogniser.threshold
+    screen.out(
+        f"{source.name}: {held.words} with {len(people.test.names)} people enrolled by {len(templates)} templates; "
+        f"{hits.double().mean():.1%} of {len(hits)} other photographs of theirs are nearest to the right person"
+    )
+    screen.out(
+        f"accepted from a cosine of {recogniser.threshold:.3f}: {accepted.double().mean():.1%} of these photographs as "
+        "the right person"
+    )
+    if opened.remark:
+        screen.out(f"{source.name}: {opened.remark}")
+
+
+def _opened(held: _Embedder, source: Source, reading: Reading) -> tuple[Opened, Embedding]:
+    """The embedder as it was opened, and as a function of stored pictures. Raises InputError for another size."""
+    import torch
+
+    from smoothsweep.core.external.enrolling import Embedding
+    from smoothsweep.core.external.recogniser import open_embedder
+
+    stated = _size(held, reading)
+    opened = open_embedder(held.kind, held.name, held.content, {}, torch.device("cpu"), where=str(source))
+    size = stated if opened.side is None else opened.side
+    if size is None:
+        raise InputError(f"--image-size: expected the side in pixels that {held.words} was trained at, got none")
+    if reading.image_size not in (None, size):
+        raise InputError(f"--image-size: expected {size}, which {source} takes, got {reading.image_size}")
+    return opened, Embedding(opened, image_size=size, normalisation=normalised(reading), where=str(source))
+
+
+def _gives(opened: Opened, held: Recogniser, embed: Embedding) -> dict[str, Any]:
+    """Access and rows, found out by asking."""
+    from dataclasses import replace
+
+    from smoothsweep.core.external.opening import try_outside
+    from smoothsweep.core.external.recogniser import Similar
+
+    found = try_outside(
+        replace(opened, answer=Similar(opened.answer, held.templates, held.owners)),
+        answers="logits",
+        num_classes=int(held.owners.max()) + 1,
+        image_size=embed.image_size,
+        normalisation=embed.normalisation,
+        where=embed.where,
+    )
+    return {"access": found.access, "rows": found.rows}
+
+
+def _embedder(source: Source) -> _Embedder:
+    """What the file is. Raises InputError for a function or an endpoint, and for a file that is no embedder."""
+    kind = kind_of(source)
+    if isinstance(source, Named) or (kind is not None and (not KINDS[kind].computes_alone or kind == KIND)):
+        words = KINDS[cast("str", kind)].words
+        raise InputError(f"MODEL {source}: expected the file of an embedder beside --gallery, got {words}")
+    if kind is not None:
+        try:
+            return _Embedder(kind=kind, name="", content=read_whole(source, most_bytes=MOST_BYTES))
+        except OSError as error:
+            raise InputError(f"MODEL {source}: expected {KINDS[kind].words}, got: {error.strerror}") from None
+    from safetensors.torch import save
+
+    from smoothsweep.core.models.official_judges import import_judge
+
+    judge = import_judge(source)
+    weights = save({name: value.contiguous() for name, value in judge.state.items()})
+    return _Embedder(kind=NETWORK, name=judge.name, content=weights)
+
+
+def _size(held: _Embedder, reading: Reading) -> int | None:
+    if reading.image_size is not None or held.kind != NETWORK:
+        return reading.image_size
+    from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
+
+    return EMBEDDERS[held.name].size or OWN_SIZE
+
+
+def _threshold(gallery: Gallery, embed: Embedding, templates: Tensor, owners: Tensor) -> float:
+    from smoothsweep.core.data.labelled import load_unlabelled
+    from smoothsweep.core.external.enrolling import similarities, threshold_of
+
+    if gallery.threshold is not None:
+        return gallery.threshold
+    if gallery.strangers is None:
+        raise InputError(
+            "--threshold: expected it, or --public, whose people are strangers to the gallery, got neither"
+        )
+    strangers = load_unlabelled(gallery.strangers, size=embed.image_size, limit=MOST_STRANGERS)
+    return threshold_of(similarities(embed(strangers), templates, owners))
+
+
+def _refuse_same(images: Tensor, features: Tensor, judge: dict[str, str]) -> None:
+    """Raise InputError where the judge's embedder sees the same in photographs: it is the model under audit itself."""
+    import torch
+
+    from smoothsweep.core.data.transforms import to_unit
+    from smoothsweep.core.external.enrolling import is_same_embedder
+    from smoothsweep.core.models.embedders import load_embedder
+
+    chosen = torch.randperm(len(images), generator=torch.Generator().manual_seed(0))[:COMPARED]
+    network = load_embedder(judge["name"], Path(judge["weights"]) if "weights" in judge else None)
+    with torch.no_grad():
+        seen = torch.cat([network(to_unit(batch)).float() for batch in images[chosen].split(25)])
+    if len(chosen) >= 3 and is_same_embedder(features[chosen], torch.nn.functional.normalize(seen, dim=1)):
+        raise InputError(
+            f"--judge {judge['name']}: expected another embedder than the one under audit, got one that sees the same "
+            f"in {len(chosen)} photographs: whatever deceives an embedder deceives it as a judge, too"
+        )
+
+
+def _refuse_stranger_to_all(hits: Tensor, people: SplitImages, where: str) -> None:
+    """Raise InputError for an embedder that tells the people no better apart than guessing does."""
+    from scipy.special import bdtrc
+
+    chance = 1 / people.test.num_classes
+    if bdtrc(int(hits.sum()) - 1, len(hits), chance) >= 0.01:
+        raise InputError(
+            f"{where}: expected an embedder that tells the people of the gallery apart, got {hits.double().mean():.1%} "
+            f"of {len(hits)} photographs (chance {chance:.1%}): are the faces framed as it was trained?"
+        )
+
+
+def _card(
+    source: Source,
+    people: SplitImages,
+    embed: Embedding,
+    accuracy: float,
+    outside: dict[str, Any],
+) -> TargetCard:
+    from smoothsweep.core.models.weight_files import file_sha256
+
+    names = people.test.names
+    return checked_card(
+        {
+            "version": CARD_VERSION,
+            "architecture": KIND,
+            "num_classes": len(names),
+            "image_size": embed.image_size,
+            "transform_input": False,
+            **asdict(embed.normalisation),
+            "outside": outside,
+            "class_names": names if len(set(names)) == len(names) else None,
+            "data": "labelled",
+            "defense": None,
+            "source": {
+                "file": source.name,
+                "architecture": KIND,
+                "num_classes": len(names),
+                "protocol": "paper",
+                "sha256": file_sha256(cast("Path", source)),
+                "wrapping": "program",
+                "prefix": "",
+            },
+            "test_acc": accuracy,
+        },
+        "audit",
+    )
