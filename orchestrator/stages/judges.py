@@ -18,6 +18,7 @@ from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.orchestrator.stages.graph import judging_model_stage, passes
 from smoothsweep.orchestrator.stages.images import check_prior_crop, data_stage, prior_stage
 from smoothsweep.orchestrator.stages.memo import remembered
+from smoothsweep.orchestrator.stages.shadows import shadow_stages
 from smoothsweep.orchestrator.stages.shared import NOTHING, Shared, canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.stages.unheard import asked_judges, heard_judges, staged_file
@@ -34,6 +35,7 @@ def judge_stages(settings: InversionSweep, target: Stage, reconstructions: Stage
         "loot": reconstructions,
         "attack": reconstructions and reconstructions.inputs["attack"],
     }
+    made |= shadow_stages(settings)
     named: dict[str, Stage] = {}
     for name, judge in heard_judges(settings).items():
         planned, stage = _planned(settings, judge, name), stage_of(name)
