@@ -53,8 +53,8 @@ COLUMNS: tuple[Metric, ...] = (
     _leak(
         "membership_auc",
         "membership AUC",
-        "Probability that a training image scores higher than a test image of the same people, under BaVarIA (t) where "
-        "shadow models are trained, else under the threshold on the margin. 50 % is chance.",
+        "Probability that a training image scores higher than a test image of the same people, under RMIA where shadow "
+        "models are trained, else under the threshold on the margin. 50 % is chance.",
     ),
     _leak(
         "membership_tpr_fpr1",
@@ -85,7 +85,7 @@ COLUMNS: tuple[Metric, ...] = (
     _leak(
         "membership_auc_within",
         "membership AUC, within persons",
-        "Mean over persons of the AUC among the person's own images: recipes are compared by it, over seeds and persons.",
+        "Mean over persons of the AUC among the own images of each: recipes are compared by it over seeds and persons.",
         "no person has both training and test images",
     ),
     Metric(

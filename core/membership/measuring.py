@@ -25,7 +25,7 @@ RATES = {"fpr1": 0.01, "fpr01": 0.001}
 STATED = 0.05
 """The rate at which calibration is measured: of fewer false positives hundreds of images show too few."""
 
-WITH_SHADOWS, WITHOUT = "bavaria_t", "margin"
+WITH_SHADOWS, WITHOUT = "rmia", "margin"
 """The attack whose numbers stand for all that see scores: fixed beforehand, not chosen by the result."""
 
 BY_LABELS = "label_views"
