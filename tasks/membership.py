@@ -65,7 +65,7 @@ def _evidence(
     labels = few.images, few.labels
     views = right_over_views(model, *labels, copies=settings.copies, generator=draw, **shown)
     noise = right_over_noise(model, *labels, levels=settings.levels, generator=draw, **shown)
-    by_labels = {"labels": images.labels.numpy(), "right_over_views": views, "right_over_noise": noise}
+    by_labels: dict[str, Any] = {"labels": images.labels.numpy(), "right_over_views": views, "right_over_noise": noise}
     if isinstance(model, OutsideModel) and model.access == "labels":
         return Evidence(**by_labels)
     phi, margin = scores_of(model, images.images, images.labels, **shown)

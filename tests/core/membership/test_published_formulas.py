@@ -1,9 +1,9 @@
 """Scores beside those of public implementations on the same logits.
 
-`tests/golden/membership.npz` was computed by running them: LeakPro (leakpro/attacks/mia_attacks/lira.py, commit c47752f;
-`lira_online`, `lira_offline` with variance "carlini", `phi`) and ML Privacy Meter (modules/mia/attacks/rmia.py, commit
-e384af8; `rmia_offline`, of images 10 to 23 among the population 0 to 9, a = 0.3). logits: [target and 8 shadow models,
-24 images, 5 classes].
+`tests/golden/membership.npz` was computed by running them. LeakPro (leakpro/attacks/mia_attacks/lira.py, commit
+c47752f): `lira_online` and `lira_offline` with variance "carlini", `phi`. ML Privacy Meter
+(modules/mia/attacks/rmia.py, commit e384af8): `rmia_offline`, of images 10 to 23 among the population 0 to 9, a = 0.3.
+logits: [target and 8 shadow models, 24 images, 5 classes].
 """
 
 from pathlib import Path
