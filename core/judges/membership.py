@@ -18,7 +18,13 @@ from smoothsweep.core.metrics.metric import Metric
 NO_SHADOWS = "judges.membership.shadows is 0: no shadow model was trained"
 TOO_FEW = "fewer other images than one over the false positive rate: no threshold shows it"
 
-Shadows = Annotated[int, Ge(0), Le(1024)]
+MOST_SHADOWS = 256
+Shadows = Annotated[int, Ge(0), Le(MOST_SHADOWS)]
+
+
+def shadow_name(number: int) -> str:
+    """What the judge's stage calls a shadow model among its inputs."""
+    return f"shadow_{number:04d}"
 
 
 def _leak(key: str, label: str, description: str, null: str | None = None) -> Metric:
@@ -151,7 +157,7 @@ class Membership(Judge):
     )
     work = Work(
         run="smoothsweep.tasks.membership:judge_membership",
-        labelled=("target", "data"),
+        labelled=("target", "data", *map(shadow_name, range(MOST_SHADOWS))),
         check="smoothsweep.tasks.membership_checks:check_membership",
         check_reads=("data",),
         not_finite=("scores.parquet",),
@@ -195,5 +201,5 @@ class Membership(Judge):
     def plan(self, bench: Bench, name: str) -> Planned:
         """The target, its images, and shadow models of its recipe."""
         inputs = {"target": "target", "data": "target.data"}
-        inputs |= {f"shadow_{number:04d}": f"shadow_{number:04d}" for number in range(self.shadows)}
+        inputs |= {shadow_name(number): shadow_name(number) for number in range(self.shadows)}
         return Planned(config={"settings": bench.stated(), "protocol": bench.protocol}, inputs=inputs)

@@ -12,7 +12,7 @@ from typing import Any
 from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.checks import present
 from smoothsweep.core.judges.base import Judge, Planned
-from smoothsweep.core.judges.membership import Membership
+from smoothsweep.core.judges.membership import Membership, shadow_name
 from smoothsweep.core.judges.table import stage_of
 from smoothsweep.core.plugins import foreign
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
@@ -62,7 +62,7 @@ def shadow_stages(settings: InversionSweep) -> dict[str, Stage | None]:
     for number in range(judge.shadows):
         part = {"model": number, "share": judge.share, "seed": judge.seed}
         own = Shared({**config, "seed": 1_000_000 + 1_000 * judge.seed + number, "part": part}, kin=kin)
-        found[f"shadow_{number:04d}"] = Stage(name="shadow", config=own, hints=hints, inputs={"data": data})
+        found[shadow_name(number)] = Stage(name="shadow", config=own, hints=hints, inputs={"data": data})
     return found
 
 

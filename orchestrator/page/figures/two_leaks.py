@@ -53,6 +53,8 @@ def two_leaks_figure(found: TwoLeaks | None, summary: Summary, colours: Colours)
         shown = words_for(name if len(name) <= 34 else f"{name[:33]}\u2026")
         spot = labels.place(px, -py, text_width(shown), (box.x0, -box.y1 - 10, box.x1 + 10, -box.y0 - 2))
         at = axes.transData.inverted().transform((spot.x, -spot.y))
-        text = axes.text(*at, shown, fontsize=11, color=colour, ha="left" if spot.left_aligned else "right", zorder=5)
+        text = axes.text(
+            *at, shown, fontsize=11, color=colour, ha="left" if spot.left_aligned else "right", va="bottom", zorder=5
+        )
         canvas.tell(text, recipe=name)
     return canvas
