@@ -140,6 +140,7 @@ class Figures:
             "accuracy-leak.svg": plot(panels, 500, 390, title, across=len(judges_shown(self.summary))),
             "judges.svg": self.judges(),
             "exposure.svg": self.exposure(),
+            "two_leaks.svg": self.two_leaks(),
             "alpha-curves.svg": self.alphas(),
             "training-curves.svg": self.training(),
             "features-maps.png": self.feature_maps(),

@@ -22,21 +22,18 @@ def two_leaks_figure(found: TwoLeaks | None, summary: Summary, colours: Colours)
     axes = canvas.axes(56, 24, WIDTH - 16, HEIGHT - 52, grid="both")
     attack, spots = found.attacks[0], []
     for row in both:
-        cell = summary.frame.loc[row.inversion]
-        x = (cell[summary.primary], cell[f"{summary.primary}_low"], cell[f"{summary.primary}_high"])
+        cell, colour = summary.frame.loc[row.inversion], colours.of(row.recipe)
+        across = [cell[f"{summary.primary}{part}"] for part in ("", "_low", "_high")]
         member = crossed_mean_interval(row.cells[attack], bounds=(0.0, 1.0))
-        y = (member.mean, member.low, member.high)
-        colour = colours.of(row.recipe)
-        for values, along in ((x, "x"), (y, "y")):
-            if is_null(values[1]) or is_null(values[2]):
-                continue
-            ends = ([values[1], values[2]], [y[0], y[0]]) if along == "x" else ([x[0], x[0]], [values[1], values[2]])
-            axes.plot(*ends, color=colour, lw=1.4, alpha=0.7)
-        (mark,) = axes.plot([x[0]], [y[0]], "o", ms=9, color=colour, mew=0, zorder=4)
-        canvas.tell(
-            mark, f"{row.recipe}: {summary.shown(int(row.inversion or 0))} inverted, {found.shown(row, attack)}"
-        )
-        spots.append((row.recipe, float(x[0]), float(y[0]), colour))
+        x, y = float(across[0]), member.mean
+        if not is_null(across[1]) and not is_null(across[2]):
+            axes.plot([float(across[1]), float(across[2])], [y, y], color=colour, lw=1.4, alpha=0.7)
+        if member.low is not None and member.high is not None:
+            axes.plot([x, x], [member.low, member.high], color=colour, lw=1.4, alpha=0.7)
+        (mark,) = axes.plot([x], [y], "o", ms=9, color=colour, mew=0, zorder=4)
+        inverted = summary.shown(int(row.inversion or 0))
+        canvas.tell(mark, f"{row.recipe}: inversion {inverted}, membership {found.shown(row, attack)}")
+        spots.append((row.recipe, x, y, colour))
     axes.axhline(0.5, color=SOFT, lw=1.2, ls=(0, (8, 3, 2, 3)))
     axes.margins(x=0.18, y=0.12)
     axes.xaxis.set_major_formatter(percent)
@@ -52,9 +49,16 @@ def two_leaks_figure(found: TwoLeaks | None, summary: Summary, colours: Colours)
         px, py = axes.transData.transform((x0, y0))
         shown = words_for(name if len(name) <= 34 else f"{name[:33]}\u2026")
         spot = labels.place(px, -py, text_width(shown), (box.x0, -box.y1 - 10, box.x1 + 10, -box.y0 - 2))
-        at = axes.transData.inverted().transform((spot.x, -spot.y))
+        along, up = axes.transData.inverted().transform((spot.x, -spot.y))
         text = axes.text(
-            *at, shown, fontsize=11, color=colour, ha="left" if spot.left_aligned else "right", va="bottom", zorder=5
+            along,
+            up,
+            shown,
+            fontsize=11,
+            color=colour,
+            ha="left" if spot.left_aligned else "right",
+            va="bottom",
+            zorder=5,
         )
         canvas.tell(text, recipe=name)
     return canvas

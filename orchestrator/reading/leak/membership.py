@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import pandas as pd
 
 from smoothsweep.core.judges.columns import BY_KEY, metric_of
 from smoothsweep.core.membership.measuring import BY_LABELS, WITH_SHADOWS, WITHOUT
@@ -102,6 +103,23 @@ class TwoLeaks:
         told = [f"{named(row.recipe)} {row.word}" for row in self.rows if row.word not in ("", UNCLEAR)]
         beside = "" if self.baseline is None else f" beside {named(self.baseline)}"
         return f"{first}. {_capital(listing(told)) if told else 'No recipe is told apart'}{beside}."
+
+    def frame(self, summary: Summary) -> pd.DataFrame:
+        """A row per recipe: both leaks with intervals, what scores and labels find less than in the baseline."""
+        rows = []
+        for row in self.rows:
+            found: dict[str, object] = {"recipe": row.recipe, "seeds": self.seeds, "persons": self.persons}
+            cell = None if row.inversion is None else summary.frame.loc[row.inversion]
+            for part in ("", "_low", "_high") if summary.primary is not None else ():
+                found[f"inversion{part}"] = None if cell is None else cell[f"{summary.primary}{part}"]
+            for attack, cells in row.cells.items():
+                auc = crossed_mean_interval(cells, bounds=(0.0, 1.0))
+                found |= {attack: auc.mean, f"{attack}_low": auc.low, f"{attack}_high": auc.high}
+            for name, one in (("scores", row.scores), ("labels", row.labels)):
+                found |= {f"less_by_{name}": one and one.reduction, f"less_by_{name}_low": one and one.low}
+                found |= {f"less_by_{name}_high": one and one.high, f"less_by_{name}_p": one and one.p}
+            rows.append({**found, "word": row.word or "baseline"})
+        return pd.DataFrame(rows)
 
     @property
     def sizes(self) -> str:

@@ -103,3 +103,12 @@ def test_without_membership_there_is_no_section():
 def test_without_shadow_models_the_margin_stands_for_scores():
     given = data(shadows=False)
     assert two_leaks(given, summarise(given)).attacks == ("margin", "label_views")
+
+
+def test_the_file_has_the_numbers_of_the_page(found):
+    given = data()
+    table = found.frame(summarise(given)).set_index("recipe")
+    assert len(table) == len(TRUE) and set(table["word"]) == {"baseline", MORE, SCORES_ALONE, REMOVES, UNCLEAR}
+    row = next(row for row in found.rows if row.word == REMOVES)
+    assert table.loc[row.recipe, "margin"] == pytest.approx(row.cells["margin"].mean())
+    assert table.loc[row.recipe, "less_by_labels_low"] > 0 and table["less_by_scores"].isna().sum() == 1
