@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.defenses.base import SmoothedLoss, Step
 from smoothsweep.core.defenses.dp_sgd import DpSgd
 from smoothsweep.core.metrics.privacy_audit import EpsilonAudit, audit_epsilon
@@ -61,6 +62,7 @@ def audit_dp_sgd(
             )
         ).loss
         loss.backward()
-        released = -model.weight.grad[0] + model.weight.grad[1]  # each canary's direction is (-1, 1) / sqrt(2)
+        gradient = present(model.weight.grad, "gradient")
+        released = gradient[1] - gradient[0]  # each canary's direction is (-1, 1) / sqrt(2)
         scores += released[:canaries].double()
     return audit_epsilon(scores.numpy(), inserted.numpy(), delta=delta)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
 from smoothsweep.core.metrics.intervals import crossed_mean_interval
 from smoothsweep.orchestrator.page.drawing.canvas import LINE, SOFT, Canvas, percent, words_for
 from smoothsweep.orchestrator.page.drawing.colours import Colours
@@ -9,6 +12,9 @@ from smoothsweep.orchestrator.page.figures.labels import Labels, text_width
 from smoothsweep.orchestrator.reading.leak.membership import TwoLeaks, title_of
 from smoothsweep.orchestrator.reading.numbers.format import is_null
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 WIDTH, HEIGHT = 620.0, 390.0
 
@@ -41,6 +47,12 @@ def two_leaks_figure(found: TwoLeaks | None, summary: Summary, colours: Colours)
     axes.set_xlabel(words_for(f"inversion: {summary.spec.label}, %"), fontsize=12, color=SOFT)
     axes.set_ylabel(words_for(f"membership: AUC within persons, {title_of(attack)}, %"), fontsize=11, color=SOFT)
     axes.spines["bottom"].set_color(LINE)
+    _name(canvas, axes, spots)
+    return canvas
+
+
+def _name(canvas: Canvas, axes: Axes, spots: Sequence[tuple[str, float, float, str]]) -> None:
+    """Names beside their points. spots: name, place, colour."""
     labels, box = Labels(), axes.get_window_extent()
     for _, x0, y0, _ in spots:
         px, py = axes.transData.transform((x0, y0))
@@ -61,4 +73,3 @@ def two_leaks_figure(found: TwoLeaks | None, summary: Summary, colours: Colours)
             zorder=5,
         )
         canvas.tell(text, recipe=name)
-    return canvas
