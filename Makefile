@@ -10,7 +10,7 @@ export OMP_NUM_THREADS ?= 1
 export RAY_USAGE_STATS_ENABLED = 0
 export MLFLOW_DISABLE_TELEMETRY = true
 
-.PHONY: env demo browser test explore test-slow test-gpu drills rehearsal nightly mutants lint bench docs clean
+.PHONY: env demo browser test explore test-slow test-gpu gpu gpu-smoke latest drills rehearsal nightly mutants lint bench docs clean
 
 env: $(STAMP)
 
@@ -40,6 +40,20 @@ test-slow: env
 
 test-gpu: env
 	$(BIN)/python -m pytest -m gpu
+
+# Everything that only a GPU can show, in nine minutes at most; writes the table of docs/gpu.md.
+gpu: env
+	$(BIN)/python -m benchmarks.gpu --table docs/gpu.md
+
+gpu-smoke: env
+	$(BIN)/python -m benchmarks.gpu --smoke
+
+# The newest releases that our ranges admit, in an environment of their own, and the tests on them.
+latest:
+	$(PYTHON) -m venv $(VENV)-latest
+	$(VENV)-latest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -e '.[dev]'
+	$(VENV)-latest/bin/python -m pip list --outdated
+	$(VENV)-latest/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 drills: env
 	DRILLS_TABLE=docs/reliability.md $(BIN)/python -m pytest -m slow -p no:cacheprovider tests/drills

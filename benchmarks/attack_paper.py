@@ -58,8 +58,17 @@ PAPER = Size(resolution=1024, crop=800, image=224, target="resnet152", candidate
 SMOKE = Size(resolution=64, crop=50, image=32, target="resnet18", candidates=6, batch=3, steps=2)
 
 
-def report(*, smoke: bool) -> None:
-    """Print one line per mode. Raises InputError where there is no GPU, unless `smoke`."""
+@dataclass(frozen=True, kw_only=True)
+class Rate:
+    """One way of running the descent. per_second: latents x steps; ratio: to the yardstick in fp32."""
+
+    mode: str
+    per_second: float
+    ratio: float
+
+
+def report(*, smoke: bool) -> list[Rate]:
+    """Print one line per mode; return their rates. Raises InputError where there is no GPU, unless `smoke`."""
     if not smoke and not torch.cuda.is_available():
         raise InputError("--paper: expected a CUDA device, found none (add --smoke to run tiny sizes on the CPU)")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -73,7 +82,7 @@ def report(*, smoke: bool) -> None:
     macs = {"yardstick": count_macs(prior, target, size, crop=None), "ours": count_macs(prior, target, size, size.crop)}
     for side, (synthesis, classifier) in macs.items():
         print(f"{side}: {synthesis / 1e9:.2f} GMAC per image of the prior, {classifier / 1e9:.2f} of the target")
-    base = None
+    base, rates = None, []
     for mode, (run, rows) in _modes(prior, target, w0, size, device).items():
         moved = traffic(lambda run=run, rows=rows: run(1, rows)) / rows if rows else None
         rate, peak = _timed(run, size, device)
@@ -81,6 +90,8 @@ def report(*, smoke: bool) -> None:
         side = "yardstick" if mode.startswith("yardstick") else "ours"
         shares = _shares(name, rate, macs[side], passes=3 if side == "yardstick" else 2, moved=moved)
         print(f"{mode}: {rate:.2f} latent steps/s, {rate / base:.2f}x, {shares}{peak}", flush=True)
+        rates.append(Rate(mode=mode, per_second=rate, ratio=rate / base))
+    return rates
 
 
 def _prior_config(size: Size) -> StyleGAN2Config:

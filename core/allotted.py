@@ -1,7 +1,8 @@
 """How many CPUs and how much memory this process may use: under a scheduler or in a container, less than there are.
 
-A scheduler pins processes to CPUs (affinity), a container has a quota of CPU time and a limit of memory (cgroups, of
-version 1 or 2, where every group above one's own counts as well). `os.cpu_count` knows none of it.
+A scheduler pins processes to CPUs (affinity) or only says how many are theirs (Slurm). A container has a quota of CPU
+time and a limit of memory (cgroups, of version 1 or 2, where every group above one's own counts as well).
+`os.cpu_count` knows none of it.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 import psutil
 
 ROOT = Path("/")
+SLURM_CPUS = "SLURM_CPUS_ON_NODE"
 _ESCAPED = re.compile(r"\\([0-7]{3})")  # how mountinfo writes a space
 
 
@@ -23,7 +25,14 @@ def allotted_cpus(root: Path = ROOT) -> int:
     # Linux alone knows an affinity. Elsewhere no scheduler pins a process, so all CPUs are its own: no guess.
     affinity = getattr(os, "sched_getaffinity", None)
     pinned = len(affinity(0)) if affinity else os.cpu_count() or 1
-    return max(1, min(pinned, *(int(quota) for quota in _limits("cpu", _cpu_quota, root)), pinned))
+    return max(1, min([pinned, *_granted(), *(int(quota) for quota in _limits("cpu", _cpu_quota, root))]))
+
+
+def _granted() -> Iterator[int]:
+    """The CPUs that Slurm gave this job on this node: not every cluster holds jobs to them by affinity or cgroup."""
+    granted = os.environ.get(SLURM_CPUS, "")
+    if granted.isascii() and granted.isdigit():
+        yield int(granted)
 
 
 def available_memory(root: Path = ROOT) -> int:

@@ -1,5 +1,5 @@
-"""The commands: smoothsweep run | plan | status | report | export | bundle | study | audit | diff | lineage | rejudge |
-ui | doctor | plugins | import | data | init | weights.
+"""The commands: smoothsweep run | plan | status | report | slurm | export | bundle | study | audit | diff | lineage |
+rejudge | store | ui | doctor | plugins | import | data | init | weights.
 
 Exit codes: 0 all done; 1 some stage failed (the rest finished); 2 the input is wrong; 130 interrupted (resumable).
 Each command imports what it needs when it is opened, so that `--help` and mistakes answer at once.
@@ -24,8 +24,10 @@ from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import brief, printable
 from smoothsweep.orchestrator.cluster import interrupts
 from smoothsweep.orchestrator.commands.audit.arguments import add_audit_command
+from smoothsweep.orchestrator.commands.batch.arguments import add_slurm_command
 from smoothsweep.orchestrator.commands.data.arguments import add_data_commands
 from smoothsweep.orchestrator.commands.health.plugins import add_plugins_command
+from smoothsweep.orchestrator.commands.health.storage.arguments import add_store_commands
 from smoothsweep.orchestrator.commands.importing.arguments import add_import_commands, add_weights_commands
 from smoothsweep.orchestrator.commands.records.arguments import add_record_commands
 from smoothsweep.orchestrator.commands.reporting.sharing.arguments import add_sharing_commands
@@ -106,7 +108,7 @@ class _Completion(argparse.Action):
     """`--print-completion`: a script for the user's shell."""
 
     def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
-        from smoothsweep.orchestrator.commands.completion import completion_script
+        from smoothsweep.orchestrator.commands.health.completion import completion_script
 
         screen.out_text(completion_script(parser, values))
         parser.exit()
@@ -146,8 +148,8 @@ def _parser() -> argparse.ArgumentParser:
     report = _sweep_command(commands, "report", "write results, report.html and figures from the store", _report)
     report.add_argument("--out", type=Path, metavar="DIR", help="where to write (default: STORE/sweeps/NAME)")
 
-    add_sharing_commands(commands, _sweep_options())
-    add_study_commands(commands, _sweep_options())
+    for add_of_a_sweep in (add_slurm_command, add_sharing_commands, add_study_commands):
+        add_of_a_sweep(commands, _sweep_options())
     ui = commands.add_parser("ui", help="MLflow's pages on the local store, opened where the newest sweep is compared")
     ui.add_argument("--store", default="store", metavar="STORE", help=STORE_HELP)
     ui.add_argument("--port", type=int, default=5000, help="port on this machine (default: 5000)")
@@ -158,9 +160,9 @@ def _parser() -> argparse.ArgumentParser:
     doctor.add_argument("--store", metavar="STORE", help="read this whole store, and say what in it is damaged")
     doctor.set_defaults(command=_doctor)
     add_plugins_command(commands)
-    add_audit_command(commands)
+    add_store_commands(commands, STORE_HELP)
     add_record_commands(commands, STORE_HELP, _sweep_options())
-    for add_them in (add_import_commands, add_data_commands, add_weights_commands):
+    for add_them in (add_audit_command, add_import_commands, add_data_commands, add_weights_commands):
         add_them(commands)
     return parser
 

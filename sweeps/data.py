@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, get_args
 
 from pydantic import Field, model_validator
 
 from smoothsweep.core.bounds import Count, Seed
 from smoothsweep.core.data.base import DataKind
 from smoothsweep.core.data.kinds import DATA
+from smoothsweep.core.data.names import NAMED_IN_SWEEPS, PUBLISHED_NAMES
 from smoothsweep.core.declared import build
 from smoothsweep.sweeps.base import FilePath, Model, only_with
 from smoothsweep.sweeps.derived import derived, one_of, one_value
@@ -18,14 +19,10 @@ from smoothsweep.sweeps.derived import derived, one_of, one_value
 Spread = Annotated[float, Field(gt=0, le=1e6)]  # beyond, traits are no numbers that faces can be drawn from
 
 
-PUBLISHED_SOURCES = {
-    "facescrub": ("ng2014data",),
-    "celeba": ("liu2015deep",),
-    "celeba64": ("liu2015deep",),
-    "stanford_dogs": ("khosla2011novel",),
-    "imagenette": ("howard2019imagenette",),
-}
-"""What to cite for a published data set, by its kind."""
+if TYPE_CHECKING:
+    PublishedKind = str
+else:
+    PublishedKind = Literal[NAMED_IN_SWEEPS]
 
 
 class SyntheticData(Model):
@@ -85,7 +82,7 @@ class PublishedData(Model):
     wild, cropped here by 5 or 68 landmarks.
     """
 
-    kind: Literal["facescrub", "celeba", "celeba64", "stanford_dogs", "imagenette"]
+    kind: PublishedKind
     path: FilePath  # the folder with the data set
     classes: Annotated[Count, Field(ge=2)] | None = None  # how many classes; null: the paper's number
     split_seed: Seed = 42  # seed of the 90/10 split, and of samples_per_class
@@ -96,7 +93,7 @@ class PublishedData(Model):
     @property
     def cites(self) -> tuple[str, ...]:
         """Its sources, as `core.citations` has them."""
-        return PUBLISHED_SOURCES[self.kind]
+        return PUBLISHED_NAMES[self.kind].cites
 
     @model_validator(mode="after")
     def _nothing_ignored(self) -> PublishedData:
@@ -131,7 +128,7 @@ class SyntheticPublic(Model):
 class PublishedPublic(Model):
     """The public pictures of the low-resolution attacks: the published list beside the private ones of `celeba64`."""
 
-    cites: ClassVar[tuple[str, ...]] = PUBLISHED_SOURCES["celeba64"]
+    cites: ClassVar[tuple[str, ...]] = PUBLISHED_NAMES["celeba64"].cites
 
     kind: Literal["celeba64"]
     path: FilePath  # the folder with CelebA
@@ -201,11 +198,17 @@ def _model(kind: str, declared: type[DataKind]) -> type[AnyData]:
 
 
 MODELS: dict[str, type[AnyData]] = {kind: _model(kind, declared) for kind, declared in DATA.items()}
+_PRIVATE = (SyntheticData, LabelledData, PublishedData, *MODELS.values())
+_PUBLIC = (SyntheticPublic, UnlabelledPublic, PublishedPublic)
+DATA_KINDS = frozenset(
+    kind for model in (*_PRIVATE, *_PUBLIC) for kind in get_args(model.model_fields["kind"].annotation)
+)
+"""What `kind` may be of a sweep's `data` or `public`."""
+
 if TYPE_CHECKING:
     Data = SyntheticData | LabelledData | PublishedData | AnyData
 else:
-    _KINDS = (SyntheticData, LabelledData, PublishedData, *MODELS.values())
-    Data = Annotated[one_of(_KINDS), Field(discriminator="kind")]
+    Data = Annotated[one_of(_PRIVATE), Field(discriminator="kind")]
 """The type of a sweep's `data`: chosen by `kind`."""
 
 Public = Annotated[SyntheticPublic | UnlabelledPublic | PublishedPublic, Field(discriminator="kind")]

@@ -121,6 +121,7 @@ class LabelSmoothing(Smoothing):
         return {"kind": self.kind, **self.curve(protocol)}
 
     readouts: ClassVar[tuple[str, ...]] = ()
+    usual_readouts: ClassVar[Mapping[str, str]] = {}
     leaves: ClassVar[Access] = "gradients"
     alone: ClassVar[str | None] = None
 
@@ -157,6 +158,11 @@ class OtherDefense(Model):
     def readouts(self) -> tuple[str, ...]:
         """How a target of this defense may be read, where its answers are noisy."""
         return self._defense().readouts
+
+    @property
+    def usual_readouts(self) -> Mapping[str, str]:
+        """Protocol -> how it is read where nothing is said; empty where its answers are not noisy."""
+        return self._defense().usual_readouts
 
     @property
     def leaves(self) -> Access:

@@ -8,10 +8,10 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from smoothsweep.core.data.kinds import DATA
 from smoothsweep.core.priors.kinds import PRIORS
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import brief, shown
+from smoothsweep.sweeps.data import DATA_KINDS
 
 KeysAt = Callable[[Sequence[str | int]], Collection[str]]
 _CHOICE = re.compile(r"expected one of (?P<known>.+), got '(?P<got>[^']*)'")
@@ -49,9 +49,7 @@ def _meant(mistake: Mapping[str, Any], sentence: str, keys_at: KeysAt) -> str:
 
 def _is_union_tag(part: str | int, location: tuple[str | int, ...]) -> bool:
     """pydantic adds the chosen variant of a union to the location; it is not a key of the file."""
-    tags = {"synthetic", "labelled", "unlabelled", *PRIORS, *DATA}
-    tags |= {"facescrub", "celeba", "celeba64", "stanford_dogs", "imagenette"}
-    tags |= {"trained_here", "brought_in", "a_number", "another_trial", "a_list", "of_looks"}
+    tags = {*PRIORS, *DATA_KINDS, "trained_here", "brought_in", "a_number", "another_trial", "a_list", "of_looks"}
     return isinstance(part, str) and (part in tags or "[" in part) and location.index(part) > 0
 
 

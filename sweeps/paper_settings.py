@@ -166,7 +166,7 @@ def departures(settings: InversionSweep, dataset: str, table: str) -> tuple[str,
 
 def official(settings: InversionSweep, dataset: str, table: str) -> dict[str, Any]:
     """Leaf -> the official value for a cell of this defense: the table's settings, and what follows from the defense
-    (its smoothing schedule as the official code has it, MID's noise left on)."""
+    (its smoothing schedule as the official code has it, how its answers are read)."""
     stated = published_settings(dataset, table, attack_kind(settings)) | _of_variant(settings, dataset, table)
     if settings.recipe.poison is not None and any("trigger" in number.setting for number in paper_rows(table)):
         stated |= _settings()["groups"][f"poison_{settings.recipe.poison.kind}"]
@@ -174,7 +174,7 @@ def official(settings: InversionSweep, dataset: str, table: str) -> dict[str, An
     if defense is None or not any(key.startswith("recipe.") for key in stated):
         return stated
     schedule = Smoothing(alpha=defense.final_alpha).curve("paper")["schedule"]
-    readout = "noisy" if defense.kind == "mid" else None
+    readout = defense.usual_readouts.get("paper")  # MID's noise is left on
     attacked = {"attack.readout": readout} if "attack.kind" in stated else {}
     own = _settings()["groups"].get(f"defense_{defense.kind}", {})
     return stated | own | {"recipe.defense.schedule": schedule} | attacked

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from smoothsweep.core.data.names import NAMED_IN_SWEEPS, PUBLISHED_NAMES
 from smoothsweep.core.judges.base import ClassifierJudge
 from smoothsweep.core.judges.table import JUDGES
+from smoothsweep.core.models.image_sizes import TRANSFORMS_INPUT
 
 if TYPE_CHECKING:
     from smoothsweep.sweeps.data import Data
@@ -20,13 +22,13 @@ OF_TRAINING = {  # null -> what it stands for, with the choice that it belongs t
     "lr_milestones": ([0.75, 0.9], "lr_schedule", "multistep"),
     "lr_factor": (0.1, "lr_schedule", "multistep"),
     "lr_min": (0.0, "lr_schedule", "cosine"),
-    "transform_input": (False, "architecture", "inception_v3"),
+    "transform_input": (False, "architecture", TRANSFORMS_INPUT),
     "precision": ("fp32", None, None),
 }
 
 OF_ATTACK = {"precision": "fp32"}
 
-CLASSES = {"facescrub": 530, "celeba": 1000, "celeba64": 1000, "stanford_dogs": 120, "imagenette": 10}
+CLASSES = {name: PUBLISHED_NAMES[name].classes[0] for name in NAMED_IN_SWEEPS}
 """The paper's number of people, breeds or things in each of its data sets."""
 
 
@@ -49,10 +51,9 @@ def resolved(settings: InversionSweep) -> dict[str, Any]:
     for name, value in OF_ATTACK.items() if settings.attack is not None else ():
         if leaves.get(f"attack.{name}") is None:
             leaves[f"attack.{name}"] = value
-    if leaves.get("data.classes", ...) is None:
-        leaves["data.classes"] = CLASSES[leaves["data.kind"]]
-    if leaves["data.kind"] == "celeba" and leaves["data.pictures"] is None:
-        leaves["data.pictures"] = "crops"
+    if published := PUBLISHED_NAMES.get(leaves["data.kind"]):
+        usual = {"data.classes": published.classes[0], "data.pictures": published.pictures}
+        leaves |= {name: value for name, value in usual.items() if leaves[name] is None}
     if settings.recipe.poison is not None:
         poison = settings.recipe.poison.built
         own = ("size", poison.side) if poison.kind == "badnets" else ("strength", poison.opacity)
@@ -65,8 +66,8 @@ def resolved(settings: InversionSweep) -> dict[str, Any]:
         for name in ("revision", "plugin"):  # which computation it is, no setting
             found.pop(name, None)
         leaves |= {f"recipe.defense.{name}": value for name, value in (found | own).items()}
-        if found["kind"] == "mid" and leaves.get("attack.readout", ...) is None:
-            leaves["attack.readout"] = "noisy" if settings.protocol == "paper" else "mean"
+        if defense.usual_readouts and leaves.get("attack.readout", ...) is None:
+            leaves["attack.readout"] = defense.usual_readouts[settings.protocol]
     return leaves
 
 

@@ -13,8 +13,10 @@ from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
 from smoothsweep.core.bounds import MOST, Fraction, Inside, Seed
 from smoothsweep.core.checks import present
+from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.equivalence import ACCURACY_MARGIN
+from smoothsweep.core.models.image_sizes import MOST_CLASSES
 from smoothsweep.core.plugins import refuse_broken
 from smoothsweep.sweeps.any_sweep import AnySweep, Protocol, Tracking
 from smoothsweep.sweeps.attacker import Prior
@@ -34,7 +36,6 @@ from smoothsweep.sweeps.target_outputs import check_what_is_shown
 from smoothsweep.sweeps.toy import ToySweep
 from smoothsweep.sweeps.training import Recipe
 
-MOST_OF_INCEPTION = 1000  # outputs of its auxiliary head
 Target = Annotated[
     Annotated[Recipe, Tag("trained_here")] | Annotated[ImportedClassifier, Tag("brought_in")],
     Discriminator(trained_or_imported),
@@ -182,10 +183,9 @@ class InversionSweep(AnySweep):
 
     def _fits_attacker(self) -> None:
         """Prior, public images and attack suit each other."""
-        if isinstance(self.public, PublishedPublic) and self.data.kind == "celeba":
-            raise ValueError(
-                "public.kind: expected no celeba64 beside data of kind celeba, which may have its people, got celeba64"
-            )
+        if isinstance(self.public, PublishedPublic) and self.data.kind == PUBLISHED_NAMES[self.public.kind].people_of:
+            expected = f"expected no {self.public.kind} beside data of kind {self.data.kind}, which may have its people"
+            raise ValueError(f"public.kind: {expected}, got {self.public.kind}")
         if self.prior and self.public and self.public.most is not None:
             self.prior.built.check_public(count=self.public.most)
         if self.prior and self.prior.row.needs_public and self.public is None:
@@ -200,8 +200,9 @@ class InversionSweep(AnySweep):
             raise ValueError(f"classes: expected labels below {known}, got {max(self.classes)}")
         trained = {f"judges.{name}": model for name, model in self.judges.classifiers.items()}
         for key, model in {"recipe": self.recipe, **trained}.items():
-            if known and known > MOST_OF_INCEPTION and model.architecture == "inception_v3":
-                expected = f"expected at most {MOST_OF_INCEPTION} classes with inception_v3"
+            most = MOST_CLASSES.get(model.architecture)
+            if known and most and known > most:
+                expected = f"expected at most {most} classes with {model.architecture}"
                 raise ValueError(f"{key}.architecture: {expected} (its auxiliary head), got {known}")
 
     def _fits_poison(self) -> None:

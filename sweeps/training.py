@@ -12,7 +12,7 @@ from smoothsweep.core.analysis.backdoors.settings import PoisonSettings
 from smoothsweep.core.bounds import Count
 from smoothsweep.core.data.augmentation_settings import Augmentation as AugmentationSettings
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.image_sizes import check_image_size
+from smoothsweep.core.models.image_sizes import TRANSFORMS_INPUT, check_image_size
 from smoothsweep.core.models.recipe import Architecture, ImageSize, TrainingRecipe
 from smoothsweep.sweeps.base import Model, only_with
 from smoothsweep.sweeps.defenses import Defense, LabelSmoothing
@@ -54,7 +54,7 @@ class Training(derived(TrainingRecipe, without=("augmentation",), optional=DEPEN
     @model_validator(mode="after")
     def _nothing_ignored(self) -> Training:
         check_image_size(self.architecture, self.image_size)
-        only_with(self, "transform_input", "architecture", "inception_v3")
+        only_with(self, "transform_input", "architecture", TRANSFORMS_INPUT)
         only_with(self, "betas", "optimizer", "adam")
         only_with(self, "momentum", "optimizer", "sgd")
         only_with(self, "lr_milestones", "lr_schedule", "multistep")

@@ -15,6 +15,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, is_outside
 from smoothsweep.core.external.model import OutsideModel
 from smoothsweep.core.models.classifiers import Classifier
+from smoothsweep.core.models.image_sizes import TRANSFORMS_INPUT
 from smoothsweep.core.models.inference import evaluate_accuracy, fit_images
 from smoothsweep.core.models.reading import Claim, check_reading, order_by_name, usual_orders
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
@@ -61,7 +62,7 @@ def adopt(
     save_tensors(out / WEIGHTS, {**weights, **{name: weights[name][claim.order] for name in HEAD}})
     model = load_classifier(out, config, context.device)
     metrics = _proven(model, claim, test, config, data, out, context, where)
-    if config["architecture"] == "inception_v3":
+    if config["architecture"] == TRANSFORMS_INPUT:
         other = load_classifier(out, {**config, "transform_input": not config["transform_input"]}, context.device)
         accuracy = evaluate_accuracy(other, test, image_size=config["image_size"], device=context.device)
         metrics["test_acc_other_input"] = accuracy

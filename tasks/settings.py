@@ -16,6 +16,7 @@ from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
 from smoothsweep.core.attacks.registry import attack_class, make_attack
 from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.checks import present
+from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.declared import build
 from smoothsweep.core.defenses.schedules import AlphaSchedule, alpha_at
 from smoothsweep.core.errors import InputError
@@ -72,7 +73,7 @@ def check_training(config: Config, inputs: InputConfigs) -> None:
 def _check_images(config: Config, recipe: TrainingRecipe, data: Config, poison: Config | None) -> None:
     """The images that are trained on, where their number is known: enough for the defense, and for every worker."""
     plain = config["defense"]["kind"] == "label_smoothing"
-    if plain and data["kind"] not in ("synthetic", "labelled"):  # published sets suffice, and their lists are long
+    if plain and data["kind"] in PUBLISHED_NAMES:  # published sets suffice, and their lists are long
         return
     if (counts := training_counts(data)) is None:
         return

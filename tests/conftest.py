@@ -21,6 +21,8 @@ import psutil
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.quick_programs import Forks, forked, forks
+
 sys.dont_write_bytecode = False
 gc.disable()  # until everything is collected
 
@@ -96,6 +98,26 @@ def _listening() -> list[tuple[str, int]]:
 @pytest.fixture(scope="session")
 def repository() -> Path:
     return Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture(scope="session")
+def _forks() -> Iterator[Forks]:
+    with forks() as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def quick_programs(_forks: Forks) -> Iterator[None]:
+    """Programs of TorchScript, torch.export and ONNX start as forks: for modules that are not about the start."""
+    with forked(_forks):
+        yield
+
+
+@pytest.fixture
+def quick_program(_forks: Forks) -> Iterator[None]:
+    """The same for one test."""
+    with forked(_forks):
+        yield
 
 
 @pytest.fixture(autouse=True)

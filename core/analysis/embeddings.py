@@ -9,8 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
-from sklearn.decomposition import PCA
-from sklearn.manifold import TSNE
 from torch import Tensor
 
 from smoothsweep.core.analysis.embedding_settings import EmbeddingSettings, spread_over
@@ -57,6 +55,9 @@ def map_features(features: Tensor, settings: EmbeddingSettings) -> FeatureMap:
 
     Raises InputError if there are no more samples than the perplexity.
     """
+    from sklearn.decomposition import PCA  # scikit-learn takes a second
+    from sklearn.manifold import TSNE
+
     settings.check_samples(len(features))
     values = features.double().numpy()
     tsne = TSNE(perplexity=settings.perplexity, init="random", random_state=settings.seed, n_jobs=1)

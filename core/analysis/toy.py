@@ -16,7 +16,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
-from sklearn.datasets import make_blobs
 from torch import Tensor, nn
 
 from smoothsweep.core.defenses.label_smoothing import smoothed_cross_entropy
@@ -79,6 +78,8 @@ def _one_thread() -> Generator[None]:
 
 def make_blobs_data() -> tuple[Tensor, Tensor]:
     """The 500 points (float32 [500, 2]) and their classes (int64 [500]): three round clouds."""
+    from sklearn.datasets import make_blobs
+
     centres = [(0, -10), (-10, 10), (10, 10)]
     points, labels = make_blobs(n_samples=500, centers=centres, cluster_std=1.6, random_state=17)
     return torch.from_numpy(points).float(), torch.from_numpy(labels).long()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import torch
 import torch.nn.functional as F
+from PIL import Image
 from torch import Tensor
-from torchvision.transforms import functional as tvf
 
 from smoothsweep.core.data.transforms import to_unit
 
@@ -19,8 +20,9 @@ def truncated_bytes(images: Tensor, size: int) -> Tensor:
     device.
     """
     steps = images.detach().cpu().add(1).div(2).mul(255).clamp(0, 255).to(torch.uint8)
-    pictures = [tvf.resize(tvf.to_pil_image(step), [size, size]) for step in steps]
-    return to_unit(torch.stack([tvf.pil_to_tensor(picture) for picture in pictures])).to(images.device)
+    pictures = [Image.fromarray(step.permute(1, 2, 0).contiguous().numpy()) for step in steps]
+    resized = [np.array(picture.resize((size, size), Image.Resampling.BILINEAR)) for picture in pictures]
+    return to_unit(torch.from_numpy(np.stack(resized)).permute(0, 3, 1, 2).contiguous()).to(images.device)
 
 
 def aligned_corners(images: Tensor, size: int) -> Tensor:

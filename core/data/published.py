@@ -18,6 +18,7 @@ from torch import Tensor
 from smoothsweep.core.data import celeba, celeba64, facescrub, imagenette, stanford_dogs
 from smoothsweep.core.data.decoding import UnreadablePicture, strict_pillow
 from smoothsweep.core.data.listing import ListOptions, PublishedListing, Report, few, fit_square, refusing
+from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.data.packed import each_in_threads, pack_images, packed_bytes
 from smoothsweep.core.data.readable import readable, reason, require_all
 from smoothsweep.core.data.splits import samples_per_class as choose_per_class
@@ -30,29 +31,23 @@ _SMALL, _OBLONG = 1, 2
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedSet:
-    """lister: the reader of the layout; classes: the paper's number of them; pictures: the choices of source."""
+    """lister: the reader of the layout; pictures: the choices of source."""
 
     lister: Callable[[Path, ListOptions, Report], PublishedListing]
-    classes: int
     layout: str
     pictures: tuple[str, ...] = ()
 
 
 PUBLISHED: dict[str, PublishedSet] = {
-    "facescrub": PublishedSet(lister=facescrub.list_facescrub, classes=facescrub.CLASSES, layout=facescrub.LAYOUT),
-    "celeba": PublishedSet(
-        lister=celeba.list_celeba, classes=celeba.CLASSES, layout=celeba.LAYOUT, pictures=tuple(celeba.PICTURES)
-    ),
-    "celeba64": PublishedSet(lister=celeba64.list_celeba64, classes=celeba64.CLASSES, layout=celeba.LAYOUT),
-    "stanford_dogs": PublishedSet(
-        lister=stanford_dogs.list_stanford_dogs, classes=stanford_dogs.CLASSES, layout=stanford_dogs.LAYOUT
-    ),
+    "facescrub": PublishedSet(lister=facescrub.list_facescrub, layout=facescrub.LAYOUT),
+    "celeba": PublishedSet(lister=celeba.list_celeba, layout=celeba.LAYOUT, pictures=tuple(celeba.PICTURES)),
+    "celeba64": PublishedSet(lister=celeba64.list_celeba64, layout=celeba.LAYOUT),
+    "stanford_dogs": PublishedSet(lister=stanford_dogs.list_stanford_dogs, layout=stanford_dogs.LAYOUT),
     "stanford_dogs_cropped": PublishedSet(
         lister=partial(stanford_dogs.list_stanford_dogs, cropped=True),
-        classes=stanford_dogs.CLASSES,
         layout=stanford_dogs.LAYOUT,
     ),
-    "imagenette": PublishedSet(lister=imagenette.list_imagenette, classes=imagenette.CLASSES, layout=imagenette.LAYOUT),
+    "imagenette": PublishedSet(lister=imagenette.list_imagenette, layout=imagenette.LAYOUT),
 }
 
 
@@ -116,7 +111,8 @@ def published_set(
         raise InputError(f"pictures: expected {valid}, got {pictures!r}")
     if classes is not None and classes < 2:
         raise InputError(f"classes: expected at least 2, got {classes}")
-    return chosen, ListOptions(classes=classes or chosen.classes, pictures=pictures, split_seed=split_seed)
+    of_paper, _ = PUBLISHED_NAMES[kind].classes
+    return chosen, ListOptions(classes=classes or of_paper, pictures=pictures, split_seed=split_seed)
 
 
 def write_published(

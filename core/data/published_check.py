@@ -9,9 +9,9 @@ import numpy as np
 import torch
 
 from smoothsweep.core.data.listing import PublishedListing, few
+from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.data.published import published_set
 from smoothsweep.core.data.readable import unreadable_pictures
-from smoothsweep.core.data.recorded_counts import CLASSES, IMAGES, TRAINING
 
 _MOST_LINES = 20
 
@@ -101,15 +101,15 @@ def check_text(check: PublishedCheck) -> list[str]:
 
 
 def _counts(kind: str, listing: PublishedListing, readable: int) -> tuple[Count, ...]:
-    what, classes, source = CLASSES[kind]
-    images, images_source = IMAGES[kind]
+    row = PUBLISHED_NAMES[kind]
+    (classes, source), (images, images_source) = row.classes, row.images
     # Classes with a picture: an empty folder is no identity.
     counts = [
-        Count(what=what, found=len(torch.unique(listing.labels)), paper=classes, source=source),
+        Count(what=row.what, found=len(torch.unique(listing.labels)), paper=classes, source=source),
         Count(what="readable images", found=readable, paper=images, source=images_source),
     ]
-    if kind in TRAINING:
-        number, source = TRAINING[kind]
+    if row.training is not None:
+        number, source = row.training
         counts.append(Count(what="training images listed", found=len(listing.train), paper=number, source=source))
     return tuple(counts)
 

@@ -98,7 +98,8 @@ class Defense:
     """Plain training; a defense overrides what it changes. Parameters are checked by their types (`core.bounds`).
 
     combines_with_smoothing: None if it may be trained under any smoothing schedule, else the reason why not; readouts:
-    ways to read a trained network whose answers are noisy; noiseless: the one of them without noise; leaves: the most
+    ways to read a trained network whose answers are noisy; usual_readouts: protocol -> the one of them where a sweep
+    names none; noiseless: the one of them without noise; leaves: the most
     that an attacker can be shown, less than gradients where answers are altered at inference; alone: why it takes one
     worker, None where it does not; revision: raised where the same parameters train to other numbers, so that recipes
     with this defense alone are trained again; cites: its sources, as `core.citations` has them.
@@ -109,6 +110,7 @@ class Defense:
     alone: ClassVar[str | None] = None
     combines_with_smoothing: ClassVar[str | None] = None
     readouts: ClassVar[tuple[str, ...]] = ()
+    usual_readouts: ClassVar[Mapping[str, str]] = {}
     noiseless: ClassVar[str | None] = None
     leaves: ClassVar[Literal["labels", "scores", "gradients"]] = "gradients"
 

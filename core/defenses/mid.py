@@ -7,6 +7,7 @@ too: readout `noisy`. A white-box attacker need not accept that, hence two more 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -51,6 +52,7 @@ class Mid(Defense):
 
     cites: ClassVar[tuple[str, ...]] = ("wang2021improving",)
     readouts: ClassVar[tuple[str, ...]] = READOUTS
+    usual_readouts: ClassVar[Mapping[str, str]] = READOUT_OF_PROTOCOL
     noiseless: ClassVar[str | None] = "mean"
 
     beta: NotNegative
@@ -68,7 +70,7 @@ class Mid(Defense):
 
     def read(self, model: Classifier, readout: str | None, *, protocol: str, seed: int) -> None:
         """As `set_readout`; by itself noisy under `paper`, as published, and by the mean under `clean`."""
-        set_readout(model, readout or READOUT_OF_PROTOCOL[protocol], seed=seed)
+        set_readout(model, readout or self.usual_readouts[protocol], seed=seed)
 
     def seed_noise(self, model: Classifier, seed: int) -> bool:
         """Nothing is drawn where the mean is read."""

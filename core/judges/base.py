@@ -123,7 +123,8 @@ class Judge:
     weights_words: what that file is called where it is missing.
     size: side in pixels of the images that it compares, 0 for those of the target. reads: what `measure` is shown of
     `loot`, `data`, `target`, `prior`. example: settings with which a test of seconds has it measure a handful of
-    images; wrong: settings that it refuses, each a change to the example.
+    images; wrong: settings that it refuses, each a change to the example. draws: the figure that pages and MLflow draw
+    of its artifact alone (`stage_that_draws` in the table), empty for none.
     """
 
     stage: ClassVar[str] = ""
@@ -138,6 +139,7 @@ class Judge:
     layers: ClassVar[bool] = False
     weights_words: ClassVar[str] = ""
     size: ClassVar[int] = 0
+    draws: ClassVar[str] = ""
     reads: ClassVar[tuple[str, ...]] = ("loot", "data")
     cites: ClassVar[tuple[str, ...]] = ()
     """Its sources, as `core.citations` has them."""
@@ -198,13 +200,15 @@ class ClassifierJudge(Judge):
 
     said: the settings as the sweep file has them. usual: the defaults that differ from a training's. where: setting ->
     (another, the choice with which it has a default of its own, that default). importable: whether a classifier that
-    somebody else trained may stand there.
+    somebody else trained may stand there. balanced: the column of its balanced accuracy on real images, read from the
+    classifier's artifact; empty for none.
     """
 
     said: Any
     usual: ClassVar[Mapping[str, Any]] = {}
     where: ClassVar[Mapping[str, tuple[str, str, Any]]] = {}
     importable: ClassVar[bool] = False
+    balanced: ClassVar[str] = ""
 
     @property
     def loot_size(self) -> int:

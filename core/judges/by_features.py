@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from smoothsweep.core.bounds import FilePath
 from smoothsweep.core.judges.base import Bench, Judge, Planned
@@ -14,8 +15,12 @@ SIDE = 160
 
 @dataclass(frozen=True, kw_only=True)
 class ByFeatures(Judge):
-    """name: the network; weights: file of the network's weights, None for the shipped or staged one."""
+    """name: the network; weights: file of the network's weights, None for the shipped or staged one.
 
+    networks: those that `name` may be.
+    """
+
+    networks: ClassVar[tuple[str, ...]] = ()
     size = SIDE
     independent = True
 

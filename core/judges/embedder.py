@@ -10,7 +10,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.base import Work
 from smoothsweep.core.judges.by_features import ByFeatures
 from smoothsweep.core.metrics.metric import AT_LEAST_0, BALANCED, Metric
-from smoothsweep.core.models.embedder_kinds import KINDS, FaceNetwork
+from smoothsweep.core.models.embedder_kinds import FACES, KINDS, FaceNetwork
 
 COLUMNS: tuple[Metric, ...] = (
     Metric(
@@ -97,6 +97,7 @@ class Embedder(ByFeatures):
     """
 
     work = Work(version=4, run="smoothsweep.tasks.judges:judge_by_embedder", labelled=("real", "loot"))
+    networks = FACES
     columns = COLUMNS
     example: ClassVar[Mapping[str, Any]] = {"name": "synthetic"}
 

@@ -203,6 +203,7 @@ class Evaluator(ClassifierJudge):
         "checkpoint_every": 10,
     }
     importable = True
+    balanced = "evaluator_real_acc_balanced"
 
     def check(self, sweep: Any) -> None:
         """Another architecture than the target's."""

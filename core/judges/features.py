@@ -76,6 +76,7 @@ class Features(EmbeddingSettings, Judge):
         not_finite=("distances.parquet",),  # none for a sample that is alone in its class
     )
     columns = COLUMNS
+    draws = "feature_map"
     example: ClassVar[Mapping[str, Any]] = {"perplexity": 5.0}
     wrong: ClassVar[tuple[Mapping[str, Any], ...]] = ({"perplexity": 0.0},)
     needs_attack = False

@@ -67,6 +67,7 @@ class General(ByFeatures):
     """
 
     work = Work(version=2, run="smoothsweep.tasks.judges:judge_by_general_features", labelled=("real", "loot"))
+    networks = GENERAL
     columns = COLUMNS
 
     name: GeneralNetwork = GENERAL[0]

@@ -70,6 +70,7 @@ class Gradients(GradientSettings, Judge):
         not_finite=("gradients.parquet", "per_class.parquet"),  # none where a gradient is zero
     )
     columns = COLUMNS
+    draws = "gradient_curves"
     example: ClassVar[Mapping[str, Any]] = {"steps": 3}
     wrong: ClassVar[tuple[Mapping[str, Any], ...]] = ({"steps": 1},)
     sees = "gradients"

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from smoothsweep.core.judges.asked import Asked
 from smoothsweep.core.judges.backdoor import Backdoor
 from smoothsweep.core.judges.base import MEASURED, Judge
+from smoothsweep.core.judges.by_features import ByFeatures
 from smoothsweep.core.judges.embedder import Embedder
 from smoothsweep.core.judges.evaluator import Evaluator
 from smoothsweep.core.judges.every_trial import ATTACK, TARGET
@@ -58,3 +59,14 @@ def measured() -> dict[str, type[Judge]]:
 def stage_of(name: str) -> str:
     """The name of a judge's stage."""
     return JUDGES[name].stage or f"judge_{name}"
+
+
+def stage_that_draws(figure: str) -> str:
+    """The name of the stage whose artifact this figure shows."""
+    return next(stage_of(name) for name, judge in JUDGES.items() if judge.draws == figure)
+
+
+def judge_of_network(network: str) -> str:
+    """The judge that has a linear head on this network, a row of `core.models.embedder_kinds`."""
+    by_features = {name: judge for name, judge in JUDGES.items() if issubclass(judge, ByFeatures)}
+    return next(name for name, judge in by_features.items() if network in judge.networks)

@@ -16,7 +16,6 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.polynomial import hermite_e
-from scipy import special
 
 _NORMALS, _MASSES = hermite_e.hermegauss(61)
 _MASSES = _MASSES / _MASSES.sum()
@@ -41,6 +40,8 @@ class Bonferroni:
 
     def quantiles(self, freedom: np.ndarray | float, alpha: np.ndarray | float) -> np.ndarray:
         """Quantiles for degrees of freedom `freedom` and family-wise error `alpha`, broadcast against each other."""
+        from scipy import special  # half a second of imports, for every command that reads a sweep file
+
         return -special.stdtrit(freedom, np.asarray(alpha) / (2 * self.comparisons))
 
 
@@ -92,6 +93,8 @@ def _table(comparisons: int) -> np.ndarray:
 
 def _tail_of_normals(quantiles: np.ndarray, comparisons: int) -> np.ndarray:
     """P(max |(Z_0 + Z_i) / sqrt(2)| > q), [quantiles]."""
+    from scipy import special
+
     reach = np.sqrt(2) * quantiles[:, None]
     outside = special.ndtr(_NORMALS - reach) + special.ndtr(-_NORMALS - reach)
     largest = -np.expm1(comparisons * np.log1p(-np.minimum(outside, 1 - 1e-16)))
@@ -100,6 +103,8 @@ def _tail_of_normals(quantiles: np.ndarray, comparisons: int) -> np.ndarray:
 
 def _tails_of_students(normal: np.ndarray, freedoms: np.ndarray) -> np.ndarray:
     """The same for t-variables, [quantiles, freedoms]: the normal tail at q U, averaged over U."""
+    from scipy import special
+
     log_density = freedoms * (_LOG_SCALES[:, None] - np.exp(2 * _LOG_SCALES[:, None]) / 2)
     masses = np.exp(log_density - special.logsumexp(log_density, axis=0))
     at = np.arange(len(normal))[:, None] + _STEPS

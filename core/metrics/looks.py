@@ -26,7 +26,6 @@ from functools import lru_cache
 from typing import Literal, get_args
 
 import numpy as np
-from scipy import special
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
@@ -80,7 +79,7 @@ def settled(low: np.ndarray | float, high: np.ndarray | float, *, smallest: floa
 
 @lru_cache(maxsize=64)
 def _errors(seeds: tuple[int, ...], alpha: float, spend: Spend) -> tuple[float, ...]:
-    from scipy import optimize  # a quarter of a second of imports, for every command that reads a sweep file
+    from scipy import optimize, special  # as in `core.metrics.dunnett`
 
     fractions = np.array(seeds, dtype=np.float64) / seeds[-1]
     shape = np.ones(len(seeds)) if spend == "pocock" else 1 / np.sqrt(fractions)

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression
 from torch import Tensor
 
 from smoothsweep.core.errors import InputError
@@ -39,6 +37,9 @@ def fit_head(
     seed: of the row order the solver sees. The problem is convex, so it only moves the last digits.
     Raises InputError for a missing class, RuntimeError if the fit does not converge, ValueError for bad features.
     """
+    from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second, and most workers never fit
+    from sklearn.linear_model import LogisticRegression
+
     classes = _class_count(features, labels)
     unit = _unit(features).double().cpu().numpy()
     order = np.random.default_rng(seed).permutation(len(unit))

@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any, Literal, NamedTuple
 
 import torch
-import torchvision
 from torch import Tensor, nn
 
 from smoothsweep.core.errors import InputError
@@ -17,6 +16,7 @@ from smoothsweep.core.models.image_sizes import IN_UNIT_RANGE
 from smoothsweep.core.models.normalisation import USUAL, Normalisation, input_layer
 from smoothsweep.core.models.pretrained import load_published_state, load_published_trunk, read_pretrained_state
 from smoothsweep.core.models.small import resnet_small, vgg_small
+from smoothsweep.core.models.weight_files import WEIGHT_FILES
 
 PROTOCOLS = ("paper", "clean")
 _IMAGENET_CLASSES = 1000
@@ -37,19 +37,20 @@ class Architecture:
     trunk: tuple[str, str] | None = None
 
 
-def _torchvision(name: str, head: str, **options: bool) -> Architecture:
-    weights: Any = torchvision.models.get_model_weights(name)
+def _torchvision(name: str, head: str, weights: str | None = None, **options: bool) -> Architecture:
+    """weights: their name in `WEIGHT_FILES`, where it is not the network's."""
 
     def build() -> nn.Module:
-        return torchvision.models.get_model(name, weights=None, num_classes=_IMAGENET_CLASSES, **options)
+        from torchvision import models  # it brings in torch's compiler, which no command needs to start
 
-    return Architecture(build=build, head=head, weights_url=weights.DEFAULT.url)
+        return models.get_model(name, weights=None, num_classes=_IMAGENET_CLASSES, **options)
+
+    return Architecture(build=build, head=head, weights_url=WEIGHT_FILES[weights or name].url)
 
 
 def _lowres(build: Callable[[], nn.Module], imagenet: str | None = None, convolutions: str = "feature") -> Architecture:
     """imagenet: the name in torchvision of the network whose convolutions it has, under the name `convolutions`."""
-    weights: Any = torchvision.models.get_model_weights(imagenet) if imagenet else None
-    url = weights.IMAGENET1K_V1.url if imagenet else None
+    url = WEIGHT_FILES[imagenet].url if imagenet else None
     trunk = ("features", convolutions) if imagenet else None
     return Architecture(build=build, head="fc_layer", weights_url=url, trunk=trunk)
 
@@ -62,7 +63,7 @@ ARCHITECTURES: dict[str, Architecture] = {
     "resnet50": _torchvision("resnet50", "fc"),
     "resnet101": _torchvision("resnet101", "fc"),
     "resnet152": _torchvision("resnet152", "fc"),
-    "resnext50": _torchvision("resnext50_32x4d", "fc"),
+    "resnext50": _torchvision("resnext50_32x4d", "fc", "resnext50"),
     "densenet121": _torchvision("densenet121", "classifier"),
     "densenet169": _torchvision("densenet169", "classifier"),
     "vit_b_16": _torchvision("vit_b_16", "heads.head"),

@@ -21,8 +21,8 @@ class EmbedderKind:
     else weights come from. published: what whoever publishes its weights calls it, of those that `smoothsweep import
     judge` knows. size: side in pixels at which it is to get images as they are decoded, 0 for any. of_paper: what the
     paper calls it, of the one that its tables were made with. general: whether it learnt on pictures of anything, not
-    on faces. sizes: of its layers, where they are not the published ones. cites: its sources, as
-    `core.citations` has them.
+    on faces. rendered: whether it learnt on faces that the program draws. sizes: of its layers, where they are not the
+    published ones. cites: its sources, as `core.citations` has them.
     """
 
     network: str
@@ -33,6 +33,7 @@ class EmbedderKind:
     size: int = 0
     of_paper: str | None = None
     general: bool = False
+    rendered: bool = False
     sizes: Mapping[str, int] = field(default_factory=dict)
     cites: tuple[str, ...] = ()
 
@@ -65,6 +66,7 @@ KINDS: dict[str, EmbedderKind] = {
         network="synthetic_embedder:SyntheticEmbedder",
         shipped="synthetic_embedder.safetensors",
         origin="as `python -m tools.weights.train_embedder` writes them",
+        rendered=True,
     ),
     "facenet": EmbedderKind(
         network="facenet:FaceNet",

@@ -8,7 +8,6 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
-from torchvision.models import VisionTransformer
 
 SIDE = 224  # pixels
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -25,6 +24,8 @@ class SwagViT(nn.Module):
     std: Tensor
 
     def __init__(self, *, layers: int = 12, heads: int = 12, width: int = 768, hidden: int = 3072) -> None:
+        from torchvision.models import VisionTransformer
+
         super().__init__()
         network: Any = VisionTransformer(
             image_size=SIDE,

@@ -1,4 +1,4 @@
-"""Which images an architecture can take: sides and range. Apart from the networks, so that recipes load no torch."""
+"""Which images and classes an architecture can take. Apart from the networks, so that recipes load no torch."""
 
 from __future__ import annotations
 
@@ -31,6 +31,15 @@ LEAST = {
 FIXED = ("vit_b_16", "vgg16_bn", "ir50_64", "ir50_112", "ir50_112_narrow", "ir152_64")
 """Architectures that take that side alone."""
 
+
+CUSTOMARY = {"inception_v3": 299}
+"""Architecture -> the side that it is trained at where nothing is said, of those that take several."""
+
+MOST_CLASSES = {"inception_v3": 1000}
+"""Architecture -> outputs of its auxiliary head: a classifier has at most as many classes."""
+
+TRANSFORMS_INPUT = "inception_v3"
+"""The architecture that may map its input to ImageNet statistics first (`transform_input`)."""
 
 IN_UNIT_RANGE = (
     "vgg16_bn",

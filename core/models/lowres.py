@@ -10,9 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import torch.nn.functional as F
-import torchvision
 from torch import Tensor, nn
-from torchvision.models import vgg
 
 from smoothsweep.core.checks import present
 
@@ -30,6 +28,8 @@ class VGG16BN(nn.Module):
     """torchvision's convolutions for 64 pixels; behind the flattened map a BatchNorm1d whose bias stays 0."""
 
     def __init__(self) -> None:
+        from torchvision.models import vgg
+
         super().__init__()
         self.feature = vgg.make_layers(vgg.cfgs["D"], batch_norm=True)
         for module in self.feature:  # as torchvision, whose classifier of 124 million weights is not made here
@@ -138,8 +138,10 @@ class EfficientNet(nn.Module):
     """The convolutions and the pooling of torchvision's EfficientNet; its own classifier, dropout included, is gone."""
 
     def __init__(self, name: str) -> None:
+        from torchvision import models
+
         super().__init__()
-        network: Any = torchvision.models.get_model(name, weights=None)
+        network: Any = models.get_model(name, weights=None)
         self.feature = nn.Sequential(network.features, network.avgpool)
         self.fc_layer = nn.Linear(network.classifier[-1].in_features, _CLASSES)
 

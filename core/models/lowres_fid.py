@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torchvision.models import Inception3
 
 from smoothsweep.core.data.stretching import stretched
 from smoothsweep.core.models.fid_inception import SIZE, load_fid_inception, tf1_bilinear
@@ -82,6 +81,8 @@ def load_imagenet_inception(path: Path, *, sha256: str | None = None) -> nn.Modu
     In evaluation mode, frozen, on the CPU; it maps no inputs. sha256: what the file must have, None for that of
     torchvision's published one. Raises InputError for a file that is missing, damaged, another one, or does not fit.
     """
+    from torchvision.models import Inception3
+
     entry = WEIGHT_FILES["inception_v3"]
     if sha256 is not None:
         entry = dataclasses.replace(entry, sha256=sha256.lower(), mebibytes=None)

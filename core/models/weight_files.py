@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 import torch
-import torchvision
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import replacing
@@ -58,37 +57,44 @@ class StagedFile:
     reason: str | None
 
 
-def _imagenet(name: str, sha256: str, *, torchvision_name: str | None = None, version: str = "DEFAULT") -> WeightFile:
-    weights = torchvision.models.get_model_weights(torchvision_name or name)[version]
+_TORCHVISION = "https://download.pytorch.org/models"
+
+
+def _imagenet(name: str, stem: str, mebibytes: float, sha256: str) -> WeightFile:
+    """stem: of the published name, which goes on with the first eight digits of the checksum."""
     return WeightFile(
         name=name,
-        url=weights.url,
+        url=f"{_TORCHVISION}/{stem}-{sha256[:8]}.pth",
         sha256=sha256,
-        mebibytes=weights.meta["_file_size"],
+        mebibytes=mebibytes,
         licence="torchvision, BSD-3-Clause; trained on ImageNet, whose terms allow non-commercial research",
         purpose=f"{name} that starts from ImageNet (pretrained: true)",
     )
 
 
-_SWAG = torchvision.models.ViT_B_16_Weights.IMAGENET1K_SWAG_LINEAR_V1
-
+# torchvision's own table says the same (a test compares), but importing it takes longer than most commands do.
 # Full digests are as several independent public projects state them; where only eight digits stand, no full one was
 # found in public and the publisher's file name is the source.
 _ENTRIES = (
-    _imagenet("resnet18", "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec"),
-    _imagenet("resnet34", "b627a593bcbe140c234610266fe4f8ae95ea42fc881d091c9b6052e6b1d0590f"),
-    _imagenet("resnet50", "11ad3fa62ca79e40addfd354a8ec4b7c75143b3038b8d2a807fbc68deab379ca"),
-    _imagenet("resnet101", "cd907fc2a0de2292b2ba2b27d2216bc672d84632d1cf20058d01c0c03b5e020e"),
-    _imagenet("resnet152", "f82ba261"),
-    _imagenet("resnext50", "1a0047aa", torchvision_name="resnext50_32x4d"),
-    _imagenet("densenet121", "a639ec97d7c33b07ae66f0b5fb7d0192f95a3b11b7576c66c0126c2a727c4395"),
-    _imagenet("densenet169", "b2777c0a"),
-    _imagenet("vit_b_16", "c867db91d3e12c6cbadabb610d73c24a546bf82d8c03a9fea34f43a712ddb0e9"),
-    _imagenet("inception_v3", "0cc3c7bd75056d25e46cba549dc184522069b81e9787eff6df84f397bd52a5ef"),
-    _imagenet("vgg16_bn", "6c64b313"),
-    _imagenet("efficientnet_b0", "7f5810bc"),
-    _imagenet("efficientnet_b1", "bac287d4", version="IMAGENET1K_V1"),
-    _imagenet("efficientnet_b2", "c35c1473"),
+    _imagenet("resnet18", "resnet18", 44.661, "f37072fd47e89c5e827621c5baffa7500819f7896bbacec160b1a16c560e07ec"),
+    _imagenet("resnet34", "resnet34", 83.275, "b627a593bcbe140c234610266fe4f8ae95ea42fc881d091c9b6052e6b1d0590f"),
+    _imagenet("resnet50", "resnet50", 97.79, "11ad3fa62ca79e40addfd354a8ec4b7c75143b3038b8d2a807fbc68deab379ca"),
+    _imagenet("resnet101", "resnet101", 170.53, "cd907fc2a0de2292b2ba2b27d2216bc672d84632d1cf20058d01c0c03b5e020e"),
+    _imagenet("resnet152", "resnet152", 230.474, "f82ba261"),
+    _imagenet("resnext50", "resnext50_32x4d", 95.833, "1a0047aa"),
+    _imagenet("densenet121", "densenet121", 30.845, "a639ec97d7c33b07ae66f0b5fb7d0192f95a3b11b7576c66c0126c2a727c4395"),
+    _imagenet("densenet169", "densenet169", 54.708, "b2777c0a"),
+    _imagenet("vit_b_16", "vit_b_16", 330.285, "c867db91d3e12c6cbadabb610d73c24a546bf82d8c03a9fea34f43a712ddb0e9"),
+    _imagenet(
+        "inception_v3",
+        "inception_v3_google",
+        103.903,
+        "0cc3c7bd75056d25e46cba549dc184522069b81e9787eff6df84f397bd52a5ef",
+    ),
+    _imagenet("vgg16_bn", "vgg16_bn", 527.866, "6c64b313"),
+    _imagenet("efficientnet_b0", "efficientnet_b0_rwightman", 20.451, "7f5810bc"),
+    _imagenet("efficientnet_b1", "efficientnet_b1_rwightman", 30.134, "bac287d4"),
+    _imagenet("efficientnet_b2", "efficientnet_b2_rwightman", 35.174, "c35c1473"),
     WeightFile(
         name="facenet",
         url="https://github.com/timesler/facenet-pytorch/releases/download/v2.2.9/20180402-114759-vggface2.pt",
@@ -99,9 +105,9 @@ _ENTRIES = (
     ),
     WeightFile(
         name="swag_vit_b_16",
-        url=_SWAG.url,
+        url=f"{_TORCHVISION}/vit_b_16_lc_swag-4e70ced5.pth",
         sha256="4e70ced5",
-        mebibytes=_SWAG.meta["_file_size"],
+        mebibytes=330.285,
         licence="SWAG (facebookresearch), CC BY-NC 4.0: no commercial use",
         purpose="judges.general: features of pictures of anything, no face network's",
     ),

@@ -46,10 +46,12 @@ class PriorFiles:
 class PriorSettings:
     """The parameters of a prior, the keys of a sweep file's `prior`; a kind overrides what it changes.
 
-    unsaid: parameters that a sweep file does not set: they are what the kind has.
+    unsaid: parameters that a sweep file does not set: they are what the kind has. with_discriminator: whether the
+    discriminator that it was trained with lies beside it.
     """
 
     unsaid: ClassVar[tuple[str, ...]] = ()
+    with_discriminator: ClassVar[bool] = False
 
     @property
     def files(self) -> PriorFiles | None:
@@ -120,6 +122,8 @@ class PriorFolder(PriorSettings):
 
     path: the folder of the prior, with weights.safetensors and prior.json.
     """
+
+    with_discriminator: ClassVar[bool] = True
 
     path: FilePath
 

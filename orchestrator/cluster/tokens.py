@@ -22,13 +22,16 @@ def live_runs() -> list[tuple[int, Path]]:
 
 
 @contextlib.contextmanager
-def new_token() -> Generator[Path]:
-    """A new token in a folder of its own, for its owner alone; locked for as long as this process uses it."""
+def new_token(content: str | None = None) -> Generator[Path]:
+    """A token in a folder of its own, for its owner alone; locked for as long as this process uses it.
+
+    content: of a cluster that this node joins; None for a new token.
+    """
     with new_folder() as folder:
         descriptor = os.open(folder / TOKEN, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
         with os.fdopen(descriptor, "w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
-            file.write(secrets.token_hex(32))
+            file.write(content or secrets.token_hex(32))
             file.flush()
             yield folder / TOKEN
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from smoothsweep.core.attacks.shared.stated_work import StatedWork
-from smoothsweep.core.data.recorded_counts import CLASSES, IMAGES, TRAINING
+from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.orchestrator.planning.history import History
 from smoothsweep.orchestrator.planning.plan import Plan
 from smoothsweep.orchestrator.planning.trial import Trial
@@ -49,13 +49,16 @@ def before_data(plan: Plan, history: History, absent: Mapping[str, str], price: 
     """
     settings = [trial.settings for trial in plan.trials if isinstance(trial.settings, InversionSweep)]
     kinds = dict.fromkeys(one.data.kind for one in settings) if "data.path" in absent else {}
-    return {"cards": [_card(kind) for kind in kinds if kind in CLASSES], "stated_cost": _stated(plan, history, price)}
+    return {
+        "cards": [_card(kind) for kind in kinds if kind in PUBLISHED_NAMES],
+        "stated_cost": _stated(plan, history, price),
+    }
 
 
 def _card(kind: str) -> dict[str, Any]:
-    what, classes, source = CLASSES[kind]
-    images, recorded = IMAGES[kind]
-    train = TRAINING.get(kind, (None, ""))[0]
+    row = PUBLISHED_NAMES[kind]
+    what, (classes, source), (images, recorded) = row.what, row.classes, row.images
+    train = None if row.training is None else row.training[0]
     counts = {what: {"count": classes, "source": source}, "images": {"count": images, "source": recorded}}
     return {"data": kind, **counts, "training_images": train}
 
@@ -110,7 +113,7 @@ def _size(trial: Trial) -> tuple[int, StatedWork] | None:
 
 def _is_as_large(settings: InversionSweep, work: StatedWork) -> bool:
     """Whether the prior draws pictures of the rate's size; of one that is not there the crop of the pool tells."""
-    if settings.prior is None or settings.prior.kind != "folder":
+    if settings.prior is None or settings.prior.built.files is None:
         return False
     side = work.rate.side
     if not prior_is_absent(settings):

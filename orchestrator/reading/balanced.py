@@ -11,22 +11,27 @@ from pathlib import Path
 
 import pandas as pd
 
+from smoothsweep.core.judges.base import ClassifierJudge
+from smoothsweep.core.judges.table import JUDGES, stage_of
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
 
 BY_CLASS = "per_class.parquet"
-TARGET, EVALUATOR = "test_acc_balanced", "evaluator_real_acc_balanced"
+TARGET = "test_acc_balanced"
+JUDGES_CLASSIFIERS = {
+    name: kind.balanced for name, kind in JUDGES.items() if issubclass(kind, ClassifierJudge) and kind.balanced
+}
+"""Judge that is a classifier, which is its stage's input of that name -> the column of its balanced accuracy."""
 
 
 def balanced_accuracies(trial: Trial, store: Store) -> dict[str, float]:
-    """Column -> balanced accuracy in [0, 1] of the trial's target and evaluator, where their artifacts say it."""
+    """Column -> balanced accuracy in [0, 1] of the target and of judging classifiers, where their artifacts say it."""
     named = {stage.name: stage for stage in trial.stages}
-    judge = named.get("judge_evaluator")
-    classifiers = {
-        TARGET: named.get("target") or named.get("imported"),
-        EVALUATOR: judge.inputs.get("evaluator") if judge is not None and store.has(judge) else None,
-    }
+    classifiers = {TARGET: named.get("target") or named.get("imported")}
+    for name, column in JUDGES_CLASSIFIERS.items():
+        judge = named.get(stage_of(name))
+        classifiers[column] = judge.inputs.get(name) if judge is not None and store.has(judge) else None
     found = {column: _balanced(stage, store) for column, stage in classifiers.items() if stage is not None}
     return {column: value for column, value in found.items() if value is not None}
 

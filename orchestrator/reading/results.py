@@ -23,7 +23,6 @@ from smoothsweep.orchestrator.reading.numbers.model import Axis, StageLink
 from smoothsweep.orchestrator.reading.numbers.summary import recipe_label
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.stages.unheard import unavailable_judges
-from smoothsweep.orchestrator.store.common.artifacts import MANIFEST
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.schema import InversionSweep
@@ -194,7 +193,7 @@ def relative_links(trial: Trial, store: Store, folder: Path, *, workers: float =
     return tuple(
         StageLink(
             stage=stage.name,
-            path=Path(os.path.relpath(store.place(stage) / MANIFEST, folder)).as_posix(),
+            path=Path(os.path.relpath(store.manifest_file(stage.name, stage.fingerprint), folder)).as_posix(),
             seconds=float(store.manifest(stage)["seconds"]),
             devices=workers if stage.name == "target" else 1.0,
         )

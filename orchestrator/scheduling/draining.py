@@ -6,6 +6,7 @@ what runs there is ours to bring away in time.
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterable
 
@@ -15,6 +16,7 @@ from smoothsweep.orchestrator.scheduling.tasks_in_flight import Process
 from smoothsweep.tasks.context import MachineLeaves
 
 ASK_EVERY_S = 2.0
+LEAVE_FILE = "SMOOTHSWEEP_LEAVE_FILE"  # a path: where the file exists, all of the job's nodes leave
 
 
 def draining_nodes() -> set[str]:
@@ -24,14 +26,22 @@ def draining_nodes() -> set[str]:
     return set(state.get_draining_nodes())
 
 
+def limit_is_near() -> bool:
+    """Whether the batch job that this process belongs to is about to reach its time limit."""
+    path = os.environ.get(LEAVE_FILE)
+    return path is not None and os.path.exists(path)
+
+
 def leaving(node: str) -> Callable[[], bool]:
-    """Whether this node is being drained: asked of Ray every few seconds at most, and for good once it is so."""
+    """Whether this node is being drained, or its batch job nears the time limit: asked every few seconds at most, and
+    for good once it is so."""
     asked, found = -ASK_EVERY_S, False
 
     def ask() -> bool:
         nonlocal asked, found
         if not found and time.monotonic() - asked >= ASK_EVERY_S:
-            asked, found = time.monotonic(), node in draining_nodes()
+            asked = time.monotonic()
+            found = node in draining_nodes() or limit_is_near()
         return found
 
     return ask

@@ -22,7 +22,7 @@ from smoothsweep.orchestrator.cluster.connection import remove_lost_groups
 from smoothsweep.orchestrator.planning.stage_progress import classes_of
 from smoothsweep.orchestrator.scheduling.causes import one_line
 from smoothsweep.orchestrator.scheduling.dispatch import Beginnings
-from smoothsweep.orchestrator.scheduling.draining import Departures
+from smoothsweep.orchestrator.scheduling.draining import Departures, limit_is_near
 from smoothsweep.orchestrator.scheduling.heartbeat import Signs
 from smoothsweep.orchestrator.scheduling.limits import BEGIN_S, Limits
 from smoothsweep.orchestrator.scheduling.tasks_in_flight import Process, Running, TasksInFlight
@@ -198,9 +198,20 @@ class StageScheduler:
                 await asyncio.to_thread(self.departures.look)
                 if not self.departures.explain(error, running.processes):
                     raise
+                if await self._waits_for_the_limit(stage):
+                    continue
                 hosts = ", ".join(sorted({process.host for process in running.processes})) or "the machine it was for"
                 self._say(f"{stage.label}: {hosts} leaves; it goes on elsewhere")
                 await asyncio.sleep(MOVE_PAUSE_S)
+
+    async def _waits_for_the_limit(self, stage: Stage) -> bool:
+        """Wait while the time limit of our batch job is near: we are about to be ended. False where it is not."""
+        if not limit_is_near():
+            return False
+        self._say(f"{stage.label}: the job's time limit is near; the next start goes on with it")
+        while limit_is_near():
+            await asyncio.sleep(MOVE_PAUSE_S)
+        return True
 
     def _new_task(self, stage: Stage) -> Running:
         entry = self.running[stage.fingerprint]

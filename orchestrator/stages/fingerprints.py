@@ -12,18 +12,11 @@ from typing import Any
 from pydantic import BaseModel
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.stages.memo import forget
 from smoothsweep.tasks.planned_files import content_at
 
 READ_LATER = ("data.path", "public.path", "prior.path")
 """Keys whose files a plan may be made without."""
-
-SHIPPED_FILES = {
-    "synthetic": "core/models/weights/synthetic_embedder.safetensors",
-    "stylegan2_synthetic64": "core/priors/weights/stylegan2_synthetic64.safetensors",
-}
-
 
 NOTHING_AT = "nothing at "
 """How the content begins of files that a plan is made without."""
@@ -76,12 +69,6 @@ def content_of(path: str | Path | None, key: str, *, any_files: bool = False) ->
 def lacks_files(config: Mapping[str, Any]) -> bool:
     """Whether this stage's own files are nowhere: what they hold cannot be checked yet."""
     return str(config.get("content", "")).startswith(NOTHING_AT)
-
-
-@lru_cache(maxsize=len(SHIPPED_FILES))
-def shipped_file(name: str) -> Path:
-    """The weights that come with smoothsweep under this name."""
-    return TREE / SHIPPED_FILES[name]
 
 
 @lru_cache(maxsize=256)

@@ -8,6 +8,7 @@ from typing import Any
 from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.cards.network_card import NetworkCard
 from smoothsweep.core.checks import present
+from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.plugins import foreign
 from smoothsweep.core.priors.card import read_prior_card
@@ -29,9 +30,9 @@ def _of_data(settings: InversionSweep, image_size: int, *, for_judges: bool = Fa
 def data_stage(settings: InversionSweep, image_size: int, *, for_judges: bool = False) -> Stage:
     """The private images as a network of `image_size` pixels gets them.
 
-    A published set is reduced from its files to each network's own size, as the official code does; of Stanford Dogs
-    the judges see the cropped pictures. Other data have one size, and networks reduce them. A target trained on few
-    images of each class is still judged by all of them.
+    A published set is reduced from its files to each network's own size, as the official code does; the judges of
+    Stanford Dogs see the cropped pictures. Other data have one size, and networks reduce them. A target trained on
+    few images of each class is still judged by all of them.
     """
     data = settings.data
     if for_judges and data.samples_per_class is not None:
@@ -39,7 +40,7 @@ def data_stage(settings: InversionSweep, image_size: int, *, for_judges: bool = 
     made = _file_stage(data, "data.path", foreign("data", data.kind))
     if not isinstance(data, PublishedData):
         return Stage(name="data", **made)
-    kind = "stanford_dogs_cropped" if data.kind == "stanford_dogs" and for_judges else data.kind
+    kind = (for_judges and PUBLISHED_NAMES[data.kind].judged_as) or data.kind
     config = Shared({**made["config"], "kind": kind, "size": image_size})
     return Stage(name="data", config=config, hints=made["hints"])
 

@@ -8,6 +8,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.uris import shown_uri
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.common.version import refuse_other_versions
+from smoothsweep.orchestrator.store.linked import with_links
 from smoothsweep.orchestrator.store.local import LocalStore
 
 
@@ -28,7 +29,7 @@ def open_store(location: str) -> Store:
         )
     store = LocalStore(root=Path(location.removeprefix("file://")).expanduser().resolve())
     refuse_other_versions(store.version_note(), store.location)
-    return store
+    return with_links(store)
 
 
 def open_existing_store(location: str) -> Store:

@@ -23,6 +23,7 @@ MANY = 64  # CPUs of the machine of these tests
 def large_machine(monkeypatch):
     """64 CPUs and 100 GiB free, so that what counts are the groups."""
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(MANY)), raising=False)
+    monkeypatch.delenv(allotted.SLURM_CPUS, raising=False)
     memory = namedtuple("memory", "available")(100 * 1024 * MIB)
     monkeypatch.setattr(psutil, "virtual_memory", lambda: memory)
 
@@ -189,3 +190,19 @@ def test_this_machine_s_own_groups_are_found():
     if not os.path.exists("/proc/self/mountinfo") or not list(allotted._groups("memory", allotted.ROOT)):
         pytest.skip("no cgroups here")
     assert all(mount.is_dir() for mount, _ in allotted._groups("memory", allotted.ROOT))
+
+
+@pytest.mark.parametrize(
+    ("said", "cpus"), [("16", 16), ("200", MANY), ("0", 1), ("many", MANY), ("", MANY), ("-3", MANY)]
+)
+def test_slurm_gives_so_many_cpus_where_nothing_holds_the_job_to_them(tmp_path, monkeypatch, said, cpus):
+    monkeypatch.setenv(allotted.SLURM_CPUS, said)
+    assert allotted_cpus(tmp_path) == cpus
+
+
+def test_the_least_of_what_slurm_and_a_cgroup_give_counts(tmp_path, monkeypatch):
+    tree(tmp_path, 2, {"/job": (4, None, 0, 0)}, own="/job")
+    monkeypatch.setenv(allotted.SLURM_CPUS, "16")
+    assert allotted_cpus(tmp_path) == 4
+    monkeypatch.setenv(allotted.SLURM_CPUS, "2")
+    assert allotted_cpus(tmp_path) == 2

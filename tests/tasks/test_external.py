@@ -17,6 +17,8 @@ from tests.made_programs import Shades, torchscript
 ORDER = torch.tensor([2, 0, 1])
 NETWORK = Shades(torch.tensor([-0.5, 0.0, 0.5])).eval()
 
+pytestmark = pytest.mark.usefixtures("quick_programs")
+
 
 def artifact(folder, *, answers="logits", access="gradients"):
     """The folder of a TorchScript program of three people, kept as `imported` artifacts are; and its configuration."""

@@ -28,6 +28,7 @@ from smoothsweep.core.attacks.shared.stated_work import StatedRate, StatedWork
 from smoothsweep.core.bounds import Count
 from smoothsweep.core.checks import present, require_choice
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.kinds import PRIORS
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.optimisation.feature_pull import FeaturePull
@@ -238,10 +239,11 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
     def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:
         """Raise InputError for a discriminator that this kind of prior does not have, too."""
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
-        if self.discriminator_weight and prior_kind != "folder":
+        able = [kind for kind, row in PRIORS.items() if row.settings.with_discriminator]
+        if self.discriminator_weight and prior_kind not in able:
             raise InputError(
-                "attack.discriminator_weight: expected a prior of kind folder, which has its discriminator beside it, "
-                f"got a prior of kind {prior_kind}"
+                f"attack.discriminator_weight: expected a prior of kind {' or '.join(able)}, which has its "
+                f"discriminator beside it, got a prior of kind {prior_kind}"
             )
 
     def invert(self, view: GradientView, given: Given, target_class: int, *, seed: int) -> Reconstructions:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 from smoothsweep.core.audit.references import EPOCHS
 from smoothsweep.core.external.kinds import KINDS, as_source
+from smoothsweep.core.models.embedder_kinds import FACES, GENERAL
+from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.orchestrator.commands.importing.arguments import add_kind_options, add_reading_options, reading_of
 
 PROGRAMS = ", ".join(kind.short for kind in KINDS.values() if kind.short)
@@ -95,6 +97,10 @@ def _add_effort(audit: argparse.ArgumentParser) -> None:
     )
 
 
+_RENDERED = [name for name in FACES if EMBEDDERS[name].rendered]
+_BROUGHT = [name for name in FACES if EMBEDDERS[name].shipped is None]
+
+
 def _add_judging(audit: argparse.ArgumentParser) -> None:
     audit.add_argument("--out", type=Path, metavar="DIR", help="where everything goes (default: audits/NAME)")
     audit.add_argument(
@@ -107,9 +113,8 @@ def _add_judging(audit: argparse.ArgumentParser) -> None:
     audit.add_argument(
         "--judge",
         metavar="NAME=FILE",
-        help="an independent judge: mobilefacenet_a, mobilefacenet_b, "
-        "ir50, ir152 or facenet with its weights, synthetic for rendered faces, or swag_vit_b_16 for "
-        "pictures of anything",
+        help=f"an independent judge: {', '.join(_BROUGHT)} with its weights, {', '.join(_RENDERED)} for rendered "
+        f"faces, or {', '.join(GENERAL)} for pictures of anything",
     )
     audit.add_argument("--redact", action="store_true", help="no pictures of people and no names, for sharing")
 

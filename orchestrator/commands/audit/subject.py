@@ -15,7 +15,7 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.data.sources import TEST, list_labelled
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, Named, Source, asked_with, is_outside, kind_made_of, kind_of
-from smoothsweep.core.models.embedder_kinds import GENERAL
+from smoothsweep.core.judges.table import judge_of_network
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.core.models.image_sizes import LEAST, check_image_size
 from smoothsweep.core.models.weight_files import file_sha256, find_weight_file, weight_folders
@@ -25,9 +25,6 @@ from smoothsweep.orchestrator.commands.importing.converting import TargetRequest
 from smoothsweep.orchestrator.commands.importing.describing import Reading
 from smoothsweep.orchestrator.commands.importing.named import name_of
 from smoothsweep.sweeps.imported import CARD, ImportedClassifier, TargetCard
-
-RENDERED = "synthetic"
-"""The embedder of rendered faces."""
 
 NEEDS_PUBLIC = (
     "--public: expected images of the same kind that show none of these people (a folder or a Parquet file), got none: "
@@ -76,18 +73,19 @@ class AuditRequest(Reading):
         name, _, weights = self.judge.partition("=")
         if name not in EMBEDDERS:
             raise InputError(f"--judge: expected one of {', '.join(EMBEDDERS)}, got {brief(name)!r}")
-        if name == RENDERED:
+        kind, judge = EMBEDDERS[name], judge_of_network(name)
+        if kind.shipped is not None:
             if weights:
                 raise InputError(f"--judge: expected no file with {name}, whose weights are shipped")
-            return {"embedder": {"name": name}}
-        if name in GENERAL and not weights and (staged := find_weight_file(name, weight_folders())) is not None:
+            return {judge: {"name": name}}
+        if kind.is_staged and not weights and (staged := find_weight_file(name, weight_folders())) is not None:
             weights = str(staged)
         if not weights or not Path(weights).is_file():
-            where = ", or staged by smoothsweep weights stage" if name in GENERAL else ""
+            where = ", or staged by smoothsweep weights stage" if kind.is_staged else ""
             raise InputError(
                 f"--judge: expected {name}=FILE with the file of its weights{where}, got {brief(self.judge)!r}"
             )
-        return {"general" if name in GENERAL else "embedder": {"name": name, "weights": str(Path(weights).resolve())}}
+        return {judge: {"name": name, "weights": str(Path(weights).resolve())}}
 
     def check(self) -> None:
         """Raise InputError for what can be seen to be wrong before anything is read."""
@@ -103,8 +101,8 @@ class AuditRequest(Reading):
         if not 1 <= self.seeds <= MOST_SEEDS:
             raise InputError(f"--seeds: expected between 1 and {MOST_SEEDS}, got {self.seeds}")
         self._check_trainings()
-        judges = self.independent
-        if self.public is None and judges != {"embedder": {"name": RENDERED}}:
+        rendered = any(EMBEDDERS[judge["name"]].rendered for judge in self.independent.values())
+        if self.public is None and not rendered:
             raise InputError(NEEDS_PUBLIC)
 
     def _check_trainings(self) -> None:

@@ -14,10 +14,11 @@ import psutil
 
 from smoothsweep.core.allotted import allotted_cpus, available_memory
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
+from smoothsweep.core.priors.kinds import SHIPPED
 from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.cluster.tokens import live_runs
 from smoothsweep.orchestrator.commands.health.examining import examine_store
-from smoothsweep.orchestrator.stages.fingerprints import SHIPPED_FILES
 from smoothsweep.orchestrator.store.opening import open_store
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def examine(store: str, *, only_read: bool = False) -> list[Finding]:
     only_read: whether the store need not be written.
     """
     machine = [_python(), *map(_package, PACKAGES), _cores(), _memory(), _device()]
-    return [*machine, *map(_shipped, SHIPPED_FILES.values()), _staged(), *_store(store, not only_read), *running()]
+    return [*machine, *map(_shipped, shipped_files()), _staged(), *_store(store, not only_read), *running()]
 
 
 def running() -> list[Finding]:
@@ -131,11 +132,16 @@ def _device() -> Finding:
     return Finding(fine=bool(names), needed=False, text=f"GPUs: {', '.join(names) or 'none, CPUs will do the work'}")
 
 
-def _shipped(name: str) -> Finding:
-    path = TREE / name
+def shipped_files() -> list[Path]:
+    """The weights that come with smoothsweep: of embedders, and of priors."""
+    embedders = [kind.shipped_file for kind in EMBEDDERS.values() if kind.shipped_file is not None]
+    return [*embedders, *(stem.with_suffix(".safetensors") for stem in SHIPPED.values())]
+
+
+def _shipped(path: Path) -> Finding:
     missing = "missing: the README beside it says how to make it"
     size = f"{path.stat().st_size / 2**20:.1f} MiB" if path.is_file() else missing
-    return Finding(fine=path.is_file(), needed=True, text=f"{name} ({size})")
+    return Finding(fine=path.is_file(), needed=True, text=f"{path.relative_to(TREE).as_posix()} ({size})")
 
 
 def _staged() -> Finding:

@@ -8,14 +8,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from smoothsweep.core.data.names import PUBLISHED_SETS
+from smoothsweep.core.data.names import PUBLISHED_NAMES, PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, Source, is_outside
 from smoothsweep.core.readers.files import read_whole
 from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.imported import CARD_VERSION, TargetCard, checked_card
 
-CUSTOMARY_SIZE = {"inception_v3": 299}  # pixels; networks with one possible size say so themselves
 MOST_NAME_BYTES = 8 * 2**20
 LABELLED = "labelled"  # data of the user's own
 
@@ -70,11 +69,11 @@ def described(
 
     image_size: what a file says, where nothing else was said; outside: how a model answers that is no network of ours.
     """
-    from smoothsweep.core.models.image_sizes import check_image_size, fixed_image_size
+    from smoothsweep.core.models.image_sizes import CUSTOMARY, check_image_size, fixed_image_size
 
     size = image_size if request.image_size is None else request.image_size
     if size is None and not is_outside(architecture):
-        size = fixed_image_size(architecture) or CUSTOMARY_SIZE.get(architecture)
+        size = fixed_image_size(architecture) or CUSTOMARY.get(architecture)
     if size is None:
         what = KINDS[architecture].words.split(" ", 1)[1] if is_outside(architecture) else architecture
         raise InputError(f"--image-size: expected the side in pixels that this {what} was trained at, got none")
@@ -118,11 +117,9 @@ def _normalisation(request: TargetRequest, architecture: str) -> dict[str, tuple
 
 
 def _check_data(request: TargetRequest) -> None:
-    from smoothsweep.core.data.published import PUBLISHED
-
-    published = PUBLISHED.get(request.data or "")
-    if published is not None and published.classes != request.classes:
-        raise InputError(f"--classes: expected {published.classes} for {request.data}, got {request.classes}")
+    published = PUBLISHED_NAMES.get(request.data or "")
+    if published is not None and published.classes[0] != request.classes:
+        raise InputError(f"--classes: expected {published.classes[0]} for {request.data}, got {request.classes}")
     if published is None and request.data_path is not None:
         raise InputError("--data-path: expected only with --data and the name of a published set")
     if request.data is not None and published is None and not Path(request.data).expanduser().exists():

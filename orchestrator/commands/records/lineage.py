@@ -71,7 +71,7 @@ def _block(store: Store, made: Made) -> list[str]:
         lines.append(f"  from {', '.join(_input(role, source) for role, source in made.inputs.items())}")
     if numbers := {key: value for key, value in said["metrics"].items() if value is not None}:
         lines.append(f"  {', '.join(f'{key} {_value(value)}' for key, value in numbers.items())}")
-    return [*lines, f"  {store.root / made.kind / made.fingerprint / MANIFEST}"]
+    return [*lines, f"  {store.manifest_file(made.kind, made.fingerprint)}"]
 
 
 def _version(made: Made) -> str:
@@ -99,7 +99,7 @@ def _row(store: Store, made: Made) -> dict[str, Any]:
         "stage": made.kind,
         "fingerprint": made.fingerprint,
         "missing": made.why,
-        "manifest": str(store.root / made.kind / made.fingerprint / MANIFEST),
+        "manifest": str(store.manifest_file(made.kind, made.fingerprint)),
         "inputs": {role: source.fingerprint for role, source in made.inputs.items()},
     }
     keys = ("version", "seconds", "device", "host", "code_version", "finished_at", "libraries", "config", "metrics")

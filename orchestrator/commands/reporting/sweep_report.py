@@ -12,6 +12,7 @@ from typing import Any
 import pandas as pd
 
 from smoothsweep.core.judges.columns import BY_KEY
+from smoothsweep.core.judges.table import stage_that_draws
 from smoothsweep.orchestrator.commands.reporting.search_report import search_view
 from smoothsweep.orchestrator.page.faces import UNNAMED_ATTACK, extremes
 from smoothsweep.orchestrator.page.pictures import comparison_sheet
@@ -143,8 +144,11 @@ def report_data(loaded: LoadedSweep, trials: list[Trial], store: Store, table: p
         search=search_view(loaded, store, partial(recipe_label, axes)),
         alpha_curves={recipe: history["alpha"].tolist() for recipe, history in histories.items()},
         training_curves={recipe: _by_epoch(history) for recipe, history in histories.items()},
-        features={recipe: _features(store, stage) for recipe, stage in known("judge_features").items()},
-        gradient_curves={r: pd.read_parquet(store.needed_file(s, CURVES)) for r, s in known("judge_gradients").items()},
+        features={recipe: _features(store, stage) for recipe, stage in known(stage_that_draws("feature_map")).items()},
+        gradient_curves={
+            recipe: pd.read_parquet(store.needed_file(stage, CURVES))
+            for recipe, stage in known(stage_that_draws("gradient_curves")).items()
+        },
         links={
             t.id: relative_links(t, store, out, workers=float(inversion(t.settings).recipe.workers)) for t in trials
         },

@@ -52,7 +52,7 @@ def measured(store: Store, leak: Metric, data: str | None) -> Measured | None:
     """
     found: dict[Data, Met] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
     history = _Judged(store)
-    for path in store.newest_manifests(f"judge_{leak.measured_by}", READ_AT_MOST):
+    for path in store.newest_manifests(present(leak.stage, "stage of the leak"), READ_AT_MOST):
         if (judged := history.trial(path.parent.parent.name, path.parent.name, leak.key)) is not None:
             of, attack, recipe, seed, rates = judged
             found[of][attack][recipe][seed] = rates

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from itertools import combinations
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.defenses.labels import SMOOTHING
+from smoothsweep.core.defenses.strengths import FAMILIES, setting_text
 from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
-from smoothsweep.core.text import minus
+from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.defenses.families import DefenseGroup, Point
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.reading.published.comparison import NAMES
@@ -20,10 +22,9 @@ ARMS = {
     "none": "No defense",
     "negative": "Smoothing below\u00a00",
     "positive": "Smoothing above\u00a00",
-    "mid": "MID",
-    "bido": "BiDO",
+    **{kind: family.name for kind, family in FAMILIES.items()},
 }
-"""The kinds of recipe that the paper's tables compare, by which an order is read."""
+"""The kinds of recipe of which an order is read, in words: of the defenses, those that the paper's tables compare."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,9 +105,19 @@ def _paper_arm(first: PaperNumber) -> str | None:
 
 
 def _paper_strength(number: PaperNumber) -> str:
-    values = (number.lambda_input, number.lambda_label) if number.defense == "bido" else (number.alpha, number.beta)
-    name = {SMOOTHING: "alpha", "mid": "beta", "bido": "lambda"}.get(number.defense)
-    return f"{name} {' / '.join(minus(f'{value:g}') for value in values if value is not None)}" if name else ""
+    if number.defense not in FAMILIES:
+        return setting_text("alpha", number.alpha) if number.defense == SMOOTHING else ""
+    printed = {name: getattr(number, name) for name in ("beta", "lambda_input", "lambda_label")}
+    family = FAMILIES[number.defense]
+    strength = family.read({name: value for name, value in printed.items() if value is not None}).value
+    return f"{family.parameter}{NBSP}{strength}" if family.parameter else strength
+
+
+@cache
+def _tried() -> frozenset[str]:
+    """The defenses, smoothing apart, that the paper's tables compare."""
+    rows = (row for table in PAPER_TABLES for dataset in datasets_of(table) for row in printed_rows(table, dataset))
+    return frozenset(row.first.defense for row in rows) & FAMILIES.keys()
 
 
 def _arm(point: Point) -> str | None:
@@ -116,4 +127,4 @@ def _arm(point: Point) -> str | None:
         return "none"
     if words.family == SMOOTHING and words.order is not None and not words.arm:
         return "negative" if words.order[0] < 0 else "positive"
-    return words.family if words.family in ("mid", "bido") and not words.arm else None
+    return words.family if words.family in _tried() and not words.arm else None

@@ -9,6 +9,7 @@ from typing import Any, Literal, get_args
 
 import pandas as pd
 
+from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.columns import BY_KEY, metric_of
 from smoothsweep.core.metrics.metric import Metric
@@ -243,9 +244,7 @@ def _spec(key: str, paper: PaperNumber | None) -> Metric:
 
 
 NAMES = {
-    "facescrub": "FaceScrub",
-    "celeba": "CelebA",
-    "imagenette": "ImageNette",
+    **{name: row.title for name, row in PUBLISHED_NAMES.items()},
     "resnet152": "ResNet-152",
     "resnext50": "ResNeXt-50",
     "densenet121": "DenseNet-121",

@@ -9,6 +9,7 @@ from typing import Any
 
 import pandas as pd
 
+from smoothsweep.core.judges.table import stage_that_draws
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
@@ -29,7 +30,7 @@ def trial_points(trial: Trial, row: dict[str, Any], store: Store) -> Iterator[An
     for stage in trial.stages:
         if stage.name == "target" and store.has(stage):
             yield from _curves(stage, store)
-        if stage.name == "judge_gradients" and store.has(stage):
+        if stage.name == stage_that_draws("gradient_curves") and store.has(stage):
             yield from _gradients(stage, store)
 
 

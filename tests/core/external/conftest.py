@@ -29,3 +29,8 @@ def carrier(tmp_path_factory):
     path = torchscript(Carrier(), tmp_path_factory.mktemp("carrier") / "carrier.pt")
     with members_of(path, WHAT) as members:
         return path, {name: members.read(name) for name in members if name.startswith("code/") and name.endswith(".py")}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _programs(quick_programs):
+    """No test here is about how a program's process starts."""

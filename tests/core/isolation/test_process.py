@@ -23,6 +23,8 @@ from tests.core.isolation.hostile import ATTEMPTS, READS, P
 CPU, GIB = torch.device("cpu"), 2**30
 HERE = Path(__file__).resolve()
 pytestmark = pytest.mark.skipif(not can_isolate(), reason="this kernel has no seccomp filters")
+QUICK = pytest.mark.usefixtures("quick_program")
+"""Of tests that are not about a new Python: a fork of one with torch loaded is as confined, as the first test says."""
 
 
 @pytest.fixture
@@ -57,8 +59,11 @@ def images(count=2, side=8, seed=0):
     return torch.rand(count, 3, side, side, generator=torch.Generator().manual_seed(seed))
 
 
-def test_nothing_but_computing_works_inside(opened):
+@pytest.mark.parametrize("start", ["as users' programs", "quick_program"])
+def test_nothing_but_computing_works_inside(opened, start, request):
     """Every attempt fails, and the process goes on computing."""
+    if start == "quick_program":
+        request.getfixturevalue(start)
     before, program = HERE.parent.joinpath("hostile.py").read_bytes(), opened("attempts")
     for _ in range(2):
         numbers = dict(zip(ATTEMPTS, program(images()).tolist(), strict=True))
@@ -102,6 +107,7 @@ def test_the_same_attempts_work_outside(tmp_path):
     assert [int(one) for one in done] == [0] * len(harmless)
 
 
+@QUICK
 def test_a_loader_gets_its_settings_and_the_device(opened):
     facts = opened("nothing", also=3).process.facts
     assert facts["device"] == "cpu" and facts["settings"] == {"do": "nothing", "also": 3}
@@ -115,6 +121,7 @@ def test_no_secret_of_the_environment_gets_inside(opened, monkeypatch):
 
 
 @pytest.mark.parametrize("do", ["memory", "shared"])
+@QUICK
 def test_more_memory_than_allowed_is_one_line(opened, do):
     program = opened(do, memory=GIB // 2, bytes=GIB)
     with pytest.raises(InputError, match=r"evil\.pt: expected answers to images \[2, 3, 8, 8\], got: .*emory"):
@@ -124,6 +131,7 @@ def test_more_memory_than_allowed_is_one_line(opened, do):
 
 
 @pytest.mark.parametrize("do", ["forever", "sleep"])
+@QUICK
 def test_more_time_than_allowed_is_one_line_and_ends_the_process(opened, do):
     program = opened(do, seconds=20.0)
     program.process._limits = Limits(seconds=1.0, memory=GIB)
@@ -145,6 +153,7 @@ def test_more_time_than_allowed_is_one_line_and_ends_the_process(opened, do):
         ("abort", {}, "whose process was ended by SIGABRT"),
     ],
 )
+@QUICK
 def test_a_process_that_ends_is_one_line(opened, do, settings, line):
     program = opened(do, **settings)
     for _ in range(2):
@@ -153,6 +162,7 @@ def test_a_process_that_ends_is_one_line(opened, do, settings, line):
         assert "\n" not in str(caught.value)
 
 
+@QUICK
 def test_a_process_that_closes_its_connection_and_lives_on_is_said_to_have_ended(opened, monkeypatch):
     """Nobody waits for it without end."""
 
@@ -164,11 +174,13 @@ def test_a_process_that_closes_its_connection_and_lives_on_is_said_to_have_ended
     assert one._how_it_ended() == "expected a program that answers within 4 GiB of memory, got one whose process ended"
 
 
+@QUICK
 def test_of_the_last_line_that_was_printed_a_part_is_said(opened):
     with pytest.raises(InputError, match=r"got one whose process ended, after 'y{200}'$"):
         opened("last_words")(images())
 
 
+@QUICK
 def test_an_answer_larger_than_asked_for_ends_the_process(opened):
     one, asked = opened("nothing"), {"do": "answer", "id": 1, "gradient": False, "grad_mode": False}
     with pytest.raises(InputError, match=r"expected an answer, got a tensor of size \[1\]"):
@@ -177,6 +189,7 @@ def test_an_answer_larger_than_asked_for_ends_the_process(opened):
         one(images())
 
 
+@QUICK
 def test_an_answer_that_was_interrupted_is_not_taken_for_the_next_one(opened, monkeypatch):
     program = opened("nothing")
 
@@ -191,6 +204,7 @@ def test_an_answer_that_was_interrupted_is_not_taken_for_the_next_one(opened, mo
         program(images())
 
 
+@QUICK
 def test_what_is_no_message_ends_the_process(opened):
     program = opened("junk")
     with pytest.raises(InputError, match=r"evil\.pt: expected an answer, got a header of 4294967295 bytes"):
@@ -199,6 +213,7 @@ def test_what_is_no_message_ends_the_process(opened):
 
 
 @pytest.mark.parametrize("times", [1, 100_000])
+@QUICK
 def test_what_a_program_prints_reaches_no_screen(opened, capfd, times):
     program = opened("print", times=times)
     for _ in range(3):

@@ -11,8 +11,9 @@ from torch.nn import functional
 from torchvision.models import inception
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models import fid_inception
-from smoothsweep.core.models.fid_inception import FidInception, fid_input, load_fid_inception, tf1_bilinear
+from smoothsweep.core.models import fid_network
+from smoothsweep.core.models.fid_inception import fid_input, load_fid_inception, tf1_bilinear
+from smoothsweep.core.models.fid_network import FidInception
 from smoothsweep.core.models.weight_files import file_sha256
 
 
@@ -67,16 +68,16 @@ def test_averages_do_not_count_the_padding():
         for column in range(5):
             window = x[:, :, max(row - 1, 0) : row + 2, max(column - 1, 0) : column + 2]
             by_hand[:, :, row, column] = window.mean(dim=(2, 3))
-    torch.testing.assert_close(fid_inception._mean3(x), by_hand)
+    torch.testing.assert_close(fid_network._mean3(x), by_hand)
 
 
 @pytest.mark.parametrize(
     ("ours", "theirs", "arguments", "channels"),
     [
-        (fid_inception._BlockA, inception.InceptionA, (16, 8), 16),
-        (fid_inception._BlockC, inception.InceptionC, (16, 8), 16),
-        (fid_inception._BlockE, inception.InceptionE, (16,), 16),
-        (fid_inception._LastBlock, inception.InceptionE, (16,), 16),
+        (fid_network._BlockA, inception.InceptionA, (16, 8), 16),
+        (fid_network._BlockC, inception.InceptionC, (16, 8), 16),
+        (fid_network._BlockE, inception.InceptionE, (16,), 16),
+        (fid_network._LastBlock, inception.InceptionE, (16,), 16),
     ],
 )
 def test_blocks_are_torchvisions_but_for_the_pooled_branch(ours, theirs, arguments, channels):
@@ -89,7 +90,7 @@ def test_blocks_are_torchvisions_but_for_the_pooled_branch(ours, theirs, argumen
         got = [torch.cat(branch, 1) if isinstance(branch, list) else branch for branch in got]
         for mine, other in zip(torch.cat(got[:-1], 1), torch.cat(expected[:-1], 1), strict=True):
             torch.testing.assert_close(mine, other)
-        if ours is fid_inception._LastBlock:
+        if ours is fid_network._LastBlock:
             pooled = functional.max_pool2d(x, 3, 1, 1)
         else:
             pooled = functional.avg_pool2d(x, 3, 1, 1, count_include_pad=False)
@@ -101,10 +102,10 @@ def test_blocks_are_torchvisions_but_for_the_pooled_branch(ours, theirs, argumen
 def test_last_block_alone_takes_a_maximum(network):
     kinds = {name: type(getattr(network, name)) for name in ("Mixed_5b", "Mixed_6e", "Mixed_7b", "Mixed_7c")}
     assert kinds == {
-        "Mixed_5b": fid_inception._BlockA,
-        "Mixed_6e": fid_inception._BlockC,
-        "Mixed_7b": fid_inception._BlockE,
-        "Mixed_7c": fid_inception._LastBlock,
+        "Mixed_5b": fid_network._BlockA,
+        "Mixed_6e": fid_network._BlockC,
+        "Mixed_7b": fid_network._BlockE,
+        "Mixed_7c": fid_network._LastBlock,
     }
 
 

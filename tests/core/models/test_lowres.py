@@ -253,9 +253,11 @@ def test_a_checkpoint_that_does_not_fit_is_refused_in_one_line(tmp_path, file, a
 
 
 def test_imagenet_weights_serve_the_convolutions_alone(tmp_path, monkeypatch):
+    from torchvision.models import efficientnet_b0
+
     import smoothsweep.core.models.classifiers as classifiers
 
-    network = classifiers.torchvision.models.efficientnet_b0(weights=None)
+    network = efficientnet_b0(weights=None)
     monkeypatch.setattr(classifiers, "read_pretrained_state", lambda *_: network.state_dict())
     model = build_classifier("efficientnet_b0", 1000, protocol="paper", pretrained=True, seed=3)
     fresh = build_classifier("efficientnet_b0", 1000, protocol="paper", seed=3)

@@ -50,8 +50,21 @@ ASKED: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "report": ("s.yaml", ("orchestrator.commands.run:report_only",)),
+    "slurm": ("s.yaml --time 60", ("orchestrator.commands.batch.submit:submit_sweep",)),
     "export": ("s.yaml --out o", ("orchestrator.commands.reporting.sharing.export:export",)),
     "bundle": ("s.yaml b.zip", ("orchestrator.commands.reporting.sharing.bundle:bundle",)),
+    **{
+        f"store {part}": (words, (f"orchestrator.commands.health.storage.commands:{function}",))
+        for part, words, function in (
+            ("ls", "", "list_sweeps"),
+            ("du", "", "list_sizes"),
+            ("gc", "", "collect_garbage"),
+            ("verify", "", "verify"),
+            ("export", "n o", "export_sweep"),
+            ("link", "l", "change_links"),
+            ("unlink", "l", "change_links"),
+        )
+    },
     "study build": ("s.yaml", ("orchestrator.commands.study.build:build_study",)),
     "study read": ("a.json", ("orchestrator.commands.study.read:read_study",)),
     "ui": ("", ("orchestrator.commands.records.ui:serve_pages",)),
@@ -105,6 +118,11 @@ REFUSED = f"{STUDY}::test_what_cannot_be_asked_is_refused"
 CROP = f"{PLAN}::test_a_crop_larger_than_the_priors_images_is_refused_before_anything_starts"
 CONTENT = f"{GANS}::test_its_content_counts_and_not_where_it_lies"
 NO_JUDGE = f"{JUDGES}::test_what_fits_no_embedder_is_one_line_and_nothing_is_written"
+SLURM, STORAGE = f"{COMMANDS}batch/test_slurm.py", f"{COMMANDS}health/storage/test_storage.py"
+TYPED = f"{SLURM}::test_what_is_typed_reaches_the_command_as_it_was_typed"
+DRY = f"{SLURM}::test_a_dry_run_prints_the_script_and_writes_and_submits_nothing"
+SITE = f"{SLURM}::test_every_site_option_stands_in_the_script"
+CONTAINER = f"{SLURM}::test_set_up_lines_and_python_of_a_container"
 EXPORT, BUNDLE = (f"{COMMANDS}reporting/sharing/test_{name}.py" for name in ("export", "bundle"))
 NOT_EXPORTED = f"{EXPORT}::test_what_cannot_be_exported_is_one_line_and_nothing_is_written"
 PLAIN_BUNDLE = f"{BUNDLE}::test_a_plain_bundle_has_report_tables_manifests_and_settings_and_no_picture"
@@ -152,6 +170,48 @@ FLAGS: dict[tuple[str, str], Flag] = {
     ("report", "--set"): flag("a=1", f"{HERE}::test_the_report_goes_where_it_is_told", overrides=["a=1"]),
     ("report", "--store"): flag("there", f"{CLI}::test_who_only_reads_a_store_makes_none", location="there"),
     ("report", "--out"): flag("here", f"{HERE}::test_the_report_goes_where_it_is_told", out=Path("here")),
+    ("slurm", "--set"): flag("a=1", TYPED, request__overrides=["a=1"]),
+    ("slurm", "--store"): flag("there", TYPED, request__store="there"),
+    ("slurm", "--tracking-uri"): flag("http://m", TYPED, request__tracking_uri="http://m"),
+    ("slurm", "--nodes"): flag("2", DRY, request__nodes="2"),
+    ("slurm", "--gpus-per-node"): flag("4", DRY, request__gpus_per_node="4"),
+    ("slurm", "--cpus-per-node"): flag("16", DRY, request__cpus_per_node="16"),
+    ("slurm", "--mem"): flag("64G", DRY, request__mem="64G"),
+    ("slurm", "--time"): flag(
+        "90", f"{SLURM}::test_a_time_limit_that_is_none_or_too_short_is_refused", request__time="90"
+    ),
+    ("slurm", "--partition"): flag("p", SITE, request__partition="p"),
+    ("slurm", "--account"): flag("a", SITE, request__account="a"),
+    ("slurm", "--qos"): flag("q", SITE, request__qos="q"),
+    ("slurm", "--sbatch"): flag("x --sbatch y", SITE, request__sbatch=["x", "y"]),
+    ("slurm", "--grace"): flag("600", SITE, request__grace="600"),
+    ("slurm", "--array"): flag(
+        "0-7", f"{SLURM}::test_workers_that_come_and_go_are_an_array_of_their_own", request__array="0-7"
+    ),
+    ("slurm", "--setup"): flag("a --setup b", CONTAINER, request__setup=["a", "b"]),
+    ("slurm", "--python"): flag("python3", CONTAINER, request__python="python3"),
+    ("slurm", "--folder"): flag(
+        "here", f"{SLURM}::test_a_job_is_tried_before_it_is_written_and_then_submitted", request__folder=Path("here")
+    ),
+    ("slurm", "--dry-run"): flag("", DRY, request__dry_run=True),
+    ("store ls", "--store"): flag(
+        "there", f"{STORAGE}::test_ls_says_what_each_sweep_needs_and_what_it_needs_alone", location="there"
+    ),
+    ("store du", "--store"): flag(
+        "there", f"{STORAGE}::test_gc_takes_damaged_artifacts_and_leaves_unfinished_work", location="there"
+    ),
+    ("store gc", "--store"): flag(
+        "there", f"{STORAGE}::test_gc_lists_first_and_removes_only_what_no_sweep_needs", location="there"
+    ),
+    ("store gc", "--yes"): flag(
+        "", f"{STORAGE}::test_gc_lists_first_and_removes_only_what_no_sweep_needs", remove=True
+    ),
+    ("store verify", "--store"): flag("there", f"{STORAGE}::test_verify_reads_everything", location="there"),
+    ("store export", "--store"): flag(
+        "there", f"{STORAGE}::test_an_export_is_a_store_that_needs_nothing_more", location="there"
+    ),
+    ("store link", "--store"): flag("there", f"{STORAGE}::test_link_and_unlink", location="there"),
+    ("store unlink", "--store"): flag("there", f"{STORAGE}::test_link_and_unlink", location="there"),
     ("export", "--set"): flag("a=1", NOT_EXPORTED, request__overrides=["a=1"]),
     ("export", "--store"): flag("there", NOT_EXPORTED, request__store="there"),
     ("export", "--out"): flag(

@@ -34,7 +34,7 @@ from study_answers import answers_file, choosing
 
 from smoothsweep.core.data.transforms import resize, to_unit
 from smoothsweep.core.models.facenet import FaceNet
-from smoothsweep.core.models.fid_inception import FidInception
+from smoothsweep.core.models.fid_network import FidInception
 from smoothsweep.sweeps.paper_numbers import printed_rows
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.data import prepare_private

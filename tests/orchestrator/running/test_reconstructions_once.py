@@ -8,7 +8,7 @@ from safetensors.torch import load_file
 from tiny import TRAINING, tiny_sweep
 
 from smoothsweep.core.models.facenet import FaceNet
-from smoothsweep.core.models.fid_inception import FidInception
+from smoothsweep.core.models.fid_network import FidInception
 from smoothsweep.core.priors.eigenfaces import Eigenfaces
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.planning.trials import trials_of

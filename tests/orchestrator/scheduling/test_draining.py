@@ -10,7 +10,7 @@ from ray.exceptions import RayTaskError, WorkerCrashedError
 from benchmarks.sleeping import Sleep
 from smoothsweep.orchestrator.scheduling import draining
 from smoothsweep.orchestrator.scheduling import scheduler as scheduler_module
-from smoothsweep.orchestrator.scheduling.draining import Departures, leaving
+from smoothsweep.orchestrator.scheduling.draining import LEAVE_FILE, Departures, leaving, limit_is_near
 from smoothsweep.orchestrator.scheduling.tasks_in_flight import Process
 from smoothsweep.orchestrator.scheduling.worker import WORKER_RETRIES
 from smoothsweep.orchestrator.store.opening import open_store
@@ -130,3 +130,16 @@ def test_a_shard_is_moved_more_often_than_a_worker_may_die(tmp_path, ray_says):
 def test_a_worker_lost_on_a_machine_that_stays_is_a_failure(tmp_path, ray_says):
     with pytest.raises(WorkerCrashedError):
         run(tmp_path, [WorkerCrashedError()])
+
+
+def test_near_the_time_limit_of_a_batch_job_every_node_leaves_and_nothing_more_is_started(
+    monkeypatch, tmp_path, ray_says
+):
+    monkeypatch.setenv(LEAVE_FILE, str(tmp_path / "leave"))
+    monkeypatch.setattr("smoothsweep.orchestrator.scheduling.draining.ASK_EVERY_S", 0.0)
+    leaves = leaving("aa")
+    assert not leaves() and not limit_is_near()
+    (tmp_path / "leave").touch()
+    assert leaves() and limit_is_near()
+    monkeypatch.delenv(LEAVE_FILE)
+    assert not limit_is_near()

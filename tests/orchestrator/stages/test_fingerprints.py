@@ -9,7 +9,7 @@ from smoothsweep.core.data.trees import tree_digest
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.embedder import Embedder
 from smoothsweep.orchestrator.stages import fingerprints
-from smoothsweep.orchestrator.stages.fingerprints import SHIPPED_FILES, content_of, normalised, shipped_file
+from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.sweeps.attacker import MODELS
 from smoothsweep.sweeps.judging import schema_of
 from smoothsweep.tasks import planned_files
@@ -98,11 +98,6 @@ def test_settings_count_without_nulls_and_without_what_is_left_out():
     assert normalised(settings) == {"kind": "eigenfaces", "components": 3, "seed": 0}
     assert normalised(settings, without={"seed"}) == {"kind": "eigenfaces", "components": 3}
     assert "weights" not in normalised(schema_of(Embedder)(name="synthetic"))  # null
-
-
-@pytest.mark.parametrize("name", SHIPPED_FILES)
-def test_shipped_files_are_there(name):
-    assert shipped_file(name).is_file()
 
 
 def test_pictures_that_are_not_there_have_a_content_for_a_plan_alone(tmp_path):

@@ -1,0 +1,163 @@
+"""One node's part of the Ray cluster of a batch job: the first node is the head, the others join it.
+
+`ray symmetric-run` does not serve here: it refuses to start where any other Ray runs on the node, and it ends with
+`ray stop`, which also kills the Rays of the user's other jobs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import psutil
+
+from smoothsweep.core import screen
+from smoothsweep.core.allotted import allotted_cpus
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.files import plain_content, write_file
+from smoothsweep.core.text import printable
+from smoothsweep.orchestrator.cluster import tokens
+from smoothsweep.orchestrator.cluster.run_folder import BASE_VARIABLE
+
+ADDRESS, TOKEN, ENDED = "address", "token", "ended"  # files in the job's folder
+LOOK_EVERY_S = 0.5
+SLOT, SLOTS_PER_CPU = "trial_slot", 2
+WAIT_FOR_HEAD_S, STARTS = 300.0, 3
+LOG = "start.log"  # what `ray start` says; shown only where it fails
+CURRENT = "ray/ray_current_cluster"  # where Ray notes the address of the cluster of a folder
+OBJECT_STORE_BYTES = 150 * 2**20
+QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_enable_metrics_collection": "0", "RAY_task_oom_retries": "3"}
+NO_PORT = {"AUTOSCALER_METRIC_PORT": "-1", "DASHBOARD_METRIC_PORT": "-1"}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Start Ray on this node and stay until it ends. Returns Ray's exit code."""
+    parser = argparse.ArgumentParser(description="One node of the Ray cluster of a batch job.")
+    parser.add_argument("folder", type=Path, help="the job's folder, which all nodes see: token, address")
+    parser.add_argument("--worker", action="store_true", help="join, also as the first node of its own job")
+    options = parser.parse_args(arguments)
+    head = not options.worker and os.environ.get("SLURM_PROCID", "0") == "0"
+    tokens.sweep_away()
+    with tokens.new_token(_text(options.folder / TOKEN)) as token:
+        os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), BASE_VARIABLE: str(token.parent)}
+        os.environ |= {**QUIET, **NO_PORT}
+        return _start(options.folder, token.parent, head=head)
+
+
+def _start(folder: Path, own: Path, *, head: bool) -> int:
+    """Start Ray and stay, trying again where it does not come up: Ray itself gives a node 30 s, whatever else it does.
+
+    folder: of the job. own: of this node's Ray, mode 700.
+    """
+    code = 0
+    for _ in range(STARTS):
+        code = _once(folder, own, None if head else _address_of_head(folder))
+        if code <= 0 or (folder / ENDED).exists() or (head and (folder / ADDRESS).exists()):
+            return code
+        words = [line for line in _text(own / LOG).splitlines() if line.strip()] or ["no word"]
+        screen.err(f"Ray on {socket.gethostname()} ended with {code}: {printable(words[-1])}")
+    if head:
+        write_file(folder / ENDED, "")  # so that no other node waits
+    return code
+
+
+def _once(folder: Path, own: Path, address: str | None) -> int:
+    """One start of Ray, to its end. address: of the head, None on the head. Returns its exit code."""
+    command = [sys.executable, "-m", "ray.scripts.scripts", "start", *start_options(address)]
+    (own / CURRENT).unlink(missing_ok=True)
+    with open(own / LOG, "wb") as log:
+        ray = subprocess.Popen(command, stdout=log, stderr=log)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda number, _: ray.send_signal(number))
+        if address is None:
+            _publish(own / CURRENT, folder / ADDRESS, ray)
+        return _stay(ray, folder)
+
+
+def _stay(ray: subprocess.Popen, folder: Path) -> int:
+    """Wait for Ray to end; have it end once the job's folder says so, or is gone. Returns its exit code.
+
+    A signal to `srun` would not do: it ends with a kill that leaves files behind.
+    """
+    told = False
+    while (code := ray.poll()) is None:
+        if not told and ((folder / ENDED).exists() or not folder.exists()):
+            told = True
+            ray.terminate()
+        time.sleep(LOOK_EVERY_S)
+    return 0 if told else code
+
+
+def start_options(address: str | None) -> list[str]:
+    """Options of `ray start` for this node. address: of the head, None for the head itself.
+
+    Every port is free or absent, so that any number of jobs share a node.
+    """
+    own_address = _own_address()
+    options = ["--block", "--num-cpus", str(allotted_cpus()), "--object-store-memory", str(OBJECT_STORE_BYTES)]
+    options += ["--disable-usage-stats", "--dashboard-agent-listen-port", str(_free_port())]
+    options += ["--node-ip-address", own_address] if own_address else []
+    if address is not None:
+        return [*options, "--address", address]
+    slots = json.dumps({SLOT: SLOTS_PER_CPU * int(os.environ.get("SLURM_CPUS_ON_NODE", "8")) * _nodes()})
+    ports = ["--port", str(_free_port()), "--ray-client-server-port", str(_free_port())]
+    return [*options, "--head", "--include-dashboard", "false", "--resources", slots, *ports]
+
+
+def _nodes() -> int:
+    return int(os.environ.get("SLURM_JOB_NUM_NODES", "1"))
+
+
+def _text(path: Path) -> str:
+    return plain_content(path).decode(errors="replace").strip()
+
+
+def _own_address() -> str | None:
+    """The address that Slurm's name of this node stands for, where it is one of this machine; else Ray finds one."""
+    try:
+        named = socket.gethostbyname(os.environ.get("SLURMD_NODENAME", ""))
+    except OSError:
+        return None
+    own = {entry.address for entries in psutil.net_if_addrs().values() for entry in entries}
+    return named if named in own and not named.startswith("127.") else None
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("", 0))
+        return probe.getsockname()[1]
+
+
+def _publish(current: Path, place: Path, ray: subprocess.Popen) -> None:
+    """Tell the other nodes where the head is, once Ray says so."""
+    while ray.poll() is None:
+        if current.exists() and (address := _text(current)):
+            write_file(place, address)
+            return
+        time.sleep(0.2)
+
+
+def _address_of_head(folder: Path) -> str:
+    deadline = time.monotonic() + WAIT_FOR_HEAD_S
+    while time.monotonic() < deadline:
+        if (folder / ADDRESS).exists():
+            return _text(folder / ADDRESS)
+        if (folder / ENDED).exists() or not folder.exists():
+            break
+        time.sleep(0.5)
+    raise InputError(f"{folder / ADDRESS}: expected the head's address within {WAIT_FOR_HEAD_S:g} s, got none")
+
+
+if __name__ == "__main__":
+    try:
+        sys.exit(main())
+    except InputError as error:
+        sys.exit(f"smoothsweep: {error}")

@@ -1,0 +1,59 @@
+"""What the values of the options of `smoothsweep slurm` have to be."""
+
+from __future__ import annotations
+
+import re
+import sys
+
+from smoothsweep.core.errors import InputError
+
+DAY, HOUR, MINUTE = 86400, 3600, 60
+_TIME = re.compile(r"(?:(?P<d>\d+)-)?(?P<a>\d+)(?::(?P<b>\d+))?(?::(?P<c>\d+))?")
+_ARRAY = re.compile(r"(?P<first>\d+)-(?P<last>\d+)(?:%(?P<at_once>\d+))?")
+LEAST_GRACE_S = 120
+_ONE_WORD = re.compile(r"[^\s\x00-\x1f]+")
+
+
+def whole(option: str, text: str | None, least: int, default: int = 0) -> int:
+    """A whole number of an option. Raises InputError for anything else, and for one below `least`."""
+    if text is None:
+        return default
+    if not text.isascii() or not text.isdigit() or len(text) > 9 or int(text) < least:
+        raise InputError(f"{option} {text}: expected a whole number of at least {least}, got {text!r}")
+    return int(text)
+
+
+def seconds_of_limit(text: str) -> int:
+    """Seconds of a time limit as sbatch reads it: minutes, minutes:seconds, h:m:s, days-h, days-h:m, days-h:m:s.
+
+    Raises InputError for anything else.
+    """
+    found = _TIME.fullmatch(text)
+    if found is None or len(text) > 20:
+        raise InputError(f"--time {text}: expected a time limit as in 12:00:00, 2-00 or 90 (minutes), got {text!r}")
+    days, a, b, c = (None if found[name] is None else int(found[name]) for name in ("d", "a", "b", "c"))
+    if days is not None:
+        return days * DAY + (a or 0) * HOUR + (b or 0) * MINUTE + (c or 0)
+    if c is not None:
+        return (a or 0) * HOUR + (b or 0) * MINUTE + c
+    return (a or 0) * MINUTE + (b or 0)
+
+
+def elements(text: str) -> int:
+    """How many workers an array has at once at most. Raises InputError for what is no range."""
+    found = _ARRAY.fullmatch(text)
+    if found is None or int(found["last"]) < int(found["first"]) or found["at_once"] == "0":
+        raise InputError(f"--array {text}: expected a range of workers as in 0-7 or 0-31%8, got {text!r}")
+    count = int(found["last"]) - int(found["first"]) + 1
+    return min(count, int(found["at_once"])) if found["at_once"] else count
+
+
+def one_word(option: str, text: str) -> str:
+    """A value that stands in a `#SBATCH` line. Raises InputError for one with blanks or control characters."""
+    if not _ONE_WORD.fullmatch(text):
+        raise InputError(f"{option}: expected one word, got {text!r}")
+    return text
+
+
+def this_python() -> tuple[str, ...]:
+    return (sys.executable,)

@@ -1,0 +1,162 @@
+"""A sweep as a Slurm job, on a real Slurm: beside another, at its time limit, cancelled, requeued, with a node lost."""
+
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pytest
+from drills import ledger
+from drills.emulated import wait_until
+from drills.kept import Kept
+from drills.slurm_here import Slurm, missing, said, state_of
+from drills.sweep_runs import finish, partly_done, stray_files, table, write_sweep
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(bool(missing()), reason=f"a Slurm of this machine's own lacks {', '.join(missing())}"),
+]
+PATIENCE_S = 1500
+OVER = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
+
+
+@pytest.fixture(scope="module")
+def slurm():
+    with Slurm() as here:
+        yield here
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory):
+    """The store of the same sweep, run here without Slurm."""
+    folder = tmp_path_factory.mktemp("reference")
+    finish(write_sweep(folder), folder / "store", None)
+    return folder / "store"
+
+
+class Submitted:
+    """`smoothsweep slurm` on a store of its own. begun: copied from the reference, up to this stage."""
+
+    def __init__(self, folder: Path, reference: Path, begun: str | None, *options: str) -> None:
+        self.folder, self.reference, self.store = folder, reference, folder / "store"
+        folder.mkdir(parents=True, exist_ok=True)
+        if begun:
+            partly_done(reference, self.store, begun)
+        command = [sys.executable, "-m", "smoothsweep", "slurm", str(write_sweep(folder)), "--store", str(self.store)]
+        command += ["--time", "30", "--cpus-per-node", "2", "--grace", "120", "--setup", "export OMP_NUM_THREADS=1"]
+        repository = Path(__file__).resolve().parents[2]
+        command += ["--setup", f"export PYTHONPATH={repository}", "--folder", str(folder / "job"), *options]
+        answer = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+        assert answer.returncode == 0, answer.stderr
+        self.number = re.search(r"submitted job (\d+)", answer.stdout)[1]
+        self.began = time.monotonic()
+
+    @property
+    def log(self) -> str:
+        path = self.folder / f"slurm-{self.number}.out"
+        return path.read_text() if path.exists() else ""
+
+    def until(self, condition) -> None:
+        wait_until(lambda: condition() or self._not_over(), seconds=PATIENCE_S, every=0.5)
+
+    def _not_over(self) -> bool:
+        assert state_of(self.number) not in OVER, self.log[-3000:]
+        return False
+
+    def until_over(self) -> str:
+        wait_until(lambda: state_of(self.number) in OVER, seconds=PATIENCE_S, every=1.0)
+        return state_of(self.number)
+
+    def is_as_undisturbed(self, what: str, harm=()) -> None:
+        assert table(self.store).equals(table(self.reference)), self.log[-3000:]
+        assert not stray_files(self.store)
+        for kept in harm:
+            kept.check()
+        ledger.add(what, time.monotonic() - self.began, [kept.lost for kept in harm])
+
+
+def trainings(store):
+    return list(store.glob("target/*.work/checkpoint.pt"))
+
+
+def own_files():
+    """Folders of jobs' Rays on this machine that belong to nobody who lives."""
+    return {path for path in Path(tempfile.gettempdir()).glob("ssray-*") if not _lives(path)}
+
+
+def _lives(path: Path) -> bool:
+    return Path(f"/proc/{path.name.split('-')[1]}").exists()
+
+
+def test_two_jobs_at_once_share_a_node_and_never_meet(slurm, reference, tmp_path):
+    before = own_files()
+    two = Submitted(tmp_path / "a", reference, None, "--nodes", "2", "--sbatch=--nodelist=n1,n2")
+    one = Submitted(tmp_path / "b", reference, None, "--sbatch=--nodelist=n1")
+    for job in (two, one):
+        assert job.until_over() == "COMPLETED", job.log[-3000:]
+        job.is_as_undisturbed("two Slurm jobs at once, which share a node")
+        assert sorted(path.name for path in (job.folder / "job").iterdir()) == ["job.sh"]
+    assert own_files() <= before
+
+
+def test_three_time_limits(slurm, reference, tmp_path):
+    """The warning is sent as Slurm sends it, so that the drill need not wait for the limit."""
+    job = Submitted(tmp_path, reference, "target", "--nodes", "2")
+    harm = []
+    for again in range(3):
+        job.until(lambda number=again: job.log.count("already in") > number)
+        job.until(lambda: trainings(job.store) or list(job.store.glob("attack/*.work")))
+        harm.append(Kept.now(job.store))
+        said("scancel", "--signal=USR1", "--batch", job.number)
+        wait_until(lambda number=again: job.log.count("requeued:") > number, seconds=PATIENCE_S, every=0.5)
+        said("scontrol", "release", job.number)
+    assert job.until_over() == "COMPLETED", job.log[-3000:]
+    job.is_as_undisturbed("a Slurm job at its time limit, three times: checkpointed, requeued", harm)
+
+
+def test_cancelled_and_submitted_again(slurm, reference, tmp_path):
+    before = own_files()
+    job = Submitted(tmp_path, reference, "target", "--nodes", "2")
+    job.until(lambda: trainings(job.store))
+    harm = [Kept.now(job.store)]
+    said("scancel", job.number)
+    assert job.until_over() == "CANCELLED"
+    wait_until(lambda: own_files() <= before, seconds=90, every=1.0)
+    assert not list((tmp_path / "job").glob("job-*"))
+    again = Submitted(tmp_path, reference, None, "--nodes", "2")
+    assert again.until_over() == "COMPLETED", again.log[-3000:]
+    again.is_as_undisturbed("a Slurm job, scancel, submitted again", harm)
+
+
+def test_a_requeue_by_the_administrator(slurm, reference, tmp_path):
+    job = Submitted(tmp_path, reference, "target")
+    job.until(lambda: trainings(job.store))
+    harm = [Kept.now(job.store)]
+    said("scontrol", "requeue", job.number)
+    job.until(lambda: "start 1 on" in job.log)
+    assert job.until_over() == "COMPLETED", job.log[-3000:]
+    job.is_as_undisturbed("a Slurm job that its administrator requeues", harm)
+
+
+def test_a_node_that_goes_down(slurm, reference, tmp_path):
+    job = Submitted(tmp_path, reference, "target", "--nodes", "2", "--sbatch=--nodelist=n2,n3")
+    job.until(lambda: trainings(job.store))
+    harm = [Kept.now(job.store)]
+    slurm.lose("n3")
+    assert job.until_over() == "COMPLETED", job.log[-3000:]
+    slurm.start("n3")
+    job.is_as_undisturbed("a Slurm job that loses a node", harm)
+
+
+def test_workers_that_come_and_go(slurm, reference, tmp_path):
+    job = Submitted(tmp_path, reference, "target", "--array", "0-1")
+    job.until(lambda: trainings(job.store))
+    harm = [Kept.now(job.store)]
+    worker = said("squeue", "-h", "-t", "R", "-n", "smoothsweep-tiny-workers", "-o", "%i").split()[0]
+    said("scancel", worker)
+    assert job.until_over() == "COMPLETED", job.log[-3000:]
+    wait_until(lambda: not said("squeue", "-h"), seconds=PATIENCE_S, every=1.0)
+    job.is_as_undisturbed("Slurm workers that come and go: one is cancelled", harm)

@@ -1,0 +1,253 @@
+"""`smoothsweep slurm`: what it writes, submits and refuses. `sbatch` is a fake that notes what it is given;
+tests/drills/test_slurm.py has a real Slurm."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.batch import node
+from smoothsweep.orchestrator.commands.batch.node import start_options
+from smoothsweep.orchestrator.commands.batch.values import elements, seconds_of_limit
+from tests.tiny import write_tiny
+
+FAKE = """#!/bin/bash
+echo "$@" >> {notes}/calls
+case "$1" in
+  --test-only) cat >> {notes}/tested; [ -z "$REFUSES" ] || {{ echo "sbatch: error: $REFUSES" >&2; exit 1; }};;
+  --parsable) echo "4711;cluster";;
+esac
+"""
+
+
+@pytest.fixture
+def here(tmp_path, monkeypatch):
+    """A folder with a sweep, and a fake of sbatch on the path."""
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    fake = tools / "sbatch"
+    fake.write_text(FAKE.format(notes=notes))
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    write_tiny(tmp_path)
+    return tmp_path
+
+
+def asked(*more, time="2:00:00"):
+    return main(["slurm", "tiny.yaml", "--time", time, *more])
+
+
+def printed(capsys, *more, **options):
+    """The script of a dry run, which has to be one that a shell can read."""
+    assert asked("--dry-run", *more, **options) == 0, capsys.readouterr().err
+    text = capsys.readouterr().out
+    checked = subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True)
+    assert checked.returncode == 0, checked.stderr
+    return text
+
+
+def directives(text):
+    return re.findall(r"^#SBATCH (.*)$", text, re.MULTILINE)
+
+
+def test_a_dry_run_prints_the_script_and_writes_and_submits_nothing(here, capsys):
+    before = sorted(here.rglob("*"))
+    text = printed(capsys, "--gpus-per-node", "4", "--cpus-per-node", "16", "--mem", "64G", "--nodes", "2")
+    assert sorted(here.rglob("*")) == before
+    found = directives(text)
+    assert {"--nodes=2", "--gpus-per-node=4", "--cpus-per-task=16", "--mem=64G", "--time=2:00:00"} <= set(found)
+    assert {"--requeue", "--no-kill", "--signal=B:USR1@300", "--open-mode=append"} <= set(found)
+
+
+def test_every_site_option_stands_in_the_script(here, capsys):
+    found = directives(
+        printed(
+            capsys,
+            *("--partition", "gpu", "--account", "lab", "--qos", "high", "--grace", "600"),
+            *("--sbatch=--constraint=a100", "--sbatch=--exclusive"),
+        )
+    )
+    assert {"--partition=gpu", "--account=lab", "--qos=high", "--constraint=a100", "--exclusive"} <= set(found)
+    assert "--signal=B:USR1@600" in found
+
+
+def test_one_node_needs_no_cluster_and_two_have_a_token_of_their_own(here, capsys):
+    one, two = printed(capsys), printed(capsys, "--nodes", "2")
+    assert "srun" not in one and "RAY_AUTH_MODE" not in one
+    assert "srun" in two and "RAY_AUTH_MODE=token" in two and "--address" in two
+
+
+def test_set_up_lines_and_python_of_a_container(here, capsys):
+    text = printed(
+        capsys,
+        *("--setup", "module load cuda", "--setup", "source 'my env/bin/activate'"),
+        *("--python", "apptainer exec --nv 'my image.sif' python"),
+    )
+    assert "\nmodule load cuda\nsource 'my env/bin/activate'\n" in text
+    assert "\npython=(apptainer exec --nv 'my image.sif' python)\n" in text
+    assert sys.executable not in text
+
+
+def test_what_is_typed_reaches_the_command_as_it_was_typed(here, capsys):
+    text = printed(capsys, "--store", "my store", "--set", "recipe.epochs=2", "--tracking-uri", "http://mlflow:5000")
+    line = next(line for line in text.splitlines() if " -m smoothsweep run " in line)
+    assert shlex.split(line.removesuffix(" &"))[4:8] == [
+        str(here / "tiny.yaml"),
+        "--set",
+        "recipe.epochs=2",
+        "--tracking-uri",
+    ]
+    assert f"store='{here}/my store'" in text
+
+
+def test_a_job_is_tried_before_it_is_written_and_then_submitted(here, capsys):
+    assert asked("--nodes", "2", "--folder", "runs/one") == 0
+    script = here / "runs" / "one" / "job.sh"
+    assert (here / "notes" / "calls").read_text().splitlines() == ["--test-only", f"--parsable {script}"]
+    assert (here / "notes" / "tested").read_text() == script.read_text()
+    assert script.parent.stat().st_mode & 0o777 == 0o700
+    assert "submitted job 4711" in capsys.readouterr().out
+
+
+def test_workers_that_come_and_go_are_an_array_of_their_own(here, capsys):
+    assert asked("--array", "0-7%4", "--gpus-per-node", "2", "--cpus-per-node", "8") == 0
+    folder = here / "slurm" / "tiny"
+    head, workers = (folder / "job.sh").read_text(), (folder / "workers.sh").read_text()
+    assert "--gpus-per-node=2" not in directives(head)
+    assert {"--array=0-7%4", "--gpus-per-node=2", "--cpus-per-task=8"} <= set(directives(workers))
+    assert "SMOOTHSWEEP_CLUSTER_GPUS=8 SMOOTHSWEEP_NODE_GPUS=2" in head
+    calls = (here / "notes" / "calls").read_text().splitlines()
+    assert calls[2:] == [
+        f"--parsable {folder / 'job.sh'}",
+        f"--parsable --dependency=after:4711 {folder / 'workers.sh'}",
+    ]
+    assert subprocess.run(["bash", "-n", str(folder / "workers.sh")]).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--nodes", "0"], "--nodes 0: expected a whole number of at least 1"),
+        (["--nodes", "two"], "--nodes two"),
+        (["--gpus-per-node", "0"], "--gpus-per-node 0"),
+        (["--cpus-per-node", "-1"], "--cpus-per-node"),
+        (["--grace", "10"], "--grace 10: expected a whole number of at least 120"),
+        (["--array", "7-0"], "--array 7-0"),
+        (["--array", "0-3", "--nodes", "2"], "--nodes 1"),
+        (["--partition", "a b"], "--partition: expected one word"),
+        (["--sbatch", "--x\n#SBATCH --y"], "--sbatch: expected one word"),
+        (["--mem", ""], "--mem: expected one word"),
+        (["--python", "'open"], "--python"),
+        (["--tracking-uri", "http://me:secret@host"], "--tracking-uri"),
+        (["--set", "recipe.epoch=1"], "epoch"),
+    ],
+)
+def test_what_is_wrong_is_one_line_and_nothing_is_written(here, capsys, more, words):
+    before = sorted(here.rglob("*"))
+    assert asked(*more) == 2
+    said = capsys.readouterr().err
+    assert words in said and said.count("\n") == 1 and "secret" not in said
+    assert sorted(here.rglob("*")) == before
+
+
+@pytest.mark.parametrize("time", ["soon", "", "1:2:3:4", "0", "5", "-3"])
+def test_a_time_limit_that_is_none_or_too_short_is_refused(here, capsys, time):
+    assert main(["slurm", "tiny.yaml", f"--time={time}"]) == 2
+    assert "--time" in capsys.readouterr().err
+
+
+def test_what_slurm_refuses_is_said_in_its_words(here, capsys, monkeypatch):
+    monkeypatch.setenv("REFUSES", "invalid partition specified: nowhere")
+    assert asked("--partition", "nowhere") == 2
+    assert "invalid partition specified: nowhere" in capsys.readouterr().err
+    assert not (here / "slurm").exists()
+    assert (here / "notes" / "calls").read_text() == "--test-only\n"
+
+
+def test_without_slurm_nothing_is_submitted(here, capsys, monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert asked() == 2
+    assert "--dry-run" in capsys.readouterr().err and not (here / "slurm").exists()
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [
+        ("90", 5400),
+        ("90:30", 5430),
+        ("2:00:00", 7200),
+        ("1-2", 93600),
+        ("1-2:03", 93780),
+        ("1-2:03:04", 93784),
+    ],
+)
+def test_time_limits_are_read_as_sbatch_reads_them(text, seconds):
+    assert seconds_of_limit(text) == seconds
+
+
+@pytest.mark.parametrize(("text", "count"), [("0-7", 8), ("3-3", 1), ("0-31%8", 8), ("0-3%8", 4)])
+def test_how_many_workers_an_array_has_at_once(text, count):
+    assert elements(text) == count
+
+
+@pytest.mark.parametrize("text", ["", "8", "0-", "a-b", "0-3%0", "5-2"])
+def test_what_is_no_array_is_refused(text):
+    with pytest.raises(InputError, match="--array"):
+        elements(text)
+
+
+def test_no_two_rays_of_a_node_ask_for_the_same_port(monkeypatch):
+    monkeypatch.setenv("SLURM_CPUS_ON_NODE", "3")
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "2")
+    first, second, worker = start_options(None), start_options(None), start_options("h:1")
+
+    def ports(options):
+        return {options[i + 1] for i, word in enumerate(options) if word.endswith("-port") or word == "--port"}
+
+    assert len(ports(first)) == 3 and not ports(first) & ports(second)
+    assert "10001" not in first and '{"trial_slot": 12}' in first
+    assert worker[-2:] == ["--address", "h:1"] and "--head" not in worker
+
+
+class FakeRay:
+    """Stands for `ray start`: ends at once with each of these codes in turn."""
+
+    def __init__(self, codes, current=None):
+        self.codes, self.current, self.started = list(codes), current, 0
+
+    def __call__(self, command, **_):
+        self.started += 1
+        code = self.codes.pop(0)
+        return SimpleNamespace(poll=lambda: code, send_signal=lambda _: None, terminate=lambda: None)
+
+
+@pytest.mark.parametrize(("codes", "started", "ended"), [([0], 1, False), ([1, 0], 2, False), ([1, 1, 1], 3, True)])
+def test_a_ray_that_does_not_come_up_is_tried_again_and_then_nobody_waits(
+    tmp_path, monkeypatch, capsys, codes, started, ended
+):
+    fake = FakeRay(codes)
+    monkeypatch.setattr(node.subprocess, "Popen", fake)
+    monkeypatch.setattr(node.signal, "signal", lambda *_: None)
+    own, job = tmp_path / "own", tmp_path / "job"
+    (own / "ray").mkdir(parents=True)
+    job.mkdir()
+    assert node._start(job, own, head=True) == (1 if ended else 0)
+    assert fake.started == started and (job / "ended").exists() is ended
+    assert capsys.readouterr().err.count("ended with 1") == codes.count(1)
+
+
+def test_a_worker_does_not_wait_for_a_head_that_has_ended(tmp_path):
+    (tmp_path / "ended").touch()
+    with pytest.raises(InputError, match="the head's address"):
+        node._address_of_head(tmp_path)
+    (tmp_path / "address").write_text("h:1\n")
+    assert node._address_of_head(tmp_path) == "h:1"

@@ -1,0 +1,175 @@
+"""`smoothsweep store`: what is used, what may go, what is copied, what is linked."""
+
+import json
+import shutil
+
+import pytest
+
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.health.storage import commands
+from smoothsweep.orchestrator.commands.health.storage.commands import in_words
+from smoothsweep.orchestrator.commands.health.storage.usage import usage_of
+from smoothsweep.orchestrator.planning.plan import make_plan
+from smoothsweep.orchestrator.planning.trial_notes import write_trial_notes
+from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.store.opening import open_store
+from tests.recorded import recorded
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    return recorded(tmp_path_factory.mktemp("storage"))
+
+
+@pytest.fixture
+def two(made, tmp_path):
+    """(trials, a store with two sweeps: `one` of the first trial, `other` of all but the first)."""
+    trials, store = made
+    root = tmp_path / "store"
+    shutil.copytree(store.root, root)
+    shutil.rmtree(root / "sweeps", ignore_errors=True)
+    copy = LocalStore(root=root)
+    write_trial_notes(copy, "one", trials[:1])
+    write_trial_notes(copy, "other", trials[1:])
+    return trials, copy
+
+
+def asked(store, *words):
+    return main(["store", words[0], *words[1:], "--store", str(store.root)])
+
+
+def keys(trials):
+    return {(stage.name, stage.fingerprint) for stage in with_ancestors([s for t in trials for s in t.stages])}
+
+
+def names(store):
+    return {(path.parent.parent.name, path.parent.name) for path in store.root.glob("*/*/manifest.json")}
+
+
+def test_ls_says_what_each_sweep_needs_and_what_it_needs_alone(two, capsys):
+    trials, store = two
+    usage = usage_of(store)
+    assert usage.sweeps == {"one": keys(trials[:1]), "other": keys(trials[1:])}
+    alone = keys(trials[:1]) - keys(trials[1:])
+    assert alone and set(usage.of_one_sweep("one")) == alone
+    assert asked(store, "ls") == 0
+    lines = capsys.readouterr().out.splitlines()
+    row = next(line for line in lines if line.startswith("one"))
+    assert row.split()[1] == str(len(keys(trials[:1])))
+    size = sum(
+        path.stat().st_size for kind, name in alone for path in (store.root / kind / name).rglob("*") if path.is_file()
+    )
+    assert row.endswith(in_words(size))
+    assert "used by no sweep: 0 artifacts" in lines[-1]
+
+
+def test_gc_lists_first_and_removes_only_what_no_sweep_needs(two, capsys):
+    trials, store = two
+    shutil.rmtree(store.root / "sweeps" / "one")
+    gone = keys(trials[:1]) - keys(trials[1:])
+    before = names(store)
+    assert asked(store, "gc") == 0 and names(store) == before
+    assert "--yes removes them" in capsys.readouterr().out
+    assert asked(store, "gc", "--yes") == 0
+    assert names(store) == before - gone
+    assert not make_plan(trials[1:], store).missing
+
+
+def test_gc_takes_damaged_artifacts_and_leaves_unfinished_work(two, capsys):
+    _, store = two
+    aside, work = store.root / "damaged" / "target" / f"{'a' * 64}.12345678", store.root / "target" / f"{'b' * 64}.work"
+    for folder in (aside, work):
+        folder.mkdir(parents=True)
+        (folder / "file").write_bytes(b"x" * 2048)
+    assert asked(store, "du") == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split() for line in lines if line.startswith(("damaged", "unfinished"))] == [
+        ["damaged", "1", "2.0", "KiB"],
+        ["unfinished", "1", "2.0", "KiB"],
+    ]
+    assert asked(store, "gc", "--yes") == 0
+    assert not aside.exists() and work.exists()
+
+
+def test_gc_refuses_where_it_cannot_know(two, capsys):
+    _, store = two
+    (store.root / "sweeps" / "third").mkdir()
+    before = names(store)
+    assert asked(store, "gc", "--yes") == 2
+    assert "third" in capsys.readouterr().err and names(store) == before
+
+
+def test_gc_refuses_while_a_run_is_at_work(two, capsys, monkeypatch):
+    _, store = two
+    monkeypatch.setattr(f"{commands.__name__}.read_state", lambda *_: {"alive": True})
+    assert asked(store, "gc", "--yes") == 2
+    assert "a run that is at work" in capsys.readouterr().err
+
+
+def test_an_export_is_a_store_that_needs_nothing_more(two, capsys, tmp_path):
+    trials, store = two
+    assert asked(store, "export", "one", str(tmp_path / "copy")) == 0
+    copy = LocalStore(root=tmp_path / "copy")
+    assert names(copy) == keys(trials[:1])
+    assert not make_plan(trials[:1], copy).missing and copy.sweeps() == ["one"]
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.parametrize("name", ["nowhere", "on"])
+def test_what_cannot_be_exported_is_one_line(two, capsys, tmp_path, name):
+    _, store = two
+    assert asked(store, "export", name, str(tmp_path / "copy")) == 2
+    assert not (tmp_path / "copy").exists() and capsys.readouterr().err.count("\n") == 1
+
+
+def test_an_export_of_a_damaged_artifact_leaves_nothing(two, capsys, tmp_path):
+    trials, store = two
+    kind, name = sorted(keys(trials[:1]))[0]
+    file = next(path for path in (store.root / kind / name).iterdir() if path.name != "manifest.json")
+    file.write_bytes(b"other")
+    assert asked(store, "export", "one", str(tmp_path / "copy")) == 2
+    assert not (tmp_path / "copy").exists() and not list(tmp_path.glob(".copy*"))
+
+
+def test_verify_reads_everything(two, capsys):
+    trials, store = two
+    assert asked(store, "verify") == 0
+    assert f"{len(keys(trials))} artifacts as they were written" in capsys.readouterr().out
+    kind, name = sorted(keys(trials))[0]
+    file = next(path for path in (store.root / kind / name).iterdir() if path.name != "manifest.json")
+    file.write_bytes(file.read_bytes()[:-1] + b"?")
+    assert asked(store, "verify") == 1
+
+
+def test_link_and_unlink(two, capsys, tmp_path):
+    trials, store = two
+    own = LocalStore(root=tmp_path / "own")
+    assert main(["store", "link", str(store.root), "--store", str(own.root)]) == 0
+    assert not make_plan(trials, open_store(str(own.root))).missing
+    assert main(["store", "ls", "--store", str(own.root)]) == 0
+    assert f"reads through: {store.root}" in capsys.readouterr().out
+    assert main(["store", "unlink", str(store.root), "--store", str(own.root)]) == 0
+    assert len(make_plan(trials, open_store(str(own.root))).missing) == len(keys(trials))
+
+
+def test_what_cannot_be_linked_is_one_line_and_changes_nothing(two, capsys, tmp_path):
+    _, store = two
+    own = tmp_path / "own"
+    chained = tmp_path / "chained"
+    chained.mkdir()
+    (chained / "linked.json").write_text(json.dumps({"stores": [str(store.root)]}))
+    for other, words in (
+        (tmp_path / "nowhere", "nothing there"),
+        (chained, "reads through no other"),
+        (own, "nothing there"),
+    ):
+        assert main(["store", "link", str(other), "--store", str(own)]) == 2
+        assert words in capsys.readouterr().err and not own.exists()
+    assert main(["store", "unlink", str(store.root), "--store", str(store.root)]) == 2
+    assert main(["store", "ls", "--store", "s3://bucket/there"]) == 2
+
+
+@pytest.mark.parametrize(("size", "words"), [(0, "0 B"), (1023, "1023 B"), (1536, "1.5 KiB"), (3 * 2**40, "3.0 TiB")])
+def test_sizes_have_units(size, words):
+    assert in_words(size) == words
