@@ -8,7 +8,7 @@ from smoothsweep.core.declared import build
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.core.membership.halves import check_part
 from smoothsweep.tasks.context import Config
-from smoothsweep.tasks.counts import training_counts
+from smoothsweep.tasks.counts import image_counts
 from smoothsweep.tasks.settings import check_training
 
 
@@ -26,8 +26,6 @@ def check_membership(config: Config, inputs: Mapping[str, Config]) -> None:
 
 
 def _check_counts(inputs: Mapping[str, Config], share: float) -> None:
-    data = inputs.get("data")
-    counts = None if data is None else training_counts(data)
-    if data is None or counts is None or data["kind"] != "synthetic":
-        return  # how many of a class are test images, the artifact tells
-    check_part(tuple(count + data["test_per_class"] for count in counts), share, "judges.membership")
+    counts = image_counts(inputs["data"]) if "data" in inputs else None
+    if counts is not None:  # else the images tell when they are read
+        check_part(counts, share, "judges.membership")

@@ -52,8 +52,9 @@ def shadow_stages(settings: InversionSweep) -> dict[str, Stage | None]:
     The parts of the images and the seeds of a model follow from its number and the judge's seed, so that recipes are
     compared on the same parts, and more models keep those that there are.
     """
-    judge, recipe = settings.judges.built.get("membership"), settings.recipe
-    if not isinstance(judge, Membership) or not judge.shadows or isinstance(recipe, ImportedClassifier):
+    judge = next((one for one in settings.judges.built.values() if isinstance(one, Membership)), None)
+    recipe = settings.recipe
+    if judge is None or not judge.shadows or isinstance(recipe, ImportedClassifier):
         return {}
     config, hints, kin = target_config(recipe, settings.protocol)
     if recipe.stop_at_test_acc is not None:

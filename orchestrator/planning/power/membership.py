@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from smoothsweep.core.judges.membership import Membership
+from smoothsweep.core.judges.table import JUDGES, stage_of
 from smoothsweep.core.metrics.membership import smallest_rate
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.tasks.counts import test_count
@@ -17,7 +18,8 @@ def membership_of_plan(stages: Sequence[Stage]) -> dict[str, Any]:
     Shadow models of a recipe, answers of them with and without each image, test images, and the smallest false positive
     rate where their number is known.
     """
-    judge = next((stage for stage in stages if stage.name == "judge_membership"), None)
+    name = next(stage_of(name) for name, kind in JUDGES.items() if kind is Membership)
+    judge = next((stage for stage in stages if stage.name == name), None)
     if judge is None:
         return {}
     settings = {"shadows": Membership.shadows, "share": Membership.share, **judge.config["settings"]}
