@@ -119,6 +119,13 @@ FIGURES: dict[str, Figure] = {
     ),
     "factors": Figure(page="results/factors.md", labels=("alpha", "attack loss"), panels=BY_LOSS),
     "lfw": Figure(page="results/lfw.md", labels=("alpha", "attack loss"), panels=BY_LOSS),
+    "membership": Figure(
+        page="results/membership.md",
+        labels=("recipe",),
+        panels=(
+            Panel(columns=("by the margin (scores)", "by labels over views"), axis="membership AUC within persons, %"),
+        ),
+    ),
     "search": Figure(
         page="results/search.md", labels=("recipe",), panels=(Panel(columns=("Poincaré", "cross entropy")),)
     ),
