@@ -245,12 +245,12 @@ def main() -> None:
         played = simulate(trials, devices=devices, slots=2 * devices, device="num_cpus", start_s=0.0)
         took = f"({real['seconds']:.0f} s)"
         print(f"  {devices:>3} devices: busy {real['busy']:.3f} on Ray {took}, {played['busy']:.3f} simulated")
-    for recipes, seeds in ((12, 3), (120, 3)):
-        print(f"{recipes} recipes x {seeds} seeds on {GPUS} simulated GPUs, {TASK_START_S:.0f} s to start a task")
+    for recipes, seeds, gpus in ((8, 3, GPUS_PER_NODE), (12, 3, GPUS), (120, 3, GPUS)):
+        print(f"{recipes} recipes x {seeds} seeds on {gpus} simulated GPUs, {TASK_START_S:.0f} s to start a task")
         for share in SLOTS_PER_GPU:
             trials = paper_sized(recipes, seeds, random.Random(0))
-            slots = int(share * GPUS)
-            found = simulate(trials, devices=GPUS, slots=slots, device="num_gpus", start_s=TASK_START_S)
+            slots = int(share * gpus)
+            found = simulate(trials, devices=gpus, slots=slots, device="num_gpus", start_s=TASK_START_S)
             to_last = f"{found['busy_to_last_begin']:.3f} to the last begin"
             print(f"  {slots:>4} trials open: busy {found['busy']:.3f}, {to_last}, {found['hours']:.0f} h")
 

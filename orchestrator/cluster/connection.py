@@ -10,6 +10,7 @@ from typing import Any
 import ray
 import ray.exceptions
 
+from smoothsweep.core import screen
 from smoothsweep.core.allotted import allotted_cpus
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.uris import shown_uri, without_secrets
@@ -21,6 +22,7 @@ SLOT = "trial_slot"  # what a trial holds instead of a CPU
 SLOTS_PER_CPU = 2
 HEAD = "node:__internal_head__"  # what Ray gives the head alone: for what must not die with a spot machine
 STOP_PATIENCE_S = 30.0  # of an orderly end
+STARTS, TOO_SLOW = 3, "timed out during startup"  # of a local Ray; what it says where its processes were too slow
 OBJECT_STORE_BYTES = 150 * 2**20  # tasks exchange paths and small rows; tensors go through the artifact store
 
 
@@ -50,21 +52,30 @@ def connect(address: str | None, trial_slots: int | None) -> ClusterFacts:
         return _join(address)
     cpus = allotted_cpus()
     slots = trial_slots or SLOTS_PER_CPU * cpus
-    try:
-        with interrupts.sheltered():
-            local_ray.start(
-                num_cpus=cpus,
-                resources={SLOT: slots},
-                object_store_memory=OBJECT_STORE_BYTES,
-            )
-    except InputError:
-        raise
-    except Exception as error:  # Ray raises a bare one when its processes are not up in time
-        reason = " ".join(str(error).split())[:200]
-        raise InputError(f"expected Ray to start on this machine, got: {reason}") from None
+    _start_here(num_cpus=cpus, resources={SLOT: slots}, object_store_memory=OBJECT_STORE_BYTES)
     interrupts.listen()  # Ray has just taken SIGTERM for itself
     gpus = ray.cluster_resources().get("GPU", 0)
     return ClusterFacts(cpus=cpus, gpus=gpus, trial_slots=slots, is_local=True, node_cpus=cpus, node_gpus=gpus)
+
+
+def _start_here(**settings: Any) -> None:
+    """Start a local Ray; again where its processes were not up within Ray's 30 s, as on a busy machine.
+
+    Raises InputError if it does not start.
+    """
+    for attempts_left in reversed(range(STARTS)):
+        try:
+            with interrupts.sheltered():
+                return local_ray.start(**settings)
+        except InputError:
+            raise
+        except Exception as error:  # Ray raises a bare one when its processes are not up in time
+            if attempts_left and TOO_SLOW in str(error):
+                screen.err("smoothsweep: Ray was not up in time; it is started again")
+                continue
+            reason = " ".join(str(error).split())[:200]
+            raise InputError(f"expected Ray to start on this machine, got: {reason}") from None
+    return None
 
 
 def end_work(scheduler: Any) -> None:

@@ -33,3 +33,32 @@ def test_a_promise_that_is_no_number_is_one_line(joined, monkeypatch, promised):
     monkeypatch.setenv(PROMISED_GPUS, promised)
     with pytest.raises(InputError, match="expected a number of GPUs, got"):
         cluster.connect("auto", None)
+
+
+@pytest.mark.parametrize(("slow", "starts"), [(0, 1), (2, 3)])
+def test_a_ray_that_is_too_slow_to_start_is_started_again(monkeypatch, capsys, slow, starts):
+    seen = []
+
+    def start(**settings):
+        seen.append(settings)
+        if len(seen) <= slow:
+            raise Exception("The current node timed out during startup. This could happen because ...")
+
+    monkeypatch.setattr(cluster.local_ray, "start", start)
+    cluster._start_here(num_cpus=2)
+    assert seen == [{"num_cpus": 2}] * starts
+    assert capsys.readouterr().err.count("started again") == slow
+
+
+@pytest.mark.parametrize(("message", "starts"), [("timed out during startup", 3), ("no space left", 1)])
+def test_a_ray_that_does_not_start_is_one_line(monkeypatch, message, starts):
+    seen = []
+
+    def start(**settings):
+        seen.append(settings)
+        raise Exception(message)
+
+    monkeypatch.setattr(cluster.local_ray, "start", start)
+    with pytest.raises(InputError, match=f"expected Ray to start on this machine, got: {message}"):
+        cluster._start_here(num_cpus=2)
+    assert len(seen) == starts
