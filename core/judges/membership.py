@@ -202,4 +202,4 @@ class Membership(Judge):
         """The target, its images, and shadow models of its recipe."""
         inputs = {"target": "target", "data": "target.data"}
         inputs |= {shadow_name(number): shadow_name(number) for number in range(self.shadows)}
-        return Planned(config={"settings": bench.stated(), "protocol": bench.protocol}, inputs=inputs)
+        return Planned(config={"settings": bench.stated()}, inputs=inputs)

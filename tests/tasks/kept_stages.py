@@ -205,7 +205,7 @@ def by_membership(pipeline, protocol, folder):
     inputs = {"target": pipeline.stage("target"), "data": pipeline.stage("data")}
     inputs |= {f"shadow_{number:04d}": shadow(pipeline, protocol, folder, number) for number in range(4)}
     settings = {"shadows": 4, "copies": 2, "levels": 2}
-    return Stage(name="judge_membership", config={"settings": settings, "protocol": protocol}, inputs=inputs)
+    return Stage(name="judge_membership", config={"settings": settings}, inputs=inputs)
 
 
 def poison(pipeline, protocol, folder):

@@ -102,7 +102,7 @@ def sweeps(folder):
             "prior": None,
             "public": None,
             "recipe": {**tiny["recipe"], "poison": {"kind": "badnets"}},
-            "judges": {"features": {"perplexity": 5.0}, "robustness": {}},
+            "judges": {"features": {"perplexity": 5.0}, "robustness": {}, "membership": {"shadows": 4}},
         },
         "tempered": {"attack": {**tiny["attack"], "loss": "cross_entropy", "temperature": {"mean_confidence": 0.5}}},
         **{
