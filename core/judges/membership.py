@@ -191,7 +191,8 @@ class Membership(Judge):
             require(self.shadows == 0, "judges.membership.shadows", "0 for an imported target", self.shadows)
             return
         poison = getattr(recipe, "poison", None)
-        require(poison is None, "judges.membership", "a recipe without poison, which changes the members", "one")
+        kind = None if poison is None else poison.kind
+        require(kind is None, "judges.membership", "a recipe without poison, which changes the members", kind)
         goal = recipe.stop_at_test_acc
         alone = goal is None or isinstance(goal, float)
         require(

@@ -102,8 +102,9 @@ def sweeps(folder):
             "prior": None,
             "public": None,
             "recipe": {**tiny["recipe"], "poison": {"kind": "badnets"}},
-            "judges": {"features": {"perplexity": 5.0}, "robustness": {}, "membership": {"shadows": 4}},
+            "judges": {"features": {"perplexity": 5.0}, "robustness": {}},
         },
+        "members": {"attack": None, "prior": None, "public": None, "judges": {"membership": {"shadows": 4}}},
         "tempered": {"attack": {**tiny["attack"], "loss": "cross_entropy", "temperature": {"mean_confidence": 0.5}}},
         **{
             kind: {
