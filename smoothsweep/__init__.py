@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         compare,
         fit_judge,
         judge,
+        membership,
         synthetic_faces,
         train,
     )
@@ -53,6 +54,7 @@ __all__ = [
     "compare",
     "fit_judge",
     "judge",
+    "membership",
     "synthetic_faces",
     "train",
 ]

@@ -26,6 +26,7 @@ from smoothsweep.core.audit.attacking import Attacker, OnProgress, settings_trie
 from smoothsweep.core.audit.checking import recognised
 from smoothsweep.core.audit.comparing import compare_audits
 from smoothsweep.core.audit.judging import EVALUATOR, Judge, fit_embedder, train_evaluator
+from smoothsweep.core.audit.membership import MembershipAudit, audit_membership
 from smoothsweep.core.audit.model import Model
 from smoothsweep.core.audit.pictures import People, Pictures, people_of, public_pictures, refuse_shared
 from smoothsweep.core.audit.portfolio import (
@@ -215,6 +216,29 @@ def train(
             device=device,
             on_progress=on_progress,
         )
+
+
+def membership(
+    model: Model,
+    training: People,
+    held_out: People,
+    *,
+    budget: int | None = None,
+    seed: int = 0,
+    size: int = STORED_SIZE,
+    device: Device = "cpu",
+) -> MembershipAudit:
+    """How well can an attacker tell which images the model was trained on? By scores and labels; nothing is trained.
+
+    training: images that the model was trained on, as of `fit_judge`; held_out: images of the same people that it was
+    not. budget: the most pictures that the model may be shown, for an endpoint that counts them. Where the two sets
+    differ in more than membership, the result says so and makes no claim.
+
+    Raises InputError, one line.
+    """
+    shown = fit_images(people_of(training, size=size).train.images[:2], model.image_size)
+    opened = model.open(shown, device=device)
+    return audit_membership(opened, training, held_out, size=size, budget=budget, seed=seed)
 
 
 def compare(audits: Mapping[str, Audit]) -> pd.DataFrame:

@@ -84,6 +84,13 @@ def poison_settings(config: Config) -> PoisonSettings:
     return build(PoisonSettings, dict(config["poison"]), what="poison", prefix="recipe.poison.")
 
 
+def image_counts(data: Config) -> tuple[int, ...] | None:
+    """Training and test images by class; None where only reading the pictures tells."""
+    if data["kind"] != "synthetic" or (counts := training_counts(data)) is None:
+        return None
+    return tuple(count + data["test_per_class"] for count in counts)
+
+
 def test_count(data: Config) -> int | None:
     """Test images of all classes; None where only reading the pictures tells."""
     return data["identities"] * data["test_per_class"] if data["kind"] == "synthetic" else None

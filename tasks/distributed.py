@@ -9,7 +9,7 @@ from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.training.state import EpochRecord
 from smoothsweep.tasks import ray_train
 from smoothsweep.tasks.context import Config, TaskContext, joined_context
-from smoothsweep.tasks.files import load_images
+from smoothsweep.tasks.parts_of_images import training_images
 from smoothsweep.tasks.training import Worker, restored_classifier, train
 from smoothsweep.tasks.unfinished import load_checkpoint, save_checkpoint
 
@@ -38,7 +38,7 @@ def _worker_loop(settings: dict[str, Any]) -> None:
     worker = Worker(rank=rank, world_size=world_size, wrap=ray_train.data_parallel(settings["on_gpu"]))
     data, work, shared = Path(settings["data"]), Path(settings["work"]), settings["shared"]
     with joined_context(data, work, device=device, shared=shared) as (folder, context):
-        images, test = (load_images(folder, part) for part in ("train", "test"))
+        images, test = training_images(settings["config"], folder)
         model, records = train(
             settings["config"],
             images,

@@ -83,6 +83,15 @@ TASKS: dict[str, Task] = {
         not_finite=HISTORY,
     ),
     "imported": Task(version=3, run="smoothsweep.tasks.imported:adopt_classifier", labelled=("data",)),
+    "shadow": Task(
+        version=1,
+        run="smoothsweep.tasks.shadow:train_shadow",
+        trains=True,
+        labelled=("data",),
+        check="smoothsweep.tasks.membership_checks:check_shadow",
+        check_reads=("data",),
+        not_finite=HISTORY,
+    ),
     "attack": Task(
         version=4,
         run="smoothsweep.tasks.attack:collect_classes",

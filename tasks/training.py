@@ -180,12 +180,14 @@ def train_alone(
 
 
 def save_classifier(out: Path, model: nn.Module, records: list[EpochRecord]) -> None:
-    """weights.safetensors (tensors in their usual memory order) and history.parquet.
-
-    The history has one row per epoch, and one column for every fact that the defense reports.
-    """
+    """weights.safetensors (tensors in their usual memory order) and history.parquet."""
     state = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     save_tensors(out / "weights.safetensors", state)
+    save_history(out, records)
+
+
+def save_history(out: Path, records: list[EpochRecord]) -> None:
+    """history.parquet: one row per epoch, and one column for every fact that the defense reports."""
     plain = ("epoch", "lr", "loss", "train_acc", "test_acc", "seconds", "alpha", "logit_gap")
     rows = []
     for record in records:

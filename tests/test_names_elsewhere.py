@@ -37,6 +37,7 @@ FAMILIES = {
 }
 """Family -> its members' names, and where they may be named. A name elsewhere must be below, with its reason."""
 OTHER_WORDS = {
+    "membership": "a group of metrics (core/metrics/metric.py), and what a plan says of it",
     "gradients": "the most that an attacker is shown (core/attacks/shared/access.py)",
     "features": "what a network says of an image under its last layer",
     "folder": "a folder",

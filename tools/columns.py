@@ -29,8 +29,9 @@ direction is better. Metrics are grouped by who measures them; a judge's are nul
 
 * *values*: a *fraction* in [0, 1] is shown as a percentage; a *number* is shown as it is.
 * *better*: what the defender wants, where one direction is better.
-* *kind*: utility is what the owner of the model gets, leak what the attacker gets, integrity what an attacker can make
-  the model answer; a check tells whether the others can be trusted. *search*: a search may aim at it or constrain it.
+* *kind*: utility is what the owner of the model gets, leak what an inversion shows, membership how well an attacker
+  tells which images were trained on, integrity what an attacker can make the model answer; a check tells whether the
+  others can be trusted. *search*: a search may aim at it or constrain it.
 * *Null* in a meaning: why the value may be missing although everything has finished. The column `reasons` gives the
   reason for every null of a row.
 

@@ -70,6 +70,13 @@ FIGURES: dict[str, Figure] = {
         labels=("recipe",),
         panels=(Panel(columns=("cross entropy", "logit")), _points(*TOLD, names=TOLD_NAMES)),
     ),
+    "membership": Figure(
+        page="results/membership.md",
+        labels=("recipe",),
+        panels=(
+            Panel(columns=("AUC by the margin (scores)",), axis="membership AUC within persons, %"),
+        ),
+    ),
     "attacks": Figure(
         page="results/attacks.md", labels=("attack",), panels=(Panel(columns=FACTORS, names=FACTOR_NAMES),)
     ),

@@ -64,6 +64,20 @@ TABLES: dict[str, Sheet] = {
     "defenses": Sheet(numbers="defenses_small", pages=_page("defenses"), kind="recipes"),
     "attacks": Sheet(numbers="attacks_small", pages=_page("attacks"), kind="attacks", names={}),
     "attacks-verdicts": Sheet(numbers="attacks_small", pages=_page("attacks"), kind="verdicts", hidden=True),
+    "membership-scores": Sheet(
+        numbers="membership",
+        pages=_page("membership"),
+        kind="measure",
+        measure="Membership by scores",
+        title="AUC by the margin (scores)",
+    ),
+    "membership-labels": Sheet(
+        numbers="membership",
+        pages=_page("membership"),
+        kind="measure",
+        measure="Membership by labels",
+        title="AUC by labels over views",
+    ),
     "attacks-evaluator": Sheet(
         numbers="attacks_small", pages=_page("attacks"), kind="attacks", names={}, measure="Evaluator"
     ),

@@ -17,6 +17,7 @@ from smoothsweep.core.judges.general import General
 from smoothsweep.core.judges.gradients import Gradients
 from smoothsweep.core.judges.knowledge import Knowledge
 from smoothsweep.core.judges.lowres_fid import FidLomma, FidPlg
+from smoothsweep.core.judges.membership import Membership
 from smoothsweep.core.judges.robustness import Robustness
 from smoothsweep.core.judges.verification import (
     ReachByEmbedder,
@@ -44,6 +45,7 @@ JUDGES: dict[str, type[Judge]] = with_plugins(
         "knowledge": Knowledge,
         "features": Features,
         "robustness": Robustness,
+        "membership": Membership,
         "backdoor": Backdoor,
         "fid_lomma": FidLomma,
         "fid_plg": FidPlg,

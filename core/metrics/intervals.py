@@ -119,6 +119,33 @@ def seed_mean_interval(
     )
 
 
+def crossed_mean_interval(
+    values: ArrayLike, *, level: float = 0.95, bounds: tuple[float, float] | None = None
+) -> Interval:
+    """Mean of numbers [seeds, classes] that are no rates of outcomes, such as an AUC of each class, with Student's t.
+
+    The variance is that of crossed random effects, as of rates. bounds: clip the interval. One seed: an interval over
+    classes alone; a single number has none. Raises ValueError for empty or non-finite values or an impossible level.
+    """
+    table = np.atleast_2d(_checked(values, level))
+    seeds, classes = table.shape
+    mean, low, high = float(table.mean()), None, None
+    if table.size > 1:
+        variance, freedom = _crossed_variance(table)
+        half = float(_student(freedom, level) * np.sqrt(variance))
+        low, high = (mean - half, mean + half) if bounds is None else np.clip((mean - half, mean + half), *bounds)
+        low, high = float(low), float(high)
+    return Interval(
+        mean=mean,
+        low=low,
+        high=high,
+        level=level,
+        n_seeds=seeds,
+        n_classes=classes,
+        accounts_for=_what_varies(seeds, classes),
+    )
+
+
 def independent_rate_interval(hits: float, trials: int, *, level: float = 0.95) -> tuple[float, float]:
     """Wilson's interval of the rate of `hits` among independent trials. Raises ValueError for an impossible count."""
     if trials < 1 or not 0 <= hits <= trials or not 0 < level < 1:

@@ -16,10 +16,10 @@ class Metric:
 
     key: the column of `results`. unit: "percent" metrics are fractions in [0, 1] and shown as percentages, "plain"
     ones are shown as they are. better: what the *defender* wants, None where neither direction is better.
-    group: "utility" is what the owner of the model gets, "leak" what the attacker gets, "integrity" what the attacker
-    can make it answer, "check" tells whether the others can be trusted. bounds: what a "plain" metric can be,
-    None if anything. measured_by: what of a trial, None where nothing here does; judge: its key under `judges`, where a
-    judge does;
+    group: "utility" is what the owner of the model gets, "leak" what an inversion shows, "membership" how well an
+    attacker tells which images were trained on, "integrity" what an attacker can make it answer, "check" tells whether
+    the others can be trusted. bounds: what a "plain" metric can be, None if anything. measured_by: what of a trial,
+    None where nothing here does; judge: its key under `judges`, where a judge does;
     stage: the name of the stage that does, of a target that is trained here (these three `core.judges.columns` fills in
     for a judge's columns). ceiling: what the same judge reaches
     on real images; searched: whether a search may aim at it or constrain it; null: why it may be missing where all
@@ -34,7 +34,7 @@ class Metric:
     description: str
     unit: Literal["percent", "plain"]
     better: Literal["low", "high"] | None
-    group: Literal["utility", "leak", "integrity", "check"]
+    group: Literal["utility", "leak", "membership", "integrity", "check"]
     measured_by: str | None = None
     judge: str | None = None
     stage: str | None = None

@@ -13,6 +13,7 @@ from smoothsweep.orchestrator.commands.confirm import amount
 from smoothsweep.orchestrator.commands.reporting.plan_text import plan_text
 from smoothsweep.orchestrator.planning.before_data import before_data
 from smoothsweep.orchestrator.planning.plan import history_of, make_plan, plan_summary, refuse_impossible
+from smoothsweep.orchestrator.planning.power.membership import membership_of_plan
 from smoothsweep.orchestrator.planning.power.summary import asked_difference, power_of_plan
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.search.forecast import ahead_of
@@ -41,6 +42,7 @@ def tell_plan(
         summary = {**plan_summary(planned, store, dollars, history=history), "absent": absent, "stated": stated}
         summary |= before_data(planned, history, absent, dollars)
         summary |= weights_summary(loaded, trials) | power_of_plan(loaded, planned, store, history, difference)
+        summary |= membership_of_plan(planned.stages)
     screen.out_text(json.dumps(summary, indent=1) if as_json else plan_text(summary))
     return 0
 

@@ -24,7 +24,7 @@ from smoothsweep.orchestrator.reading.findings import (
     searches,
     tables,
 )
-from smoothsweep.orchestrator.reading.leak import hiding, known_error
+from smoothsweep.orchestrator.reading.leak import hiding, known_error, membership
 from smoothsweep.orchestrator.reading.leak.looks import look_sentences
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import axis_value
@@ -36,7 +36,7 @@ from smoothsweep.orchestrator.reading.published import comparison
 MOST_COLUMNS = 6
 """Metrics side by side that still fit a printed page."""
 
-MODULES = (costs, faces, families, fresh, frontier, hiding, integrity, pairs, readings, searches)
+MODULES = (costs, faces, families, fresh, frontier, hiding, integrity, membership, pairs, readings, searches)
 """What templates ask by the name of its module."""
 
 SHORT = 6

@@ -46,6 +46,7 @@ SECTIONS = (
     "decision/attacks",
     "decision/looks",
     "decision/hiding",
+    "decision/two_leaks",
     "decision/pairs",
     "decision/fresh",
     "audit/search",

@@ -65,7 +65,10 @@ def _trained(stage: Stage) -> float | None:
     defense = config.get("defense", {}).get("kind", "label_smoothing")
     if people is None or defense != "label_smoothing" or config.get("workers", 1) > 1:
         return None
-    per_class = config.get("samples_per_class") or stage.inputs["data"].config["train_per_class"]
+    data = stage.inputs["data"].config
+    per_class = config.get("samples_per_class") or data["train_per_class"]
+    if "part" in config:  # of a shadow model, which is trained on a part of all images
+        per_class = config["part"]["share"] * (data["train_per_class"] + data["test_per_class"])
     return _epochs(config, people * per_class)
 
 
@@ -118,6 +121,7 @@ RATES: dict[str, tuple[float, Units]] = {
     "pool": (1.2e-4, _pooled),
     "candidates": (4.0e-4, _pooled),
     "target": (1.0, _trained),
+    "shadow": (1.0, _trained),
     "attack": (PER_PASS, _inverted),
     "loot": (2.1e-4, _reconstructed),
     "embeddings": (4.5e-4, lambda stage: _drawn(stage.inputs["data"])),

@@ -47,7 +47,7 @@ def target_stage(settings: InversionSweep, seed: int) -> Stage:
     data = data_stage(settings, recipe.image_size)
     if isinstance(recipe, ImportedClassifier):
         return imported_stage(recipe, data, settings.protocol)
-    config, hints, kin = _target_config(recipe, settings.protocol)
+    config, hints, kin = target_config(recipe, settings.protocol)
     return Stage(
         name="target",
         config=Shared({**config, "seed": seed}, kin=kin, is_kept=False),
@@ -256,7 +256,7 @@ def _execution(settings: InversionSweep) -> dict[str, Any]:
 
 
 @remembered(lambda recipe, protocol: (recipe, protocol))
-def _target_config(recipe: Recipe, protocol: str) -> tuple[dict[str, Any], Shared, object]:
+def target_config(recipe: Recipe, protocol: str) -> tuple[dict[str, Any], Shared, object]:
     """Configuration but for the seed, hints, and what all seeds of it hold."""
     # How often we save does not change what is learnt, and what is poisoned comes as an input.
     config = normalised(recipe, without={"checkpoint_every", "poison", "augmentation", "defense"})

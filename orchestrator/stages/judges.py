@@ -12,16 +12,18 @@ from typing import Any
 from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.checks import present
 from smoothsweep.core.judges.base import Judge, Planned
+from smoothsweep.core.judges.membership import Membership, shadow_name
 from smoothsweep.core.judges.table import stage_of
 from smoothsweep.core.plugins import foreign
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
-from smoothsweep.orchestrator.stages.graph import judging_model_stage, passes
+from smoothsweep.orchestrator.stages.graph import judging_model_stage, passes, target_config
 from smoothsweep.orchestrator.stages.images import check_prior_crop, data_stage, prior_stage, public_stage
 from smoothsweep.orchestrator.stages.memo import remembered
 from smoothsweep.orchestrator.stages.public_overlap import refuse_same_people
 from smoothsweep.orchestrator.stages.shared import NOTHING, Shared, canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.stages.unheard import asked_judges, heard_judges, staged_file
+from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.schema import InversionSweep
 
 
@@ -35,12 +37,35 @@ def judge_stages(settings: InversionSweep, target: Stage, reconstructions: Stage
         "loot": reconstructions,
         "attack": reconstructions and reconstructions.inputs["attack"],
     }
+    made |= shadow_stages(settings)
     named: dict[str, Stage] = {}
     for name, judge in heard_judges(settings).items():
         planned, stage = _planned(settings, judge, name), stage_of(name)
         inputs = {role: _of_trial(source, made) for role, source in planned.inputs.items()}
         made[stage] = named[stage] = Stage(name=stage, config=planned.config, hints=planned.hints, inputs=inputs)
     return named
+
+
+@remembered(lambda settings: (settings.recipe, settings.data, settings.protocol, settings.judges))
+def shadow_stages(settings: InversionSweep) -> dict[str, Stage | None]:
+    """Name -> stage of each shadow model of the recipe; none where the sweep trains none.
+
+    The parts of the images and the seeds of a model follow from its number and the judge's seed, so that recipes are
+    compared on the same parts, and more models keep those that there are.
+    """
+    judge = next((one for one in settings.judges.built.values() if isinstance(one, Membership)), None)
+    recipe = settings.recipe
+    if judge is None or not judge.shadows or isinstance(recipe, ImportedClassifier):
+        return {}
+    config, hints, kin = target_config(recipe, settings.protocol)
+    if recipe.stop_at_test_acc is not None:
+        config = {**config, "stop_at_test_acc": recipe.stop_at_test_acc}
+    data, found = data_stage(settings, recipe.image_size), dict[str, Stage | None]()
+    for number in range(judge.shadows):
+        part = {"model": number, "share": judge.share, "seed": judge.seed}
+        own = Shared({**config, "seed": 1_000_000 + 1_000 * judge.seed + number, "part": part}, kin=kin)
+        found[shadow_name(number)] = Stage(name="shadow", config=own, hints=hints, inputs={"data": data})
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -220,6 +220,18 @@ def by_robustness(pipeline, protocol, folder):
     return Stage(name="judge_robustness", config={"settings": settings}, inputs=inputs)
 
 
+def shadow(pipeline, protocol, folder, number=0):
+    config = {**pipeline.stage("target").config, "part": {"model": number, "share": 0.5, "seed": 0}}
+    return Stage(name="shadow", config={**config, "seed": 7 + number}, inputs={"data": pipeline.stage("data")})
+
+
+def by_membership(pipeline, protocol, folder):
+    inputs = {"target": pipeline.stage("target"), "data": pipeline.stage("data")}
+    inputs |= {f"shadow_{number:04d}": shadow(pipeline, protocol, folder, number) for number in range(4)}
+    settings = {"shadows": 4, "copies": 2, "levels": 2}
+    return Stage(name="judge_membership", config={"settings": settings}, inputs=inputs)
+
+
 def poison(pipeline, protocol, folder):
     config = {"poison": {"kind": "blended", "share": 0.3, "target": 1}, "image_size": 32, "seeds": [0, 1]}
     return Stage(name="poison", config=config, inputs={"data": pipeline.stage("data")})
@@ -379,6 +391,8 @@ ALONE = {
     "public_features": part("public_features", {}),
     "temperature": temperature,
     "judge_robustness": by_robustness,
+    "shadow": shadow,
+    "judge_membership": by_membership,
     "poison": poison,
     "backdoor": backdoor,
     "pool_features": pool_features,

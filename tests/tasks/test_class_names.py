@@ -79,6 +79,7 @@ def test_every_input_with_classes_is_compared(tmp_path, monkeypatch):
         "features": {"perplexity": 5.0},
         "gradients": {"steps": 3},
         "robustness": {"eps": 0.1},
+        "membership": {"shadows": 4},
         "fid_lomma": weights,
         "fid_plg": weights,
         "general": weights,

@@ -125,6 +125,8 @@ def test_every_setting_of_it_travels_to_its_stage(name):
     for field in fields(JUDGES[name]) if before else ():
         default = JUDGES[name].example.get(field.name, None if field.default is MISSING else field.default)
         if (value := another(hints[field.name], default)) is not None:
+            if (name, field.name) == ("membership", "shadows"):
+                value = 4  # an even number, which no bound of the type says
             after = inversion_stages(asking(name, {field.name: value}), 1).judges.get(stage_of(name))
             if after is None:  # of a network whose weights are not here
                 continue

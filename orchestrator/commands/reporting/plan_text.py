@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from smoothsweep.core.text import printable
+from smoothsweep.orchestrator.planning.power.membership import membership_lines
 from smoothsweep.orchestrator.planning.power.summary import power_lines
 
 COUNTS = {4: "four"}
@@ -38,6 +39,7 @@ def plan_text(summary: dict[str, Any]) -> str:
     stated = summary.get("stated")
     says = [f"the sweep file says: {stated}"] if stated and summary["device_hours"] is None else []
     told = ["", *power_lines(summary["power"])] if summary.get("power") else []
+    told += membership_lines(summary.get("membership"))
     by_rate = stated_text(summary.get("stated_cost"))
     lines += ["", *by_rate, *expectation(summary), *says, *absent, *weights_text(summary), *told]
     return "\n".join(map(printable, lines))

@@ -24,8 +24,9 @@ from smoothsweep.orchestrator.reading.findings.pairs import sheet_recipes
 from smoothsweep.orchestrator.reading.findings.tables import text_table
 from smoothsweep.orchestrator.reading.leak.hiding import hidings, verdict_frame, verdict_text
 from smoothsweep.orchestrator.reading.leak.looks import look_text
+from smoothsweep.orchestrator.reading.leak.membership import two_leaks, warnings_of
 from smoothsweep.orchestrator.reading.leak.queries import asked_by_parts, query_frame
-from smoothsweep.orchestrator.reading.numbers.format import listing
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text, listing
 from smoothsweep.orchestrator.reading.numbers.model import (
     Axis,
     ContactSheet,
@@ -56,6 +57,7 @@ from smoothsweep.sweeps.schema import InversionSweep
 COMPARISON = "published_comparison.parquet"
 VERDICTS = "verdicts.parquet"
 QUERIES = "queries.parquet"
+TWO_LEAKS = "two_leaks.parquet"
 FEATURE_FILES = ("map.parquet", "distances.parquet")
 CURVES = "gradients.parquet"
 HISTORY = ("loss", "train_acc", "test_acc")
@@ -83,6 +85,10 @@ def write_gathered(data: ReportData, summary: Summary, out: Path) -> tuple[str, 
     if found.verdicts:
         write_rows(verdict_frame(summary, found), out / VERDICTS)
         files.append(out / VERDICTS)
+    if (leaks := two_leaks(data, summary)) is not None:
+        write_rows(leaks.frame(summary), out / TWO_LEAKS)
+        files.append(out / TWO_LEAKS)
+        texts.append("\n".join([ascii_text(leaks.sentence), *map(ascii_text, warnings_of(data))]))
     if looked := look_text(summary):
         texts.append(looked)
     if data.queries is not None:

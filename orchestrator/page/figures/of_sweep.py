@@ -18,10 +18,12 @@ from smoothsweep.orchestrator.page.figures.curves import epochs, stability
 from smoothsweep.orchestrator.page.figures.curves.advantage import advantage_figure
 from smoothsweep.orchestrator.page.figures.curves.queries import query_curves
 from smoothsweep.orchestrator.page.figures.panels import Panels
+from smoothsweep.orchestrator.page.figures.two_leaks import two_leaks_figure
 from smoothsweep.orchestrator.reading.advantage import advantage_panels
 from smoothsweep.orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, defense_groups
 from smoothsweep.orchestrator.reading.findings.display import MANY, judges_shown
 from smoothsweep.orchestrator.reading.findings.pairs import sheet_recipes
+from smoothsweep.orchestrator.reading.leak.membership import two_leaks
 from smoothsweep.orchestrator.reading.numbers.model import FeatureView, ReportData
 from smoothsweep.orchestrator.reading.numbers.search_model import Objective, Progress, progress
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
@@ -50,6 +52,9 @@ class Figures:
         """One for each attack and judge that the first plot does not show."""
         alone = self.summary.primary if self.panels.frontier() else None
         return [plot([panel], 500, 390) for panel in self.panels.attacks(but=alone)]
+
+    def two_leaks(self) -> Canvas | None:
+        return two_leaks_figure(two_leaks(self.data, self.summary), self.summary, self.colours)
 
     def judges(self) -> Canvas | None:
         return strips.judges(self.summary, self.colours)
@@ -144,6 +149,7 @@ class Figures:
             "accuracy-leak.svg": plot(panels, 500, 390, title, across=len(judges_shown(self.summary))),
             "judges.svg": self.judges(),
             "exposure.svg": self.exposure(),
+            "two_leaks.svg": self.two_leaks(),
             "alpha-curves.svg": self.alphas(),
             "training-curves.svg": self.training(),
             "features-maps.png": self.feature_maps(),

@@ -21,6 +21,7 @@ from smoothsweep.orchestrator.reading.numbers.summary import Summary
 DEEP = 0.2
 """Of accuracy lost below the best so far, from which on a dip is remarked on."""
 MASKED = 0.2  # a share of images that attacks without cross entropy change and PGD does not: too many for chance
+ASKED = "what an attacker can make the targets answer"
 PUBLISHED = ("fgsm_untargeted_correct", "pgd_untargeted_correct", "bim_untargeted_correct")
 UNMASKING = ("margin_pgd_untargeted_correct", "auto_pgd_untargeted_correct")
 
@@ -40,8 +41,10 @@ def first_measured(summary: Summary) -> Metric | None:
 
 def without_leak(data: ReportData, summary: Summary) -> str:
     """The answer of a sweep that measures the targets alone."""
-    first = "This sweep inverts nothing: it measures what an attacker can make the targets answer"
     done, spec = int((data.results["status"] == "done").sum()), first_measured(summary)
+    tells = spec is not None and spec.group == "membership"
+    what = "how well an attacker tells which images the targets were trained on" if tells else ASKED
+    first = f"This sweep inverts nothing: it measures {what}"
     if spec is None:
         return f"{first} ({done}{NBSP}of {count(len(data.results), 'trial')} done)."
     values = summary.frame[spec.key].dropna()

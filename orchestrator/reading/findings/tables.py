@@ -13,7 +13,7 @@ from smoothsweep.orchestrator.reading.numbers.format import aligned, ascii_text,
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.reading.numbers.wording import LEGEND
 
-INTEGRITY = ("robust_acc", "backdoor_success", "backdoor_collapsed")
+INTEGRITY = ("robust_acc", "backdoor_success", "backdoor_collapsed", "membership_auc")
 KNOWLEDGE = "xi_train"
 """The split that a table shows the extracted knowledge of: the one of the paper's tables."""
 KEY_METRICS = ("test_acc", "embedder_acc1", "attack_acc1", KNOWLEDGE, "dist_face", *INTEGRITY)

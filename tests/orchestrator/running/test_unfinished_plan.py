@@ -53,6 +53,7 @@ EVERYTHING = {
     **tiny_sweep()["judges"],
     "features": {"classes": 2, "perplexity": 2},
     "robustness": {},
+    "membership": {"shadows": 4},
     "gradients": {},
 }
 

@@ -103,6 +103,7 @@ def sweeps(folder):
             "recipe": {**tiny["recipe"], "poison": {"kind": "badnets"}},
             "judges": {"features": {"perplexity": 5.0}, "robustness": {}},
         },
+        "members": {"attack": None, "prior": None, "public": None, "judges": {"membership": {"shadows": 4}}},
         "tempered": {"attack": {**tiny["attack"], "loss": "cross_entropy", "temperature": {"mean_confidence": 0.5}}},
         **{
             kind: {

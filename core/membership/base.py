@@ -1,0 +1,62 @@
+"""What a membership attack is: its parameters, what it must be shown, and the score it gives an image.
+
+An attack is a frozen dataclass of its parameters with a `score`. docs/new-membership-attack.md shows how to add one.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+from smoothsweep.core.declared import check_fields
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.membership.evidence import Evidence, Numbers
+
+Access = Literal["labels", "scores", "training"]
+"""What the attacker sees: the target's labels, its scores, or the losses of its training as well."""
+
+LEAST_SHADOWS = 4
+"""Shadow models, so that two were trained with an image and two without it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MembershipAttack:
+    """An attack that calls no image a member; a kind of attack overrides what it changes.
+
+    title: what a page calls it. cites: its sources, as `core.citations` has them. access: what it sees of the target.
+    needs: the fields of `Evidence` that it reads. published: whether it reads scores as published attacks do, so that
+    masked scores lower it though labels keep the leak.
+    """
+
+    title: ClassVar[str] = "an attack"
+    cites: ClassVar[tuple[str, ...]] = ()
+    access: ClassVar[Access] = "scores"
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    def __post_init__(self) -> None:
+        check_fields(self, "membership attack: ")
+
+    @property
+    def shadows(self) -> bool:
+        """Whether it needs shadow models."""
+        return "shadow_phi" in self.needs
+
+    def lacks(self, evidence: Evidence) -> tuple[str, ...]:
+        """What of its evidence is not there."""
+        return tuple(name for name in self.needs if not evidence.has(name))
+
+    def scores(self, evidence: Evidence) -> Numbers:
+        """How much each image looks like a member, finite float64 [n]: larger is more.
+
+        Raises InputError, one line, where evidence is missing or a score is not finite.
+        """
+        if lacking := self.lacks(evidence):
+            raise InputError(f"membership attack {self.title}: expected {', '.join(lacking)}, got none")
+        found = self.score(evidence)
+        if not bool((abs(found) < float("inf")).all()):
+            raise InputError(f"membership attack {self.title}: expected finite scores, got infinite ones or NaN")
+        return found
+
+    def score(self, evidence: Evidence) -> Numbers:
+        """As `scores`, of evidence that is there."""
+        raise NotImplementedError

@@ -1,0 +1,168 @@
+"""How well scores tell members from other images: AUC, true positives at few false ones, per person, calibrated or not.
+
+All take scores of members [m] and of other images [n], larger for members, finite.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.stats import norm, rankdata
+
+RESAMPLES = 400
+"""Bootstrap resamples of persons."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bootstrapped:
+    """A value and its percentile interval over resampled persons."""
+
+    value: float
+    low: float
+    high: float
+
+
+def roc_auc(members: ArrayLike, others: ArrayLike) -> float:
+    """The probability that a member scores higher than another image; ties count half. Raises ValueError for none."""
+    inner, outer = _checked(members, others)
+    ranks = rankdata(np.concatenate([inner, outer]))
+    wins = ranks[: len(inner)].sum() - len(inner) * (len(inner) + 1) / 2
+    return float(wins / (len(inner) * len(outer)))
+
+
+def auc_by_person(scores: ArrayLike, member: ArrayLike, labels: ArrayLike) -> dict[int, float]:
+    """Class -> AUC among its own images alone, for classes with images of both kinds."""
+    values, inside, classes = np.asarray(scores, np.float64), np.asarray(member, bool), np.asarray(labels)
+    found = {}
+    for label in np.unique(classes):
+        own = classes == label
+        if (own & inside).any() and (own & ~inside).any():
+            found[int(label)] = roc_auc(values[own & inside], values[own & ~inside])
+    return found
+
+
+def smallest_rate(others: int) -> float:
+    """The smallest false positive rate above 0 that so many other images can show."""
+    return 1 / others
+
+
+def threshold_at(others: ArrayLike, rate: float) -> float | None:
+    """The threshold that at most a fraction `rate` of other images exceeds; None where that is less than one image."""
+    outer = np.sort(np.asarray(others, np.float64))[::-1]
+    allowed = int(rate * len(outer) + 1e-9)
+    if allowed < 1:
+        return None
+    return float(outer[allowed]) if allowed < len(outer) else float("-inf")
+
+
+def tpr_at(members: ArrayLike, others: ArrayLike, rate: float) -> float | None:
+    """The fraction of members above `threshold_at`; None where there are fewer than 1 / rate other images."""
+    inner, outer = _checked(members, others)
+    threshold = threshold_at(outer, rate)
+    return None if threshold is None else float((inner > threshold).mean())
+
+
+def held_out_rate(others: ArrayLike, labels: ArrayLike, rate: float, *, seed: int = 0) -> float | None:
+    """The false positive rate that a threshold stated for `rate` has on images that it was not chosen by.
+
+    The other images [n] of every class are halved by `seed`; each half is held against the threshold of the other.
+    None as in `tpr_at`, for half of the images.
+    """
+    values, classes = np.asarray(others, np.float64), np.asarray(labels)
+    first, draw = np.zeros(len(values), bool), np.random.default_rng(seed)
+    for label in np.unique(classes):
+        own = draw.permutation(np.flatnonzero(classes == label))
+        cut = len(own) // 2 + (len(own) % 2) * int(draw.integers(2))
+        first[own[:cut]] = True
+    wrong = 0
+    for chosen in (first, ~first):
+        threshold = threshold_at(values[chosen], rate) if chosen.any() else None
+        if threshold is None:
+            return None
+        wrong += int((values[~chosen] > threshold).sum())
+    return wrong / len(values)
+
+
+def person_auc(scores: ArrayLike, member: ArrayLike, labels: ArrayLike, *, seed: int = 0) -> tuple[float, int] | None:
+    """How sure an attacker with several photographs of a person can be that they were used: (AUC, photographs).
+
+    Scores of a person's images are averaged in groups of as many images as every person has of either kind, drawn by
+    `seed`; groups of members stand against groups of others, over all persons. None where a person lacks a kind.
+    """
+    values, inside, classes = np.asarray(scores, np.float64), np.asarray(member, bool), np.asarray(labels)
+    people = np.unique(classes)
+    rows = [[np.flatnonzero((classes == one) & (inside == kind)) for kind in (True, False)] for one in people]
+    size = min((len(own) for pair in rows for own in pair), default=0)
+    if size < 1:
+        return None
+    draw, groups = np.random.default_rng(seed), ([], [])
+    for pair in rows:
+        for kind, own in enumerate(pair):
+            order = draw.permutation(own)
+            groups[kind].extend(values[order[i : i + size]].mean() for i in range(0, len(order) - size + 1, size))
+    return roc_auc(*groups), size
+
+
+def over_persons(
+    measure: Callable[[np.ndarray, np.ndarray], float | None],
+    scores: ArrayLike,
+    member: ArrayLike,
+    labels: ArrayLike,
+    *,
+    level: float = 0.95,
+    seed: int = 0,
+) -> Bootstrapped | None:
+    """A measure of (members, others) with its interval over persons, who are resampled with all of their images.
+
+    None where the measure is.
+    """
+    values, inside, classes = np.asarray(scores, np.float64), np.asarray(member, bool), np.asarray(labels)
+    value = measure(values[inside], values[~inside])
+    if value is None:
+        return None
+    people = [np.flatnonzero(classes == one) for one in np.unique(classes)]
+    draw, found = np.random.default_rng(seed), []
+    for _ in range(RESAMPLES):
+        rows = np.concatenate([people[one] for one in draw.integers(len(people), size=len(people))])
+        again = values[rows], inside[rows]
+        if again[1].all() or not again[1].any():
+            continue
+        one = measure(again[0][again[1]], again[0][~again[1]])
+        if one is not None:
+            found.append(one)
+    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2]) if found else (value, value)
+    return Bootstrapped(value=value, low=float(min(low, value)), high=float(max(high, value)))
+
+
+def rates_per_image(scores: ArrayLike, member: ArrayLike, threshold: float) -> np.ndarray:
+    """The false positive rate of each image over models that were trained without it, [n]; NaN where none was.
+
+    scores, member: [models, n], of one attack against several models. A threshold for all images with a low rate over
+    all of them may accuse some images nearly always: a stated rate then says nothing of these images.
+    """
+    values, inside = np.asarray(scores, np.float64), np.asarray(member, bool)
+    outside = (~inside).sum(axis=0)
+    wrong = ((values > threshold) & ~inside).sum(axis=0)
+    return np.where(outside > 0, wrong / np.maximum(outside, 1), np.nan)
+
+
+def chance_spread(members: int, others: int) -> float:
+    """Standard deviation of the AUC of scores that know nothing (Mann and Whitney 1947)."""
+    return float(np.sqrt((members + others + 1) / (12 * members * others)))
+
+
+def differs(auc: float, members: int, others: int, *, level: float = 0.999) -> bool:
+    """Whether an AUC is further from .5 than scores that know nothing would be, at this level."""
+    return abs(auc - 0.5) > float(norm.isf((1 - level) / 2)) * chance_spread(members, others)
+
+
+def _checked(members: ArrayLike, others: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
+    inner, outer = np.asarray(members, np.float64), np.asarray(others, np.float64)
+    if inner.ndim != 1 or outer.ndim != 1 or not len(inner) or not len(outer):
+        raise ValueError(f"scores: expected members [m] and others [n], got {list(inner.shape)}, {list(outer.shape)}")
+    if not (np.isfinite(inner).all() and np.isfinite(outer).all()):
+        raise ValueError("scores: expected finite numbers, got NaN or infinity")
+    return inner, outer

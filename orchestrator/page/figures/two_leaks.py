@@ -1,0 +1,75 @@
+"""Inversion against membership: a point for each recipe."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from smoothsweep.core.metrics.intervals import crossed_mean_interval
+from smoothsweep.orchestrator.page.drawing.canvas import LINE, SOFT, Canvas, percent, words_for
+from smoothsweep.orchestrator.page.drawing.colours import Colours
+from smoothsweep.orchestrator.page.figures.labels import Labels, text_width
+from smoothsweep.orchestrator.reading.leak.membership import TwoLeaks, title_of
+from smoothsweep.orchestrator.reading.numbers.format import is_null
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+WIDTH, HEIGHT = 620.0, 390.0
+
+
+def two_leaks_figure(found: TwoLeaks | None, summary: Summary, colours: Colours) -> Canvas | None:
+    """None where no recipe has both leaks."""
+    both = [row for row in found.rows if row.inversion is not None] if found else []
+    if found is None or not both:
+        return None
+    canvas = Canvas(WIDTH, HEIGHT, "Inversion against membership of every recipe")
+    axes = canvas.axes(56, 24, WIDTH - 16, HEIGHT - 52, grid="both")
+    attack, spots = found.attacks[0], []
+    for row in both:
+        cell, colour = summary.frame.loc[row.inversion], colours.of(row.recipe)
+        across = [cell[f"{summary.primary}{part}"] for part in ("", "_low", "_high")]
+        member = crossed_mean_interval(row.cells[attack], bounds=(0.0, 1.0))
+        x, y = float(across[0]), member.mean
+        if not is_null(across[1]) and not is_null(across[2]):
+            axes.plot([float(across[1]), float(across[2])], [y, y], color=colour, lw=1.4, alpha=0.7)
+        if member.low is not None and member.high is not None:
+            axes.plot([x, x], [member.low, member.high], color=colour, lw=1.4, alpha=0.7)
+        (mark,) = axes.plot([x], [y], "o", ms=9, color=colour, mew=0, zorder=4)
+        inverted = summary.shown(int(row.inversion or 0))
+        canvas.tell(mark, f"{row.recipe}: inversion {inverted}, membership {found.shown(row, attack)}")
+        spots.append((row.recipe, x, y, colour))
+    axes.axhline(0.5, color=SOFT, lw=1.2, ls=(0, (8, 3, 2, 3)))
+    axes.margins(x=0.18, y=0.12)
+    axes.xaxis.set_major_formatter(percent)
+    axes.yaxis.set_major_formatter(percent)
+    axes.set_xlabel(words_for(f"inversion: {summary.spec.label}, %"), fontsize=12, color=SOFT)
+    axes.set_ylabel(words_for(f"membership: AUC within persons, {title_of(attack)}, %"), fontsize=11, color=SOFT)
+    axes.spines["bottom"].set_color(LINE)
+    _name(canvas, axes, spots)
+    return canvas
+
+
+def _name(canvas: Canvas, axes: Axes, spots: Sequence[tuple[str, float, float, str]]) -> None:
+    """Names beside their points. spots: name, place, colour."""
+    labels, box = Labels(), axes.get_window_extent()
+    for _, x0, y0, _ in spots:
+        px, py = axes.transData.transform((x0, y0))
+        labels.keep_clear(px - 7, -py - 7, px + 7, -py + 7)
+    for name, x0, y0, colour in spots:
+        px, py = axes.transData.transform((x0, y0))
+        shown = words_for(name if len(name) <= 34 else f"{name[:33]}\u2026")
+        spot = labels.place(px, -py, text_width(shown), (box.x0, -box.y1 - 10, box.x1 + 10, -box.y0 - 2))
+        along, up = axes.transData.inverted().transform((spot.x, -spot.y))
+        text = axes.text(
+            along,
+            up,
+            shown,
+            fontsize=11,
+            color=colour,
+            ha="left" if spot.left_aligned else "right",
+            va="bottom",
+            zorder=5,
+        )
+        canvas.tell(text, recipe=name)

@@ -1,0 +1,219 @@
+"""Two leaks of every recipe: what an inversion shows, and how well an attacker tells which images were trained on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from smoothsweep.core.judges.columns import BY_KEY, metric_of
+from smoothsweep.core.membership.measuring import BY_LABELS, WITH_SHADOWS, WITHOUT
+from smoothsweep.core.metrics.intervals import crossed_mean_interval
+from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES, LeakComparison, compare_leaks
+from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.text import NBSP
+from smoothsweep.orchestrator.reading.findings.uncertainty import named
+from smoothsweep.orchestrator.reading.numbers.format import count, estimate, is_null, listing, number
+from smoothsweep.orchestrator.reading.numbers.model import ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import Summary, recipe_label
+from smoothsweep.orchestrator.reading.numbers.wording import reduction_words
+
+WITHIN = "membership_auc_within"
+REMOVES, SCORES_ALONE, MORE, UNCLEAR = "removes", "lowers scores alone", "leaks more", "inconclusive"
+WORDS = {
+    REMOVES: "both the attacks that see scores and the attack that sees labels alone find less than in the baseline",
+    SCORES_ALONE: "attacks that see scores find less; the attack that sees labels alone does not clearly, so that the "
+    "membership is hidden, or there is too little data to tell",
+    MORE: "an attack finds more than in the baseline, and none clearly less",
+    UNCLEAR: "no interval leaves out 0, or attacks disagree",
+}
+"""Word -> what it means, of intervals over seeds and persons for all recipes together."""
+
+Cells = Mapping[str, np.ndarray]
+"""Attack -> AUC within persons, [seeds, persons]."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Leaks:
+    """One recipe by both leaks.
+
+    Attributes:
+        recipe: Its name.
+        inversion: Row of the summary's frame under the strongest attack; None where nothing was inverted.
+        cells: AUC within persons by attack.
+        scores: What the attacks that see scores find less than in the baseline; None for the baseline.
+        labels: The same of the attack that sees labels alone.
+    """
+
+    recipe: str
+    inversion: int | None
+    cells: Cells
+    scores: LeakComparison | None = None
+    labels: LeakComparison | None = None
+
+    @property
+    def word(self) -> str:
+        """What can be said beside the baseline; empty for the baseline itself."""
+        if self.scores is None or self.labels is None:
+            return ""
+        words = {self.scores.word, self.labels.word}
+        if LEAKS_MORE in words:
+            return UNCLEAR if REDUCES in words else MORE
+        if self.scores.word == REDUCES:
+            return REMOVES if self.labels.word == REDUCES else SCORES_ALONE
+        return UNCLEAR
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoLeaks:
+    """The recipes of a sweep that measured membership.
+
+    rows: in the order of the sweep. attacks: those compared, as columns of `Leaks.cells`. seeds, persons: how many the
+    intervals are over. baseline: the recipe that others are compared with, None without one.
+    """
+
+    rows: tuple[Leaks, ...]
+    attacks: tuple[str, ...]
+    seeds: int
+    persons: int
+    baseline: str | None
+
+    @property
+    def spec(self) -> Metric:
+        """How AUCs are shown."""
+        return metric_of(WITHIN)
+
+    def shown(self, row: Leaks, attack: str) -> str:
+        """`74.2 % [70, 78]`, over seeds and persons."""
+        found = crossed_mean_interval(row.cells[attack], bounds=(0.0, 1.0))
+        return estimate(self.spec, found.mean, found.low, found.high)
+
+    @property
+    def sentence(self) -> str:
+        """What is found, in a sentence or two, for the page and the terminal."""
+        leading = self.attacks[0]
+        means = {row.recipe: float(row.cells[leading].mean()) for row in self.rows}
+        most, least = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
+        first = (
+            f"Membership within persons, by {title_of(leading)}: from {number(self.spec, means[least])} "
+            f"({named(least)}) to {number(self.spec, means[most])} ({named(most)}); 50{NBSP}% is chance"
+        )
+        told = [f"{named(row.recipe)} {row.word}" for row in self.rows if row.word not in ("", UNCLEAR)]
+        beside = "" if self.baseline is None else f" beside {named(self.baseline)}"
+        return f"{first}. {_capital(listing(told)) if told else 'No recipe is told apart'}{beside}."
+
+    def frame(self, summary: Summary) -> pd.DataFrame:
+        """A row per recipe: both leaks with intervals, what scores and labels find less than in the baseline."""
+        rows = []
+        for row in self.rows:
+            found: dict[str, object] = {"recipe": row.recipe, "seeds": self.seeds, "persons": self.persons}
+            cell = None if row.inversion is None else summary.frame.loc[row.inversion]
+            for part in ("", "_low", "_high") if summary.primary is not None else ():
+                found[f"inversion{part}"] = None if cell is None else cell[f"{summary.primary}{part}"]
+            for attack, cells in row.cells.items():
+                auc = crossed_mean_interval(cells, bounds=(0.0, 1.0))
+                found |= {attack: auc.mean, f"{attack}_low": auc.low, f"{attack}_high": auc.high}
+            for name, one in (("scores", row.scores), ("labels", row.labels)):
+                found |= {f"less_by_{name}": one and one.reduction, f"less_by_{name}_low": one and one.low}
+                found |= {f"less_by_{name}_high": one and one.high, f"less_by_{name}_p": one and one.p}
+            rows.append({**found, "word": row.word or "baseline"})
+        return pd.DataFrame(rows)
+
+    @property
+    def sizes(self) -> str:
+        """What the intervals rest on."""
+        return f"n = {count(self.seeds, 'seed')} and {count(self.persons, 'person')}"
+
+    def compared(self, one: LeakComparison | None) -> str:
+        """A reduction in words; empty for none."""
+        return "" if one is None else reduction_words(self.spec, one)
+
+
+def title_of(attack: str) -> str:
+    """What a page calls a membership attack."""
+    return BY_KEY[f"membership_{attack}_auc"].label.removeprefix("membership AUC, ")
+
+
+def two_leaks(data: ReportData, summary: Summary) -> TwoLeaks | None:
+    """Both leaks of every recipe; None where no membership was measured, or not for every class."""
+    tables = _tables(data)
+    if not tables:
+        return None
+    attacks = tuple(
+        name for name in (WITH_SHADOWS, WITHOUT, BY_LABELS) if all(name in under for under in tables.values())
+    )
+    shared = sorted(set.intersection(*(set(next(iter(under.values()))) for under in tables.values())))
+    if not attacks or not shared:
+        return None
+    cells = {
+        recipe: {name: np.array([under[name][seed] for seed in shared]) for name in attacks}
+        for recipe, under in tables.items()
+    }
+    baseline = summary.baseline_recipe if summary.baseline_recipe in cells else None
+    by_scores = _compared(cells, [name for name in attacks if name != BY_LABELS], baseline)
+    by_labels = _compared(cells, [name for name in attacks if name == BY_LABELS], baseline)
+    worst = summary.worst(summary.primary) if summary.primary is not None else {}
+    rows = tuple(
+        Leaks(
+            recipe=recipe,
+            inversion=worst.get(recipe),
+            cells=mine,
+            scores=by_scores.get(recipe),
+            labels=by_labels.get(recipe),
+        )
+        for recipe, mine in cells.items()
+    )
+    persons = next(iter(rows[0].cells.values())).shape[1]
+    return TwoLeaks(rows=rows, attacks=attacks, seeds=len(shared), persons=persons, baseline=baseline)
+
+
+def _tables(data: ReportData) -> dict[str, dict[str, dict[int, list[float]]]]:
+    """Recipe -> attack -> seed -> AUC of every person, of targets that were attacked; once for each target."""
+    found: dict[str, dict[str, dict[int, list[float]]]] = {}
+    if data.per_class is None or WITHIN not in data.results:
+        return found
+    by_trial = dict(iter(data.per_class.sort_values("class").groupby("trial")))
+    done = data.results[data.results[WITHIN].notna()]
+    for row in done.to_dict("records"):
+        rows = by_trial.get(row["trial"])
+        for name in (WITH_SHADOWS, WITHOUT, BY_LABELS) if rows is not None else ():
+            column = f"membership_{name}"
+            if rows is not None and column in rows and not rows[column].isna().any():
+                mine = found.setdefault(recipe_label(data.axes, row), {}).setdefault(name, {})
+                mine.setdefault(int(row["seed"]), rows[column].astype(float).tolist())
+    return found
+
+
+def _compared(cells: Mapping[str, Cells], attacks: Sequence[str], baseline: str | None) -> dict[str, LeakComparison]:
+    """Every recipe beside the baseline under the strongest of these attacks."""
+    if baseline is None or not attacks or len(cells) < 2:
+        return {}
+    leaks = {recipe: {name: mine[name] for name in attacks} for recipe, mine in cells.items()}
+    return compare_leaks(leaks, baseline=baseline, span=1.0, every_pair=False).verdicts
+
+
+def warnings_of(data: ReportData) -> tuple[str, ...]:
+    """What makes the numbers of membership doubtful, one sentence each."""
+    results, lines = data.results, []
+    if "membership_copies" in results and (results["membership_copies"].fillna(0) > 0).any():
+        most = int(results["membership_copies"].max())
+        lines.append(f"{count(most, 'test image')} are copies of training images and were left out.")
+    if "membership_shift" in results:
+        shift = results["membership_shift"].dropna()
+        if len(shift) and not is_null(shift.max()) and float((shift - 0.5).abs().max()) > SHIFTED:
+            spec = metric_of("membership_shift")
+            lines.append(
+                f"A classifier that never asks the target tells training from test images with an AUC of "
+                f"{number(spec, float(shift.max()))}: they differ in more than membership, and no claim can be made."
+            )
+    return tuple(lines)
+
+
+SHIFTED = 0.12
+"""Distance of the label-free classifier's AUC from .5 from which training and test images are taken to differ."""
+
+
+def _capital(words: str) -> str:
+    return words[:1].upper() + words[1:]

@@ -1,0 +1,144 @@
+"""Every membership attack of the table: what it finds where a model memorised images, and where it saw none."""
+
+import numpy as np
+import pytest
+
+from smoothsweep.core.citations import known_citations
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.membership.evidence import Evidence, log_odds, log_probability, margins
+from smoothsweep.core.membership.measuring import measure
+from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS, make_membership_attack
+from smoothsweep.core.metrics.membership import chance_spread, over_persons, roc_auc, tpr_at
+
+IMAGES, PEOPLE, MODELS, CLASSES = 600, 12, 16, 12
+LABELS = np.arange(IMAGES) % PEOPLE
+MEMBER = np.arange(IMAGES) // PEOPLE % 2 == 0
+
+
+def halves(draw):
+    """Pairs of complementary halves of every class, [models, n]."""
+    inside = np.zeros((MODELS, IMAGES), bool)
+    for pair in range(0, MODELS, 2):
+        for label in range(PEOPLE):
+            own = draw.permutation(np.flatnonzero(label == LABELS))
+            inside[pair, own[: len(own) // 2]] = True
+        inside[pair + 1] = ~inside[pair]
+    return inside
+
+
+def answers(draw, inside, hard, memory, labels=LABELS):
+    """Logits [2, n, C] of a model: what the image shows leads by how easy it is, its label by `memory` where seen."""
+    logits = draw.normal(size=(2, IMAGES, CLASSES))
+    logits[:, np.arange(IMAGES), LABELS] += 3 - hard
+    logits[:, np.arange(IMAGES), labels] += memory * inside
+    return logits
+
+
+def evidence(memory, seed=0, noise=0.0):
+    """Of a target and shadow models that remember by so much. noise: fraction of images with a wrong label."""
+    draw = np.random.default_rng(seed)
+    hard, inside, labels = draw.normal(size=IMAGES), halves(draw), LABELS.copy()
+    wrong = draw.random(IMAGES) < noise
+    labels[wrong] = (labels[wrong] + 1) % PEOPLE
+    target = answers(draw, MEMBER, hard, memory, labels)
+    shadows = np.stack([answers(draw, one, hard, memory, labels) for one in inside])
+    views = margins(target[:1] + draw.normal(size=(20, IMAGES, CLASSES)) * 4, labels) > 0
+    epochs = np.linspace(0, 1, 9)[:, None]
+    fallen = np.where(MEMBER, 3 * (1 - epochs) * (memory > 0), 0.0) + draw.normal(size=(9, IMAGES)) * 0.1
+    return Evidence(
+        labels=labels,
+        phi=log_odds(target, labels),
+        margin=margins(target[0], labels),
+        shadow_phi=log_odds(shadows, labels),
+        inside=inside,
+        right_over_views=views,
+        right_over_noise=views[:10],
+        losses=3 + fallen,
+    )
+
+
+@pytest.mark.parametrize("name", MEMBERSHIP_ATTACKS)
+def test_a_model_that_memorised_half_of_the_images_is_told(name):
+    scores = make_membership_attack(name).scores(evidence(memory=14))
+    assert roc_auc(scores[MEMBER], scores[~MEMBER]) > 0.95
+
+
+@pytest.mark.parametrize("name", MEMBERSHIP_ATTACKS)
+def test_of_a_model_that_saw_none_nothing_is_told(name):
+    scores = make_membership_attack(name).scores(evidence(memory=0, seed=3))
+    members, others = scores[MEMBER], scores[~MEMBER]
+    assert abs(roc_auc(members, others) - 0.5) < 3.3 * chance_spread(len(members), len(others))
+    found = over_persons(lambda inner, outer: tpr_at(inner, outer, 0.01), scores, MEMBER, LABELS, level=0.99)
+    assert found.low <= 0.01 <= max(found.high, 0.01)
+
+
+def test_shadow_models_find_mislabelled_images_that_were_memorised():
+    """A wrong label is learnt by heart: without calibration by shadow models a hard member looks like no member."""
+    given = evidence(memory=3, seed=5, noise=0.3)
+    found = {name: make_membership_attack(name).scores(given) for name in ("loss", "lira", "rmia", "bavaria_t")}
+    auc = {name: roc_auc(scores[MEMBER], scores[~MEMBER]) for name, scores in found.items()}
+    assert all(auc[name] > auc["loss"] + 0.03 for name in ("lira", "rmia", "bavaria_t"))
+
+
+@pytest.mark.parametrize("name", MEMBERSHIP_ATTACKS)
+def test_missing_evidence_is_one_line(name):
+    attack = make_membership_attack(name)
+    with pytest.raises(InputError, match=f"expected {attack.needs[0]}.*got none") as refused:
+        attack.scores(Evidence(labels=LABELS))
+    assert "\n" not in str(refused.value) and set(attack.cites) <= set(known_citations())
+
+
+def test_wrong_parameters_and_names_are_one_line():
+    for kind, given in (("rmia", {"gamma": 0.0}), ("rmia_offline", {"a": 2.0}), ("lira", {"x": 1}), ("liar", {})):
+        with pytest.raises(InputError, match="membership attack"):
+            make_membership_attack(kind, **given)
+
+
+def test_log_odds_keep_their_digits_where_the_probability_is_one():
+    logits = np.array([[50.0, 0.0, 0.0], [80.0, 0.0, 0.0]])
+    phi = log_odds(logits, [0, 0])
+    assert phi == pytest.approx([50 - np.log(2), 80 - np.log(2)]) and log_probability(phi)[1] < 0
+
+
+def test_a_target_among_its_own_shadow_models_is_told_though_it_remembers_nothing():
+    """The bias of a finite population: models that the attacker draws from must not include the attacked one."""
+    honest = evidence(memory=0, seed=7)
+    few, inside = honest.shadow_phi[:4].copy(), honest.inside[:4].copy()
+    few[0], inside[0], inside[1] = honest.phi, MEMBER, ~MEMBER
+    biased = Evidence(labels=LABELS, phi=honest.phi, shadow_phi=few, inside=inside)
+    own = Evidence(labels=LABELS, phi=honest.phi, shadow_phi=honest.shadow_phi[:4], inside=honest.inside[:4])
+    auc = {}
+    for name, given in (("biased", biased), ("own", own)):
+        scores = make_membership_attack("lira").scores(given)
+        auc[name] = roc_auc(scores[MEMBER], scores[~MEMBER])
+    assert auc["biased"] > 0.65 and abs(auc["own"] - 0.5) < 0.08
+
+
+def test_every_number_of_the_measure_stands_on_its_attack():
+    given = evidence(memory=2)
+    asked = np.random.default_rng(0).random(IMAGES) < 0.5
+    few = Evidence(
+        labels=given.labels,
+        phi=given.phi,
+        margin=given.margin,
+        right_over_views=given.right_over_views[:, asked],
+        right_over_noise=given.right_over_noise[:, asked],
+    )
+    found = measure(few, MEMBER, asked=asked)
+    numbers = found.metrics()
+    assert set(found.scores) == {
+        "margin",
+        "margin_per_class",
+        "loss",
+        "loss_per_class",
+        "label_views",
+        "label_distance",
+    }
+    assert numbers["membership_auc"] == roc_auc(given.margin[MEMBER], given.margin[~MEMBER])
+    assert numbers["membership_lira_auc"] is None and numbers["membership_tpr_fpr01"] is None
+    views = given.right_over_views[:, asked].mean(0)
+    assert numbers["membership_auc_labels"] == roc_auc(views[MEMBER[asked]], views[~MEMBER[asked]])
+    within = [
+        roc_auc(given.margin[(c == LABELS) & MEMBER], given.margin[(c == LABELS) & ~MEMBER]) for c in range(PEOPLE)
+    ]
+    assert numbers["membership_auc_within"] == pytest.approx(np.mean(within))

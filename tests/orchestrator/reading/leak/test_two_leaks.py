@@ -1,0 +1,114 @@
+"""Inversion beside membership: which words the intervals allow, and what the page says where it was not measured."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from smoothsweep.orchestrator.page.render import render
+from smoothsweep.orchestrator.reading.leak.membership import (
+    MORE,
+    REMOVES,
+    SCORES_ALONE,
+    UNCLEAR,
+    two_leaks,
+    warnings_of,
+)
+from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
+
+CLASSES, SEEDS = 24, 4
+TRUE = {  # alpha -> inversion, AUC by scores, AUC by labels
+    0.0: (0.6, 0.75, 0.65),
+    0.1: (0.6, 0.88, 0.66),
+    -0.2: (0.5, 0.62, 0.65),
+    -0.8: (0.3, 0.56, 0.54),
+    -0.05: (0.6, 0.75, 0.65),
+}
+
+
+def data(shift=0.5, copies=0.0, *, shadows=True):
+    draw, rows, hits = np.random.default_rng(3), [], []
+    person = draw.normal(size=CLASSES) * 0.03
+    for alpha, (leak, scores, labels) in TRUE.items():
+        for seed in range(SEEDS):
+            trial = f"{alpha}/{seed}"
+
+            def near(mean, person=person):
+                return np.clip(mean + person + 0.02 * draw.normal() + 0.03 * draw.normal(size=CLASSES), 0, 1)
+
+            columns = {"embedder_acc1": near(leak), "membership_margin": near(scores)}
+            columns |= {"membership_label_views": near(labels)}
+            columns |= {"membership_rmia": near(scores)} if shadows else {}
+            hits.append(pd.DataFrame({"trial": trial, "class": [f"c{i:02d}" for i in range(CLASSES)], **columns}))
+            rows.append(
+                {
+                    "trial": trial,
+                    "seed": seed,
+                    "status": "done",
+                    "failure": None,
+                    "alpha": alpha,
+                    "test_acc": 0.9,
+                    "embedder_acc1": columns["embedder_acc1"].mean(),
+                    "membership_auc_within": columns["membership_margin"].mean(),
+                    "membership_shift": shift,
+                    "membership_copies": copies,
+                }
+            )
+    return ReportData(
+        title="t",
+        results=pd.DataFrame(rows),
+        per_class=pd.concat(hits),
+        axes=(Axis(key="alpha"),),
+        baseline={"alpha": 0.0},
+    )
+
+
+@pytest.fixture(scope="module")
+def found():
+    given = data()
+    return two_leaks(given, summarise(given))
+
+
+def test_words_say_what_scores_and_labels_lose(found):
+    words = {row.recipe.split("\u00a0")[-1].replace("\u2212", "-"): row.word for row in found.rows}
+    assert words == {"0": "", "0.1": MORE, "-0.2": SCORES_ALONE, "-0.8": REMOVES, "-0.05": UNCLEAR}
+
+
+def test_intervals_are_over_seeds_and_persons(found):
+    assert found.attacks == ("rmia", "margin", "label_views") and (found.seeds, found.persons) == (SEEDS, CLASSES)
+    assert "[" in found.shown(found.rows[0], "margin") and "4\u00a0seeds and 24\u00a0persons" in found.sizes
+    assert "lowers scores alone" in found.sentence and "from 5" in found.sentence
+
+
+def test_the_page_shows_both_leaks_and_what_makes_them_doubtful():
+    page = render(data())
+    assert 'id="two-leaks"' in page and "Inversion against membership of every recipe" in page
+    assert page.count("no claim can be made") == 0
+    doubtful = data(shift=0.8, copies=2.0)
+    assert len(warnings_of(doubtful)) == 2 and "no claim can be made" in render(doubtful)
+
+
+def test_without_membership_there_is_no_section():
+    given = data()
+    bare = ReportData(
+        title="t",
+        results=given.results.drop(columns=["membership_auc_within", "membership_shift", "membership_copies"]),
+        per_class=given.per_class[["trial", "class", "embedder_acc1"]],
+        axes=given.axes,
+        baseline=given.baseline,
+    )
+    assert two_leaks(bare, summarise(bare)) is None and 'id="two-leaks"' not in render(bare)
+
+
+def test_without_shadow_models_the_margin_stands_for_scores():
+    given = data(shadows=False)
+    assert two_leaks(given, summarise(given)).attacks == ("margin", "label_views")
+
+
+def test_the_file_has_the_numbers_of_the_page(found):
+    given = data()
+    table = found.frame(summarise(given)).set_index("recipe")
+    assert len(table) == len(TRUE) and set(table["word"]) == {"baseline", MORE, SCORES_ALONE, REMOVES, UNCLEAR}
+    row = next(row for row in found.rows if row.word == REMOVES)
+    assert table.loc[row.recipe, "margin"] == pytest.approx(row.cells["margin"].mean())
+    assert table.loc[row.recipe, "less_by_labels_low"] > 0 and table["less_by_scores"].isna().sum() == 1
