@@ -73,9 +73,7 @@ FIGURES: dict[str, Figure] = {
     "membership": Figure(
         page="results/membership.md",
         labels=("recipe",),
-        panels=(
-            Panel(columns=("AUC by the margin (scores)",), axis="membership AUC within persons, %"),
-        ),
+        panels=(Panel(columns=("AUC by the margin (scores)",), axis="membership AUC within persons, %"),),
     ),
     "attacks": Figure(
         page="results/attacks.md", labels=("attack",), panels=(Panel(columns=FACTORS, names=FACTOR_NAMES),)

@@ -202,7 +202,7 @@ def _write_standing(paper: _Paper, audit: Audit) -> None:
         return
     paper.write_line(f"What {audit.strongest.attack} shows, and beside what", size=12, bold=True)
     rows = [(one.words, *(one.shown(name) for name in HEAD)) for one in audit.standing]
-    paper.write_rows(("of its images", *HEAD), rows, (56, 28, 16, 26, 26, 22), size=7)
+    paper.write_rows(("of its images", *HEAD), rows, cuts="of its images", size=7)
 
 
 def _write_beside(paper: _Paper, audit: Audit) -> None:
