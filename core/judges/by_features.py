@@ -18,7 +18,8 @@ SIDE = 160
 class ByFeatures(Judge):
     """name: the network; weights: file of the network's weights, None for the shipped or staged one; verify: whether it
     says too if a face recogniser accepts reconstructions as the person, by thresholds from the public images, and what
-    the prior can show (its reach). null: where there are public images enough; true: fewer than 50 are refused.
+    the prior can show (its reach). false: neither; null: where there are public images enough; true: fewer than 50 are
+    refused.
 
     networks: those that `name` may be.
     """
@@ -29,7 +30,7 @@ class ByFeatures(Judge):
 
     name: str
     weights: FilePath | None = None
-    verify: bool | None = None
+    verify: bool | None = False
 
     @property
     def citations(self) -> tuple[str, ...]:

@@ -69,17 +69,17 @@ def audit_sweep(
     """
     size = min(STORED_SIZE, card.image_size)
     judged = min(size, 64)
-    judges: dict[str, Any] = dict(independent)
+    shown: dict[str, Any] = {"kind": "synthetic", "size": size}
+    if public:
+        shown = {"kind": "unlabelled", "path": str(public), "size": size, "limit": 8000}
+    learns = prior is None or any("public" in make_attack(**attack).reads for attack in attacks)
+    judges: dict[str, Any] = {key: {**one, "verify": None} if learns else one for key, one in independent.items()}
     if not independent or has_second:
         taken = (card.architecture, *(one.settings["architecture"] for one in beside))
         evaluator = {"architecture": evaluator_of(*taken), "image_size": judged, "pretrained": False}
         judges["evaluator"] = {**evaluator, **EVALUATOR_TRAINING}
     recipes = [{"imported": str(model)}, *(dict(one.settings) for one in beside)]
     reference = next((dict(one.settings) for one in beside if one.is_reference), None)
-    shown: dict[str, Any] = {"kind": "synthetic", "size": size}
-    if public:
-        shown = {"kind": "unlabelled", "path": str(public), "size": size, "limit": 8000}
-    learns = prior is None or any("public" in make_attack(**attack).reads for attack in attacks)
     return {
         "name": NAME,
         "seeds": seeds,
