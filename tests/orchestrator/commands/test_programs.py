@@ -209,7 +209,9 @@ def test_an_audit_leaves_out_what_the_model_cannot_be_shown_and_says_so(brought)
     [said] = untried("gradients", card)
     left = {settings["kind"] for settings in portfolio("gradients", whole=True)}
     left -= {settings["kind"] for settings in portfolio("labels", whole=True)}
-    assert "selection_only" in left and all(ATTACKS[kind].title in said for kind in left) and "gives labels alone" in said
+    assert (
+        "selection_only" in left and all(ATTACKS[kind].title in said for kind in left) and "gives labels alone" in said
+    )
     assert untried("labels", card) == ()
 
 
@@ -238,7 +240,9 @@ def test_too_few_public_images_for_any_prior_are_refused(made, tmp_path, capsys)
     given = ["--data", str(made / "people"), "--public", str(place), "--out", str(tmp_path / "out"), *SIZED]
     assert main(["audit", str(made / "logits.pt"), *given]) == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert f"expected at least {LEAST_PUBLIC} images, got {LEAST_PUBLIC - 1}" in line and not (tmp_path / "out").exists()
+    assert (
+        f"expected at least {LEAST_PUBLIC} images, got {LEAST_PUBLIC - 1}" in line and not (tmp_path / "out").exists()
+    )
 
 
 def test_every_part_that_looks_at_layers_is_declared_so():
