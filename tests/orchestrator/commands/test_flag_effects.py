@@ -58,6 +58,7 @@ def found(one_round, imported, monkeypatch):  # noqa: F811
         settings=SimpleNamespace(recipe=ImportedClassifier(imported=str(imported))),
         seed=1,
         cell=SimpleNamespace(axes={}),
+        stages=(),
     )
     labels = np.array([2, 0, 1, 0, 3, 1])
     fakes = {
