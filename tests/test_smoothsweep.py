@@ -78,8 +78,8 @@ def test_the_door_imports_core_alone(repository):
 
 def test_an_audit_finds_more_than_its_control(report):
     table = report.attacks
-    assert list(table["control"]) == [False, True, True]
-    ppa, control = table.iloc[0], table.iloc[1]
+    assert list(table["control"]) == [False, False, True] and list(table["access"]) == ["gradients", "scores", "none"]
+    ppa, control = table.iloc[0], table.iloc[2]
     assert ppa["leak"] > control["leak"] and ppa["leak"] >= 0.5 and report.beyond.difference > 0
     assert ppa["low"] <= ppa["leak"] <= ppa["high"] and ppa["seeds"] == 2 and ppa["queries"] > 0 and ppa["seconds"] > 0
     asked = table.set_index("access")["queries"]
@@ -87,7 +87,8 @@ def test_an_audit_finds_more_than_its_control(report):
     assert report.test_acc > 0.7 and report.judge == "attack_acc1" and 0 < report.real <= 1
     assert list(report.people["among_five"]) == sorted(report.people["among_five"], reverse=True)
     assert ((report.people["low"] < report.people["rate"]) & (report.people["rate"] < report.people["high"])).all()
-    assert f"{ppa['leak']:.0%} for the person" in str(report) and "\n" not in str(report)
+    said = f"the judge matches {ppa['leak']:.0%} with the right one of {PEOPLE} people"
+    assert said in str(report) and "\n" not in str(report)
 
 
 def test_reconstructions_are_tables_arrays_and_pictures(report):
@@ -197,7 +198,10 @@ def refusals(model, faces, public):
             lambda: attack(model, public, settings={**PPA, "precision": "bf16"}, prior=PRIOR),
             "outside of a sweep",
         ),
-        "too large a prior": (lambda: attack(model, public), "prior.components: expected fewer than the 120"),
+        "too large a prior": (
+            lambda: attack(model, public, prior={**PRIOR, "components": 120}),
+            "prior.components: expected fewer than the 120",
+        ),
         "a prior to train": (lambda: attack(model, public, prior={"kind": "stylegan2"}), "which a sweep trains"),
         "an unknown prior": (lambda: attack(model, public, prior={"kind": "magic"}), "prior.kind: expected one of"),
         "labels of halves": (lambda: fit((faces.images, faces.labels / 2)), "labels, whole numbers"),

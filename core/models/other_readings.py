@@ -7,7 +7,7 @@ first tried on some of them, and on all where that looks better.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import torch
@@ -122,9 +122,23 @@ class Trials:
         for words, other in readings.further.items():
             if other != self._claim.normalisation and self._promises(other, self._size):
                 found += self._normalised(words, other)
+        starts = [*self._starts(found), *self._swapped(readings)]
+        return [*found, *(one for start in starts for one in self._sized(*start, readings.sizes))]
+
+    def _starts(self, found: list[Trial]) -> Iterator[tuple[str, Normalisation | None]]:
+        """Normalisations under which other sizes are tried, with their words: the claimed one, and the one that fits
+        best of those tried, which at a wrong size may be none that is right."""
+        yield "", None
         best = max((one for one in found if not one.reordered), key=lambda one: one.gain, default=None)
-        start = best if best is not None and best.gain > PROMISING else None
-        return [*found, *self._sized(start, readings.sizes)]
+        if best is not None and best.gain > PROMISING:
+            yield best.words, best.normalisation
+
+    def _swapped(self, readings: Readings) -> Iterator[tuple[str, Normalisation | None]]:
+        """The claimed one with the channels the other way round: two mistakes, of which neither shows by itself."""
+        claimed = self._claim.normalisation
+        for words, other in {**readings.usual, **readings.further}.items():
+            if other.channels != claimed.channels and replace(other, channels=claimed.channels) == claimed:
+                yield f"with {words}", other
 
     def _as_stated(self, rows: Tensor) -> Tensor:
         return self._logits[rows].argmax(1) == self._test.labels[rows]
@@ -158,9 +172,8 @@ class Trials:
                     words=joint + order_words, hits=hits, as_stated=as_stated, normalisation=other, reordered=True
                 )
 
-    def _sized(self, start: Trial | None, sizes: tuple[int, ...]) -> Iterator[Trial]:
-        """Other sizes, under the normalisation that fits best so far. start: that trial, None for the claim."""
-        other = None if start is None else start.normalisation
+    def _sized(self, prefix: str, other: Normalisation | None, sizes: tuple[int, ...]) -> Iterator[Trial]:
+        """Other sizes under a normalisation and its words; None for the claimed one, without words."""
         normalisation, labels = other or self._claim.normalisation, self._test.labels[self._chosen]
         for size in sizes:
             try:
@@ -169,6 +182,6 @@ class Trials:
                 hits = self._seen(self._chosen, normalisation, size).argmax(1) == labels
             except (InputError, RuntimeError):  # a size that this model does not take
                 continue
-            words = f"with images of {size} pixels" if start is None else f"{start.words} and images of {size} pixels"
+            words = f"{prefix} and images of {size} pixels" if prefix else f"with images of {size} pixels"
             as_stated = self._as_stated(self._chosen)
             yield Trial(words=words, hits=hits, as_stated=as_stated, normalisation=other, size=size)

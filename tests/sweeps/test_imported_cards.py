@@ -273,7 +273,7 @@ def test_a_spread_that_no_picture_can_be_divided_by_is_refused(value):
     [
         ("num_classes", [], [1, 100_001]),
         ("image_size", [16, 2048], [15, 2049]),
-        ("version", [1, 2, 3], [0, 4]),
+        ("version", [1, 2, 3, 4], [0, 5]),
         ("mean", [[-1e6, 0, 1e6]], [[1.1e6] * 3]),
         ("class_names", [None], [["a", "b"], ["a"] * 3]),
         ("stated_acc", [0, 1, None], [-0.1, 1.1]),

@@ -63,7 +63,9 @@ def test_one_that_recognises_nobody_is_refused(clean, brought, tmp_path):
     config, inputs, context, _ = brought
     save_tensors(tmp_path / "brought" / "weights.safetensors", clean.tensors("target", "weights"))
     (tmp_path / "out").mkdir()
-    with pytest.raises(InputError, match=r"got 33\.3% of 12 \(chance 33\.3%\); no usual normalisation or class order"):
+    with pytest.raises(
+        InputError, match=r"got 33\.3% of 12 \(chance 33\.3%\); no usual normalisation, size or class order fits"
+    ):
         adopt_classifier(config, inputs, tmp_path / "out", context)
 
 

@@ -119,12 +119,12 @@ class AuditRequest(Reading):
             raise InputError(f"--people: expected at least 2, got {self.people}")
         if not 1 <= self.seeds <= MOST_SEEDS:
             raise InputError(f"--seeds: expected between 1 and {MOST_SEEDS}, got {self.seeds}")
+        self._check_gallery()
         self._check_trainings()
         if self.prior is not None:
             imported_prior(self.prior, self.eyes, image_size=1)
         elif self.eyes is not None:
             raise InputError("--eyes: expected only with --prior, whose faces they frame")
-        self._check_gallery()
         rendered = any(EMBEDDERS[judge["name"]].rendered for judge in self.independent.values())
         if self.public is None and not rendered:
             raise InputError(NEEDS_PUBLIC)

@@ -10,6 +10,7 @@ from typing import Any
 from smoothsweep.core.attacks.registry import attack_class, make_attack
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS, Access
 from smoothsweep.core.audit.portfolio import (
+    CHEAPEST,
     EVALUATOR_TRAINING,
     PORTFOLIO,
     STORED_SIZE,
@@ -35,7 +36,7 @@ def untried(asked: Access, card: TargetCard) -> tuple[str, ...]:
     if card.outside is None or lesser(asked, card.access) == asked:
         return ()
     reach = range(ACCESS_LEVELS.index(card.access) + 1, ACCESS_LEVELS.index(asked) + 1)
-    beyond = [tried for tried in PORTFOLIO if ACCESS_LEVELS.index(tried.access) in reach]
+    beyond = [tried for tried in (*PORTFOLIO, CHEAPEST) if ACCESS_LEVELS.index(tried.access) in reach]
     titles = dict.fromkeys((attack_class(tried.settings["kind"]).title, tried.access) for tried in beyond)
     named = ", ".join(f"{title} (needs {access})" for title, access in titles)
     return (

@@ -82,7 +82,7 @@ def test_a_fixed_number_of_images(network, tmp_path):
 )
 def test_rows_and_sides_are_those_of_the_file_or_of_the_card(network, tmp_path, monkeypatch, facts, settings, rows):
     """The process stands still: what it found is given."""
-    usual = {"inputs": 1, "outputs": 1, "differentiable": True}
+    usual = {"inputs": 1, "outputs": 1, "differentiable": True, "remark": "a remark of the process"}
     asked = []
 
     class Isolated:
@@ -95,6 +95,7 @@ def test_rows_and_sides_are_those_of_the_file_or_of_the_card(network, tmp_path, 
     opened = onnx_file.open_onnx(path, settings, CPU)
     assert (opened.rows, opened.side) == (rows, facts["shape"][2])
     assert opened.differentiable is facts.get("differentiable", True)
+    assert opened.remark == "a remark of the process"
     ((content, given),) = asked
     assert content == path.read_bytes() and given["settings"]["compare"] is ("access" not in settings)
     assert given["settings"]["convert"] is (settings.get("access") != "scores" and "onnx2torch" in given["preload"])

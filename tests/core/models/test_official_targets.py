@@ -126,7 +126,7 @@ def test_an_auxiliary_head_must_keep_its_1000_outputs(inception, tmp_path):
         ({"num_classes": 530}, r"expected 530 classes, got 7 \(rows of fc.weight\)"),
         ({"architecture": "densenet121"}, "expected densenet121, whose classification layer is classifier.weight"),
         ({"architecture": "resnet34"}, r"as resnet34: \d+ missing keys, first backbone.layer1.2"),
-        ({"architecture": "resnet_small"}, "expected an architecture of torchvision, got resnet_small"),
+        ({"architecture": "resnet_small"}, "expected resnet_small, whose classification layer is head.weight; there"),
         ({"architecture": "resnet19"}, "architecture: expected one of"),
         ({"transform_input": True}, "transform_input: expected it with inception_v3 only"),
         ({"protocol": "official"}, "protocol: expected one of paper, clean"),
@@ -167,7 +167,9 @@ def test_weights_that_do_not_fit_are_refused(network, tmp_path, change, message)
         ([1, 2], "expected a dictionary of tensors, got list"),
         ({}, "expected a dictionary of tensors"),
         ({"model_state_dict": {}}, "expected a dictionary of tensors"),
-        ({"model": {"a": torch.zeros(1)}}, "'model': expected a tensor, got dict"),
+        ({"other": {"a": torch.zeros(1)}}, "'other': expected a tensor, got dict"),
+        ({"model": {"a": {}}}, "'a': expected a tensor, got dict"),
+        ({"model": {"a": torch.zeros(1)}}, "whose classification layer is fc.weight; there is none"),
     ],
 )
 def test_other_contents_are_refused(tmp_path, content, message):

@@ -129,7 +129,7 @@ def test_an_accuracy_that_is_not_reached_is_refused_although_above_chance():
     outputs, order = alphabetical()
     blurred = images(noise=120.0)
     judge(IMAGENET, outputs, IMAGENET, order, data=blurred)
-    with pytest.raises(InputError, match=r"its card states 99\.0%\); no usual normalisation or class order fits"):
+    with pytest.raises(InputError, match=r"its card states 99\.0%\); no usual normalisation, size or class order fits"):
         judge(IMAGENET, outputs, IMAGENET, order, data=blurred, accuracy=0.99)
 
 

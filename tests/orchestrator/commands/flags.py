@@ -11,11 +11,13 @@ from typing import Any
 
 @dataclass(frozen=True, kw_only=True)
 class Flag:
-    """typed: after the flag, apart by blanks; arrives: name of an argument of the work, dotted -> its value."""
+    """typed: after the flag, apart by blanks; arrives: name of an argument of the work, dotted -> its value; instead:
+    what of the command's arguments it stands in the place of, where it excludes them."""
 
     typed: str
     arrives: dict[str, Any]
     test: str
+    instead: str = ""
 
 
 COMMANDS = "orchestrator/commands/"
@@ -101,9 +103,10 @@ ASKED: dict[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
-def flag(typed: str, test: str, **arrives: Any) -> Flag:
+def flag(typed: str, test: str, *, instead: str = "", **arrives: Any) -> Flag:
     """Arguments whose names have a dot are written with two underscores."""
-    return Flag(typed=typed, test=test, arrives={name.replace("__", "."): value for name, value in arrives.items()})
+    dotted = {name.replace("__", "."): value for name, value in arrives.items()}
+    return Flag(typed=typed, test=test, arrives=dotted, instead=instead)
 
 
 RUN, CLI, AUDIT = f"{COMMANDS}test_run.py", "orchestrator/test_cli.py", f"{COMMANDS}test_audit.py"
@@ -128,6 +131,7 @@ DRY = f"{SLURM}::test_a_dry_run_prints_the_script_and_writes_and_submits_nothing
 SITE = f"{SLURM}::test_every_site_option_stands_in_the_script"
 CONTAINER = f"{SLURM}::test_set_up_lines_and_python_of_a_container"
 EXPORT, BUNDLE = (f"{COMMANDS}reporting/sharing/test_{name}.py" for name in ("export", "bundle"))
+ENROLLING = f"{COMMANDS}test_enrolling.py"
 NOT_EXPORTED = f"{EXPORT}::test_what_cannot_be_exported_is_one_line_and_nothing_is_written"
 PLAIN_BUNDLE = f"{BUNDLE}::test_a_plain_bundle_has_report_tables_manifests_and_settings_and_no_picture"
 FULL_BUNDLE = f"{BUNDLE}::test_a_bundle_with_everything_has_pictures_and_a_store"
@@ -267,6 +271,23 @@ FLAGS: dict[tuple[str, str], Flag] = {
         examine_artifacts__location="there",
     ),
     ("audit", "--data"): flag("e", WRONG_AUDIT, request__data=Path("e")),
+    ("audit", "--gallery"): flag(
+        "g",
+        f"{ENROLLING}::test_the_people_of_a_gallery_are_enrolled_by_the_templates_asked_for",
+        instead="--data d",
+        request__data=Path("g"),
+        request__gallery=True,
+    ),
+    ("audit", "--templates"): flag(
+        "each",
+        f"{ENROLLING}::test_the_people_of_a_gallery_are_enrolled_by_the_templates_asked_for",
+        request__templates="each",
+    ),
+    ("audit", "--threshold"): flag(
+        "0.5",
+        f"{ENROLLING}::test_the_threshold_is_the_one_given_or_lets_one_stranger_in_a_hundred_in",
+        request__threshold=0.5,
+    ),
     ("audit", "--public"): flag(
         "e", f"{AUDIT}::test_without_public_images_one_line_says_what_to_bring", request__public=Path("e")
     ),
@@ -305,6 +326,12 @@ FLAGS: dict[tuple[str, str], Flag] = {
         (command, name): flag(typed, test, **{f"request__{key}": value for key, value in arrives.items()})
         for command in ("audit", "import target")
         for name, typed, test, arrives in (
+            (
+                "--channels",
+                "bgr",
+                f"{ENROLLING}::test_a_model_gets_the_channels_in_the_order_said",
+                {"channels": "bgr"},
+            ),
             ("--image-size", "96", f"{IMPORTING}::test_the_image_size_is_not_guessed", {"image_size": 96}),
             (
                 "--mean",

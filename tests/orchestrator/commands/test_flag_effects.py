@@ -14,7 +14,7 @@ from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.audit.portfolio import spread
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit import pages, rounds
+from smoothsweep.orchestrator.commands.audit import auditing, pages, work
 from smoothsweep.orchestrator.commands.audit.forecast import Cost
 from smoothsweep.orchestrator.reading.audit.result import AuditNotes
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
@@ -30,16 +30,16 @@ from tests.tiny import write_tiny
 @pytest.fixture
 def one_round(monkeypatch):
     """An audit whose first round does nothing, and for whose others there is no time."""
-    monkeypatch.setattr(rounds, "run_and_report", lambda *_, **__: 0)
-    monkeypatch.setattr(rounds, "forecast", lambda tree, store: Cost(training=1e9, rest=1e9))
-    monkeypatch.setattr(rounds, "_look_for_the_same", lambda request: None)
+    monkeypatch.setattr(work, "run_and_report", lambda *_, **__: 0)
+    monkeypatch.setattr(work, "forecast", lambda tree, store: Cost(training=1e9, rest=1e9))
+    monkeypatch.setattr(auditing, "_look_for_the_same", lambda request: None)
 
 
 @pytest.fixture
 def unwritten(one_round, monkeypatch):
     """The same, and no pages."""
-    monkeypatch.setattr(rounds.Work, "write", lambda work, *more: None)
-    monkeypatch.setattr(rounds, "_say_where", lambda request: None)
+    monkeypatch.setattr(work.Work, "write", lambda one, *more: None)
+    monkeypatch.setattr(auditing, "_say_where", lambda request: None)
 
 
 def audited(owned, model, out, *more):  # noqa: F811
@@ -58,6 +58,7 @@ def found(one_round, imported, monkeypatch):  # noqa: F811
         settings=SimpleNamespace(recipe=ImportedClassifier(imported=str(imported))),
         seed=1,
         cell=SimpleNamespace(axes={}),
+        stages=(),
     )
     labels = np.array([2, 0, 1, 0, 3, 1])
     fakes = {

@@ -51,9 +51,12 @@ def parts_of(name, value):
     return found
 
 
-def asked(command, more, monkeypatch, capsys):
-    """What the functions that do a command's work are given, by the names of their arguments."""
+def asked(command, more, monkeypatch, capsys, instead=""):
+    """What the functions that do a command's work are given, by the names of their arguments. instead: which of its
+    arguments are left out."""
     arguments, functions = ASKED[command]
+    assert instead in arguments
+    arguments = arguments.replace(instead, "")
     seen = {}
 
     def watched(module, name):
@@ -100,7 +103,7 @@ def test_a_flag_reaches_the_work_and_changes_nothing_else(command, flag, monkeyp
     row = FLAGS[command, flag]
     without = asked(command, [], monkeypatch, capsys)
     monkeypatch.chdir(tmp_path)
-    given = asked(command, [flag, *row.typed.split()], monkeypatch, capsys)
+    given = asked(command, [flag, *row.typed.split()], monkeypatch, capsys, row.instead)
     changed = {name: value for name, value in given.items() if name not in without or without[name] != value}
     if flag == "--as" or "--as" in row.typed:  # asks another function
         changed = {name: changed[name] for name in row.arrives}

@@ -61,7 +61,7 @@ def test_a_checkpoint_becomes_a_target_with_its_card(tmp_path, checkpoint, capsy
     card = json.loads((out / "target.json").read_text())
     assert (card["defense"]["kind"], card["defense"]["alpha"]) == ("label_smoothing", -0.05)
     assert card["source"]["epoch"] == 100
-    assert (card["version"], card["image_size"], card["mean"], card["class_names"]) == (3, 32, [0.5] * 3, None)
+    assert (card["version"], card["image_size"], card["mean"], card["class_names"]) == (4, 32, [0.5] * 3, None)
     assert load_file(out / "weights.safetensors")["head.weight"].shape == (3, 512)
     assert "recipe: {imported:" in capsys.readouterr().out
     assert main(target_arguments(checkpoint, out)) == 2  # never over an earlier import

@@ -6,6 +6,7 @@ import sys
 import pytest
 import torch
 
+from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.answers import KeptAnswers
 from smoothsweep.core.external.http_endpoint import kept_beside
@@ -162,10 +163,10 @@ def sweep_of(folder, people, place):
         data=people,
         public=people,
         independent={},
-        access=card.access,
+        attacks=portfolio(card.access, whole=True),
         people=3,
         seeds=[1],
-        reach="whole",
+        has_second=True,
     )
     (place / "audit.yaml").write_text(as_file(tree))
     return place / "audit.yaml"

@@ -8,10 +8,11 @@ import pytest
 from PIL import Image
 
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS, access_needed, looks_at_layers
+from smoothsweep.core.audit.portfolio import LEAST_PUBLIC, portfolio
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.isolation import program as isolated
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep, lesser, portfolio, untried
+from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep, lesser, untried
 from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
@@ -167,10 +168,10 @@ def audit_file(made, folder, tmp_path, access, change=lambda tree: None):
         data=made / "people",
         public=made / "people",
         independent={},
-        access=access,
+        attacks=portfolio(access, whole=True),
         people=3,
         seeds=[1],
-        reach="whole",
+        has_second=True,
     )
     change(tree)
     file = tmp_path / "audit.yaml"
@@ -207,8 +208,10 @@ def test_an_audit_leaves_out_what_the_model_cannot_be_shown_and_says_so(brought)
     assert lesser("gradients", card.access) == "labels" and lesser("labels", "gradients") == "labels"
     [said] = untried("gradients", card)
     left = {settings["kind"] for settings in portfolio("gradients", whole=True)}
-    left -= {settings["kind"] for settings in portfolio("labels", whole=True)} | {"selection_only"}
-    assert left and all(ATTACKS[kind].title in said for kind in left) and "gives labels alone" in said
+    left -= {settings["kind"] for settings in portfolio("labels", whole=True)}
+    assert (
+        "selection_only" in left and all(ATTACKS[kind].title in said for kind in left) and "gives labels alone" in said
+    )
     assert untried("labels", card) == ()
 
 
@@ -221,10 +224,10 @@ def test_few_public_images_make_a_smaller_prior(made, brought, images, component
         data=made / "people",
         public=made / "people",
         independent={},
-        access="scores",
+        attacks=portfolio("scores", whole=False),
         people=3,
         seeds=[1],
-        reach="quick",
+        has_second=False,
         images=images,
     )
     assert tree["prior"]["components"] == components
@@ -232,12 +235,14 @@ def test_few_public_images_make_a_smaller_prior(made, brought, images, component
 
 def test_too_few_public_images_for_any_prior_are_refused(made, tmp_path, capsys):
     (place := tmp_path / "public").mkdir()
-    for number in range(2):
-        Image.new("RGB", (SIDE, SIDE), (90 * number, 60, 20)).save(place / f"{number}.png")
+    for number in range(LEAST_PUBLIC - 1):
+        Image.new("RGB", (SIDE, SIDE), (9 * number, 60, 20)).save(place / f"{number}.png")
     given = ["--data", str(made / "people"), "--public", str(place), "--out", str(tmp_path / "out"), *SIZED]
     assert main(["audit", str(made / "logits.pt"), *given]) == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert "expected at least 3 images, got 2" in line and not (tmp_path / "out").exists()
+    assert (
+        f"expected at least {LEAST_PUBLIC} images, got {LEAST_PUBLIC - 1}" in line and not (tmp_path / "out").exists()
+    )
 
 
 def test_every_part_that_looks_at_layers_is_declared_so():
