@@ -16,8 +16,8 @@ from smoothsweep.orchestrator.planning.history import History
 from smoothsweep.orchestrator.stages.stage import Stage
 
 MACHINE = "two cores of an AMD EPYC, no GPU, one stage on each"
-"""Where the rates are from: medians of the manifests of one `make demo`; those of verification, reach and membership are
-from one small sweep on a slower machine, divided by what its other stages took longer there (five times)."""
+"""Where the rates are from: medians of the manifests of one `make demo`; those of verification, reach and membership
+are from one small sweep on a slower machine, divided by what its other stages took longer there (five times)."""
 
 PASSES_OF_A_STEP = 3  # a step of training or descent goes forward and back; the rates are per image and pass forward
 PER_IMAGE_TRAINED = {"resnet_small": 7.8e-4, "vgg_small": 6.3e-4}  # seconds per image and epoch, at 32 pixels
