@@ -96,6 +96,19 @@ REASONS = {
         "what its authors chose for each network and data set": "densenet121 densenet169 facescrub inception_v3 "
         "resnet101 resnet152 resnet18 resnet34 resnet50 stanford_dogs vgg_small vit_b_16",
     },
+    "core/external/recogniser.py": {
+        OTHER_WORD: "embedder",
+    },
+    "orchestrator/commands/audit/prior.py": {
+        WRITTEN: "random_face",
+    },
+    "orchestrator/commands/audit/subject.py": {
+        WRITTEN: "embedder",
+    },
+    "orchestrator/commands/importing/enrolling.py": {
+        "what a card says of the user's own data": "labelled",
+        "the kind that it makes, and no other": "recogniser",
+    },
     "core/judges/embedder.py": {
         "the example of its test": "synthetic",
     },

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import logsumexp
 
 Numbers = np.ndarray[Any, np.dtype[np.float64]]
 Flags = np.ndarray[Any, np.dtype[np.bool_]]
@@ -50,6 +49,8 @@ def log_odds(logits: ArrayLike, labels: ArrayLike) -> Numbers:
     point. Source: Carlini et al. 2022, section IV-C.
     """
     true, others = _split(logits, labels)
+    from scipy.special import logsumexp  # here: reading a sweep file needs none of it
+
     return np.asarray(true - logsumexp(others, axis=-1), dtype=np.float64)
 
 

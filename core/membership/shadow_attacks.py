@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-from scipy.special import gammaln, log_ndtr
 
 from smoothsweep.core.bounds import Fraction, Positive
 from smoothsweep.core.checks import present
@@ -56,6 +55,8 @@ class LiraOffline(ShadowAttack):
 
     def score(self, evidence: Evidence) -> Numbers:
         phi, (_, (mean, deviation)) = present(evidence.phi, "phi"), sides(evidence)
+        from scipy.special import log_ndtr  # here: reading a sweep file needs none of it
+
         return -log_ndtr(-(phi - mean) / (deviation + _TINY)).sum(axis=0)
 
 
@@ -134,6 +135,8 @@ class BavariaT(ShadowAttack):
     def _predictive(self, gap: Numbers, shape: Numbers, scale: Numbers, weight: Numbers) -> Numbers:
         freedom, squared = 2 * shape, scale * (weight + 1) / (weight * shape)
         squared = squared + _TINY
+        from scipy.special import gammaln  # here: reading a sweep file needs none of it
+
         constant = gammaln((freedom + 1) / 2) - gammaln(freedom / 2) - np.log(freedom * np.pi * squared) / 2
         return np.asarray(constant - (freedom + 1) / 2 * np.log1p(gap**2 / (freedom * squared)), dtype=np.float64)
 

@@ -117,6 +117,8 @@ EXCEPTIONS = {
     ("orchestrator/commands/records/opening.py", "open"): "a page with a token, its owner's alone from the first byte",
     ("orchestrator/commands/reporting/sharing/archive.py", "open"): "a member of an archive that `replacing` gave",
     ("orchestrator/cli.py", "open"): "the null device, when nobody reads what we print",
+    ("orchestrator/commands/batch/node.py", "open"): "what Ray says while it starts, in a folder of this job alone",
+    ("orchestrator/commands/health/storage/commands.py", "copytree"): "a new store under a name that is no store's yet",
     ("orchestrator/cluster/tokens.py", "open"): "a secret, which is its owner's alone from the first byte",
     ("orchestrator/store/common/machine.py", "open"): "a lock, without content",
     ("orchestrator/store/remote/objects.py", "open"): "a download into the temporary name that its callers give",

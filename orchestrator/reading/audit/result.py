@@ -286,11 +286,7 @@ def _people(
     verified = _shares(summary, strongest.row, FIRST)
     return tuple(
         Person(
-            name=names[label],
-            label=int(label),
-            control=credited.get(label),
-            verified=verified.get(label),
-            **vars(one),
+            name=names[label], label=int(label), control=credited.get(label), verified=verified.get(label), **vars(one)
         )
         for label, one in labels
     )
@@ -299,7 +295,5 @@ def _people(
 def _shares(summary: Summary, row: int, metric: str) -> dict[int, float]:
     """Label -> mean over the seeds of the share of its images."""
     by_class = [one.by_class for one in summary.samples[row].get(metric, {}).values() if one.by_class is not None]
-    if not by_class:
-        return {}
-    means = pd.concat(by_class, axis=1).mean(axis=1)
+    means = pd.concat(by_class, axis=1).mean(axis=1) if by_class else pd.Series(dtype=float)
     return {int(label): float(mean) for label, mean in zip(means.index.to_numpy(), means, strict=True)}

@@ -177,7 +177,8 @@ def test_an_attack_leaks_more_than_chance_and_a_control_of_no_access_does_not(
     view, found = look(target, attack.access), inverted(name, protocol)
     decoder = decoder_of(attack, own)
     leak = sum(leaked(judge, decoder, one, c) for c, one in enumerate(found)) / PEOPLE
-    bar, expected = 0.5, example(name)
+    expected = example(name)
+    bar = 0.5 if getattr(expected, "OPTIMISES", True) else expected.LEAST_LEAK
     if hasattr(expected, "MOST_SEEDS"):  # the lower bar holds over more seeds, unless three are above the usual one
         leaks = [leak]
         while len(leaks) < 3 or (sum(leaks) / len(leaks) < bar and len(leaks) < expected.MOST_SEEDS):

@@ -7,7 +7,6 @@ import torchvision
 from smoothsweep.core.data.stretching import stretched
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.fid import feature_statistics, fid, whole_batches
-from smoothsweep.core.models import lowres_fid
 from smoothsweep.core.models.lowres_fid import (
     PUBLISHED_FIDS,
     load_imagenet_inception,
@@ -85,7 +84,7 @@ class Small(torch.nn.Module):
 
 
 def test_torchvisions_weights_come_in_checked_and_without_their_head(tmp_path, monkeypatch):
-    monkeypatch.setattr(lowres_fid, "Inception3", Small)
+    monkeypatch.setattr(torchvision.models, "Inception3", Small)
     path, published = tmp_path / "inception.pth", Small()
     torch.save(published.state_dict(), path)
     with pytest.raises(InputError, match="weights inception_v3"):

@@ -8,6 +8,8 @@ DRAWS = False  # its images are the pool's, whatever the seed
 
 OPTIMISES = False  # it leaks what it began with
 
+LEAST_LEAK = 0.25  # chance: it chooses among pictures of nobody here
+
 DECLARED = {
     "": ({}, POOLED, "prior", 1),
 }
