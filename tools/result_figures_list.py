@@ -75,6 +75,11 @@ FIGURES: dict[str, Figure] = {
         labels=("recipe",),
         panels=(Panel(columns=("AUC by the margin (scores)",), axis="membership AUC within persons, %"),),
     ),
+    "membership_labels": Figure(
+        page="results/membership.md",
+        labels=("recipe",),
+        panels=(Panel(columns=("AUC by labels over views",), axis="membership AUC within persons, %"),),
+    ),
     "attacks": Figure(
         page="results/attacks.md", labels=("attack",), panels=(Panel(columns=FACTORS, names=FACTOR_NAMES),)
     ),

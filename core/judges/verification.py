@@ -22,7 +22,7 @@ STRANGERS = 1000
 PROJECTED = 50
 """Private photographs that the reach of a prior is measured on, at most."""
 
-_FEW = "it takes the sweep's public images as strangers, {} or more of them"
+_FEW = "it takes the judge's verify, and the sweep's public images as strangers, {} or more of them"
 _NULLS = {"far1": _FEW.format(50), "far01": _FEW.format(500)}
 _SAID = {"far1": "1 %", "far01": "0.1 %"}
 NO_REACH = f"{_NULLS['far1']}, and an attack that draws with the sweep's prior"
@@ -148,6 +148,7 @@ class Beside(ByFeatures):
     """What stands beside an embedder judge, with that one's settings."""
 
     prefix: ClassVar[str] = ""
+    cites = ("edpb2024opinion", "klare2015pushing")
 
     @classmethod
     def accompanying(cls, judge: Judge) -> Self:
@@ -208,6 +209,7 @@ class ReachByEmbedder(Beside):
     accompanies = "embedder"
     asked = "judges.embedder"
     closed: ClassVar[str] = "embedder"
+    cites = ("edpb2024opinion", "abdal2019image2stylegan", "klare2015pushing")
     work = Work(run="smoothsweep.tasks.verification:reach", labelled=("real", "projected"))
     columns = _reach("", "embedder", "")
 

@@ -11,16 +11,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from smoothsweep.core.judges.membership import Membership
 from smoothsweep.orchestrator.planning.history import History
 from smoothsweep.orchestrator.stages.stage import Stage
 
 MACHINE = "two cores of an AMD EPYC, no GPU, one stage on each"
-"""Where the rates are from: medians of the manifests of one `make demo`."""
+"""Where the rates are from: medians of the manifests of one `make demo`; those of verification, reach and membership
+are from one small sweep on a slower machine, divided by what its other stages took longer there (five times)."""
 
 PASSES_OF_A_STEP = 3  # a step of training or descent goes forward and back; the rates are per image and pass forward
 PER_IMAGE_TRAINED = {"resnet_small": 7.8e-4, "vgg_small": 6.3e-4}  # seconds per image and epoch, at 32 pixels
 PER_PASS = 4.8e-4  # of an image through eigenfaces and resnet_small, at 32 pixels
 PER_SIDE = 32.0
+STEPS_OF_A_PROJECTION = 150  # of `core.priors.projection`, which loads torch
 
 Units = Callable[[Stage], float | None]
 
@@ -114,6 +117,45 @@ def _learnt(stage: Stage) -> float | None:
     return None if images is None else _epochs(stage.config, images)
 
 
+def _strange(stage: Stage) -> float | None:
+    """Public images that are embedded, in those of 64 pixels."""
+    public, most = stage.inputs["public"].config, stage.config["most"]
+    if public.get("kind") != "synthetic":
+        return None
+    return min(most, public["identities"] * public["per_identity"]) * (public["size"] / 64.0) ** 2
+
+
+def _photographs(stage: Stage) -> int | None:
+    """Private photographs that are projected, or were."""
+    projected = stage.inputs.get("projected", stage)
+    data = projected.inputs["data"].config
+    if data.get("kind") != "synthetic":
+        return None
+    return min(projected.config["images"], data["identities"] * data["test_per_class"])
+
+
+def _projected(stage: Stage) -> float | None:
+    """Passes of a projection into the small prior: one of an image in closed form, a descent's of a crop."""
+    images = _photographs(stage)
+    if images is None or stage.inputs["prior"].config["kind"] != "eigenfaces":
+        return None
+    crop = stage.config.get("crop")
+    return images if crop is None else images * PASSES_OF_A_STEP * STEPS_OF_A_PROJECTION * (crop / PER_SIDE) ** 2
+
+
+def _asked_about(stage: Stage) -> float | None:
+    """Passes of images that attacks on membership ask about, in those of 32 pixels."""
+    people, target = _people(stage), stage.inputs["target"].config
+    if people is None or target.get("architecture") not in PER_IMAGE_TRAINED:
+        return None
+    data, settings = stage.inputs["data"].config, Membership(**stage.config["settings"])
+    members, others = people * data["train_per_class"], people * data["test_per_class"]
+    by_labels = sum(min(each, settings.images or each) for each in (members, others))
+    by_scores = 2 * (members + others) * (1 + settings.shadows)  # an image and its mirror image, of each model
+    passes = by_scores + by_labels * (settings.copies + settings.levels)
+    return passes * (target["image_size"] / PER_SIDE) ** 2
+
+
 RATES: dict[str, tuple[float, Units]] = {
     "data": (1.0e-3, _drawn),
     "public": (7.6e-4, _drawn),
@@ -127,6 +169,11 @@ RATES: dict[str, tuple[float, Units]] = {
     "embeddings": (4.5e-4, lambda stage: _drawn(stage.inputs["data"])),
     "judge_evaluator": (4.0e-4, _reconstructed),
     "judge_embedder": (1.1e-3, _reconstructed),
+    "strangers": (4.5e-4, _strange),
+    "projected": (1.2e-4, _projected),
+    "judge_verification": (4.0e-4, _reconstructed),
+    "judge_prior_reach": (1.8e-3, _photographs),
+    "judge_membership": (6.0e-5, _asked_about),
     "knowledge": (1.2, _learnt),
     "toy": (10.0, lambda stage: 1.0),
 }

@@ -1,5 +1,6 @@
 """Another value for each field of every attack's classes, from the file of its expectations."""
 
+import json
 from functools import partial
 
 from tiny import tiny_sweep
@@ -17,7 +18,7 @@ def _changed(changes):
         if key == "control":
             sweep |= {"grid": {"attack": [{"kind": "ppa", **sweep["attack"]}, dict(value)]}, "baseline": {}}
         else:
-            set_dotted(sweep, key, dict(value) if isinstance(value, dict) else value, where="case")
+            set_dotted(sweep, key, json.loads(json.dumps(value)), where="case")  # no part is in two places
     return sweep
 
 

@@ -260,6 +260,19 @@ OF_SWEEPS: Cases = {
             "seed": 3,
         },
     ),
+    "Membership": (
+        lambda: TINY(judges={"membership": {"shadows": 4}}),
+        "judges.membership",
+        {
+            "shadows": 6,
+            "share": 0.4,
+            "copies": 3,
+            "levels": 3,
+            "images": 5,
+            "seed": 3,
+            "trained_on_data": True,
+        },
+    ),
     "Augmentation": (
         TINY,
         "recipe.augmentation",
@@ -320,7 +333,7 @@ OF_SWEEPS: Cases = {
     "Embedder": (
         lambda: TINY(judges={"embedder": {"name": "facenet", "weights": "$a/weights.safetensors"}}),
         "judges.embedder",
-        {"name": "mobilefacenet_a", "weights": "$b/weights.safetensors"},
+        {"name": "mobilefacenet_a", "weights": "$b/weights.safetensors", "verify": None},
     ),
     "General": (
         lambda: TINY(judges={"general": {"weights": "$a/weights.safetensors"}}),
@@ -328,6 +341,7 @@ OF_SWEEPS: Cases = {
         {
             "name": REFUSED,
             "weights": "$b/weights.safetensors",
+            "verify": None,
         },
     ),
     "Asked": (
@@ -380,6 +394,7 @@ OF_SWEEPS: Cases = {
             "asked": {"model": "a"},
             "fidelity": {"weights": "$a/weights.safetensors", "neighbours": 1},
             "robustness": {"eps": 0.1},
+            "membership": {"copies": 3},
             "fid_lomma": PUBLISHED_FID["fid_plg"],
             **PUBLISHED_FID,
         },

@@ -41,11 +41,14 @@ def leaves_of(model, prefix=""):
             yield f"{prefix}{name}", model.__name__, name
 
 
+EYES = {"left_eye": [38, 40], "right_eye": [90, 40], "side": 128}
 VARIANTS = {  # settings class -> what a file holds to have it
     "SyntheticData": {"data": {"kind": "synthetic"}, "attack__candidates": 200},
     "LabelledData": {"data": {"kind": "labelled", "path": "mine"}},
     "EigenfacesFit": {"prior": {"kind": "eigenfaces"}, "public": {"kind": "synthetic"}},
     "ShippedPrior": {"prior": {"kind": "shipped"}},
+    "RandomFace": {"prior": {"kind": "random_face", "path": "p"}},
+    "Crop": {"prior": {"kind": "random_face", "path": "p", "crop": EYES}},
     "StyleGAN2Training": {"prior": {"kind": "stylegan2"}, "public": {"kind": "synthetic"}},
     "SyntheticPublic": {"prior": {"kind": "stylegan2"}, "public": {"kind": "synthetic"}},
     "UnlabelledPublic": {"prior": {"kind": "stylegan2"}, "public": {"kind": "unlabelled", "path": "p"}},
@@ -61,6 +64,8 @@ OTHER_KIND = {
     "LabelledData": "data.kind",
     "EigenfacesFit": "prior.kind",
     "ShippedPrior": "prior.kind",
+    "RandomFace": "prior.kind",
+    "Crop": "prior.kind",
     "StyleGAN2Training": "prior.kind",
     "SyntheticPublic": "prior.kind",
     "UnlabelledPublic": "prior.kind",

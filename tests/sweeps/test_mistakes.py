@@ -48,6 +48,15 @@ SWEEPS = {
     "own": plain(data={"kind": "labelled", "path": "x"}, public={"kind": "unlabelled", "path": "y"}),
     "prior stylegan2": plain(prior={"kind": "stylegan2", "z_dim": 8}),
     "prior shipped": plain(prior={"kind": "shipped"}, public=None),
+    "prior random_face": plain(
+        prior={
+            "kind": "random_face",
+            "path": "x",
+            "resolution": 64,
+            "crop": {"left_eye": [19, 20], "right_eye": [45, 20], "side": 64},
+        },
+        public=None,
+    ),
     "prior folder": plain(prior={"kind": "folder", "path": "x"}, public=None),
 }
 WRONG = (None, {"q": 1}, "nonsense", True, -1.5, [], ["x"])

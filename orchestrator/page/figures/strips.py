@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import cycle
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
+from smoothsweep.core.judges.columns import CLASS_METRICS, CLOSED_SET, metric_of
 from smoothsweep.orchestrator.page.drawing.canvas import INK, LINE, PAPER, SOFT, Canvas, percent, words_for
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.labels import text_width
@@ -22,13 +23,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 WIDTH, ROW = 880.0, 34.0
+MARKS = ("o", "o", "D", "s")
+"""Of judges: filled for the first, empty for the others."""
 CELL = 13.0
 """Pixels of one square of the triangle of pairs."""
 
 
 def judges(summary: Summary, colours: Colours) -> Canvas | None:
     """Per recipe one dot per judge with its interval, joined by the gap; None with fewer than two judges."""
-    keys = [key for key in CLASS_METRICS if key in summary.measured]
+    keys = [key for key in CLOSED_SET if key in summary.measured]
     if len(keys) < 2:
         return None
     title = "Leak of each recipe as seen by each judge"
@@ -36,15 +39,19 @@ def judges(summary: Summary, colours: Colours) -> Canvas | None:
         summary, colours, shown_rows(summary), title, "reconstructions taken for the attacked class, %", ROW
     )
     _judges_key(axes, keys, summary.judged_classes)
+    step = 0.3 / (len(keys) - 1)
     for row, y in places.items():
         values, colour = summary.frame.loc[row], colours.of(summary.frame.loc[row, "recipe"])
         seen = [key for key in keys if not pd.isna(values[key])]
         axes.plot([values[key] for key in seen], [y] * len(seen), color=LINE, lw=6, zorder=1)
-        for key, off, face in zip(keys, (-0.15, 0.15), (colour, PAPER), strict=True):
+        for place, key in enumerate(keys):
             if key in seen:
+                off, face, mark = step * place - 0.15, PAPER if place else colour, MARKS[place % len(MARKS)]
                 ends = [values[f"{key}_low"], values[f"{key}_high"]]
                 axes.plot(ends, [y + off] * 2, color=colour, lw=1.6, zorder=2)
-                (dot,) = axes.plot([values[key]], [y], "o", ms=11, mfc=face, mec=colour, mew=2, zorder=3, clip_on=False)
+                (dot,) = axes.plot(
+                    [values[key]], [y], mark, ms=11, mfc=face, mec=colour, mew=2, zorder=3, clip_on=False
+                )
                 shown = estimate(metric_of(key), values[key], *ends)
                 seeds = count(int(values[f"{key}_n"]), "seed")
                 words = f"{values['recipe']}, {metric_of(key).label}: {shown} (n = {seeds})"
@@ -54,12 +61,16 @@ def judges(summary: Summary, colours: Colours) -> Canvas | None:
     return canvas
 
 
+def _named(key: str) -> str:
+    same = " (trained on the same private images)" if metric_of(key).judge == "evaluator" else ""
+    return f"{metric_of(key).label}{same}"
+
+
 def _judges_key(axes: Axes, keys: Sequence[str], classes: int | None) -> None:
     """Which dot is whose, and what chance would give."""
-    other = f"{metric_of(keys[1]).label} (trained on the same private images)"
     key = [
-        axes.plot([], [], "o", ms=11, color=SOFT, mfc=face, mew=2, label=label)[0]
-        for face, label in ((SOFT, metric_of(keys[0]).label), (PAPER, other))
+        axes.plot([], [], mark, ms=11, color=SOFT, mfc=PAPER if place else SOFT, mew=2, label=_named(one))[0]
+        for place, (one, mark) in enumerate(zip(keys, cycle(MARKS), strict=False))
     ]
     axes.legend(
         handles=key,

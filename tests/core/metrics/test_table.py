@@ -5,7 +5,7 @@ import re
 import pytest
 
 from smoothsweep.core.attacks.registry import ATTACKS
-from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, METRICS, metric_of
+from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, CLOSED_SET, METRICS, metric_of
 from smoothsweep.core.judges.table import measured
 from smoothsweep.sweeps.judging import Judges
 from smoothsweep.sweeps.search import OBJECTIVES, Search
@@ -22,9 +22,12 @@ def test_every_metric_stands_once_and_names_judges_that_a_sweep_can_have():
 
 
 def test_a_ceiling_is_measured_by_the_same_judge():
-    assert CLASS_METRICS == ("embedder_acc1", "general_acc1", "attack_acc1", "asked_acc1")
+    verified = [f"{judge}verified_{rate}" for judge in ("", "general_") for rate in ("far1", "far01")]
+    assert ("embedder_acc1", "general_acc1", *verified, "attack_acc1", "asked_acc1") == CLASS_METRICS
+    assert set(CLASS_METRICS) - set(CLOSED_SET) == set(verified)
     for key in CLASS_METRICS:
         assert metric_of(metric_of(key).ceiling).judge == metric_of(key).judge
+        assert metric_of(metric_of(key).ceiling).stage == metric_of(key).stage
     with pytest.raises(KeyError, match="the metrics are test_acc"):
         metric_of("no_such")
 

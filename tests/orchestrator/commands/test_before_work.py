@@ -133,11 +133,14 @@ def test_every_stage_that_is_checked_has_its_check():
         "public",
         "prior",
         "target",
+        "shadow",
         "attack",
         "embeddings",
+        "strangers",
         "knowledge",
         "judge_features",
         "judge_robustness",
+        "judge_membership",
         "poison",
     }
     for name in checked:

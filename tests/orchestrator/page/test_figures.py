@@ -169,6 +169,18 @@ def test_judges_show_chance(summary):
     assert "chance 5.0" in judges(summary, assign(summary)).svg()
 
 
+def test_every_closed_set_judge_has_its_dot_and_verification_none(make_data):
+    frames = make_data()
+    more = {
+        key: frame.assign(general_acc1=0.5 * frame["embedder_acc1"], verified_far1=0.25 * frame["embedder_acc1"])
+        for key, frame in (("results", frames.results), ("per_class", frames.per_class))
+    }
+    found = summarise(make_data(**more))
+    words = judges(found, assign(found)).svg()
+    assert {"general_acc1", "verified_far1"} <= set(found.measured)
+    assert "general judge: " in words and "independent judge: " in words and "verified at" not in words
+
+
 def test_curves_name_their_recipes(make_data, summary):
     data, colours = make_data(), assign(summary)
     canvas = alpha_curves(data.alpha_curves, colours)

@@ -5,10 +5,11 @@ import json
 import pytest
 from tiny import write_tiny
 
+from smoothsweep.core.priors.projection import STEPS
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.history import History
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
-from smoothsweep.orchestrator.planning.reference import MACHINE, RATES, borrowed, reference_s
+from smoothsweep.orchestrator.planning.reference import MACHINE, RATES, STEPS_OF_A_PROJECTION, borrowed, reference_s
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.local import LocalStore
@@ -46,8 +47,32 @@ def test_every_stage_has_a_time_or_none_and_no_time_is_nothing(name):
     assert all(found[kind] is None for kind in found if kind not in RATES)
 
 
+@pytest.mark.parametrize(
+    ("change", "kind", "times"),
+    [
+        ({"public.identities": 120}, "strangers", 2.0),
+        ({"attack.selected": 4}, "judge_verification", 2.0),
+        ({"data.test_per_class": 8}, "judge_prior_reach", 2.0),
+        ({"data.test_per_class": 8}, "projected", 2.0),
+        ({"recipe.epochs": 4}, "shadow", 2.0),
+        ({"data.identities": 8}, "judge_membership", 2.0),
+        ({"judges.membership.shadows": 8}, "judge_membership", (2 * 9 + 4) / (2 * 5 + 4)),
+    ],
+)
+def test_verification_and_membership_are_told_and_grow(change, kind, times, tmp_path):
+    judges = {
+        "embedder": {"name": "synthetic", "verify": None},
+        "membership": {"shadows": 4, "copies": 2, "levels": 2},
+    }
+    path = write_tiny(tmp_path, grid={}, baseline={}, judges=judges)
+    before = stages_of(load_sweep(path))
+    after = stages_of(load_sweep(path, [f"{key}={json.dumps(value)}" for key, value in change.items()]))
+    assert reference_s(after[kind]) == pytest.approx(times * reference_s(before[kind]))
+    assert all(reference_s(stage) is not None for stage in before.values())
+
+
 def test_rates_are_of_stages_that_there_are():
-    assert set(RATES) <= set(TASKS)
+    assert set(RATES) <= set(TASKS) and STEPS_OF_A_PROJECTION == STEPS
 
 
 @pytest.mark.parametrize(

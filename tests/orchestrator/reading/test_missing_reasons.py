@@ -3,7 +3,9 @@
 import pytest
 from tiny import tiny_sweep, write_tiny
 
+from smoothsweep.core.judges.base import Judge
 from smoothsweep.core.judges.columns import BY_KEY, METRICS
+from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.results import missing_reasons
 from smoothsweep.sweeps.load import load_sweep
@@ -25,6 +27,8 @@ def test_everything_waits_for_its_stage_or_has_no_judge(tmp_path):
             assert found[metric.key] == f"the sweep has no {metric.judge} judge"
         elif metric.measured_by == "backdoor":
             assert found[metric.key] == "the training set has no backdoor (recipe.poison)"
+        elif JUDGES.get(metric.measured_by.removeprefix("judge_") if metric.measured_by else "", Judge).accompanies:
+            assert found[metric.key] == metric.null and "the judge's verify" in found[metric.key]
         elif metric.measured_by:
             assert found[metric.key] == "the stage that measures it has not finished"
     assert "300" in reasons(trial_of(tmp_path), done=("judge_evaluator",))["dist_knn"]

@@ -71,6 +71,9 @@ class Held:
     def place(self, stage):
         return self._folder / stage.name / stage.fingerprint
 
+    def manifest_file(self, kind, fingerprint):
+        return self._folder / kind / fingerprint / "manifest.json"
+
     def file(self, stage, name):
         path = self.place(stage) / name
         return path if path.exists() else None

@@ -134,6 +134,7 @@ def test_ids_of_trials_are_those_of_the_declared_order(tmp_path):
         "knowledge",
         "judge_features",
         "judge_robustness",
+        "judge_membership",
         "judge_gradients",
     ]
     joined = " ".join(stage.fingerprint for stage in trial.stages)
