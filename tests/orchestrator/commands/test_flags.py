@@ -74,6 +74,7 @@ def asked(command, more, monkeypatch, capsys):
                 "weights_summary": {},
                 "before_data": {},
                 "power_of_plan": {},
+                "membership_of_plan": {},
             }
             if name in returned:
                 return returned[name]
