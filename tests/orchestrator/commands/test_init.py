@@ -61,7 +61,9 @@ def test_images_that_are_no_faces_get_another_judge_and_other_words(tmp_path, ca
     sweep = written(capsys, tmp_path / "own.yaml", "--no-faces")
     assert set(sweep.judges.built) == {"evaluator", "general"}
     text = (tmp_path / "own.yaml").read_text()
-    words = text.lower().replace("kind: eigenfaces", "")  # the method's name in the literature, whatever the images show
+    words = text.lower().replace(
+        "kind: eigenfaces", ""
+    )  # the method's name in the literature, whatever the images show
     assert not [word for word in ("people", "person", "face", "embedder") if word in words], text
     assert planned(capsys, tmp_path / "own.yaml", tmp_path)["trials"] == 16
 

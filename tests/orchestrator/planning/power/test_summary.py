@@ -50,7 +50,10 @@ def test_the_size_of_the_sweep_is_what_its_comparisons_count(tmp_path, capsys):
 def test_the_terminal_says_what_can_be_told_and_where_that_is_from(tmp_path, capsys):
     tells = planned(QUICKSTART, Design(seeds=3, classes=24, recipes=3, attacks=2, images=2)).tells
     text = plan(tmp_path, capsys)
-    assert f"with 3 seeds and 24 classes this sweep can detect differences of {math.ceil(100 * tells)} points or more" in text
+    assert (
+        f"with 3 seeds and 24 classes this sweep can detect differences of {math.ceil(100 * tells)} points or more"
+        in text
+    )
     assert "as in the quickstart: no finished trials" in text and "for 10 points: " in text
     assert "per device-second" in text and "times the time" in text
 

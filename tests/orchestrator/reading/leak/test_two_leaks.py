@@ -6,8 +6,8 @@ import pytest
 
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.reading.leak.membership import (
-    MORE,
     LESS,
+    MORE,
     SCORES_ALONE,
     UNCLEAR,
     two_leaks,
