@@ -21,12 +21,12 @@ from smoothsweep.orchestrator.reading.numbers.summary import Summary, recipe_lab
 from smoothsweep.orchestrator.reading.numbers.wording import reduction_words
 
 WITHIN = "membership_auc_within"
-REMOVES, SCORES_ALONE, MORE, UNCLEAR = "removes", "lowers scores alone", "leaks more", "inconclusive"
+LESS, SCORES_ALONE, MORE, UNCLEAR = "leaks less", "lowers scores alone", "leaks more", "inconclusive"
 WORDS = {
-    REMOVES: "both the attacks that see scores and the attack that sees labels alone find less than in the baseline",
+    LESS: "both the attacks that see scores and the attack that sees labels alone find less than in the baseline",
     SCORES_ALONE: "attacks that see scores find less; the attack that sees labels alone does not clearly, so that the "
     "membership is hidden, or there is too little data to tell",
-    MORE: "an attack finds more than in the baseline, and none clearly less",
+    MORE: "an attack finds more than in the baseline, and none finds less",
     UNCLEAR: "no interval leaves out 0, or attacks disagree",
 }
 """Word -> what it means, of intervals over seeds and persons for all recipes together."""
@@ -62,7 +62,7 @@ class Leaks:
         if LEAKS_MORE in words:
             return UNCLEAR if REDUCES in words else MORE
         if self.scores.word == REDUCES:
-            return REMOVES if self.labels.word == REDUCES else SCORES_ALONE
+            return LESS if self.labels.word == REDUCES else SCORES_ALONE
         return UNCLEAR
 
 
@@ -102,7 +102,7 @@ class TwoLeaks:
         )
         told = [f"{named(row.recipe)} {row.word}" for row in self.rows if row.word not in ("", UNCLEAR)]
         beside = "" if self.baseline is None else f" beside {named(self.baseline)}"
-        return f"{first}. {_capital(listing(told)) if told else 'No recipe is told apart'}{beside}."
+        return f"{first}. {_capital(listing(told)) if told else 'No difference is detected'}{beside}."
 
     def frame(self, summary: Summary) -> pd.DataFrame:
         """A row per recipe: both leaks with intervals, what scores and labels find less than in the baseline."""

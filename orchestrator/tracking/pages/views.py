@@ -13,7 +13,7 @@ from collections.abc import Collection
 from typing import Any
 from urllib.parse import urlencode
 
-from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS
+from smoothsweep.core.judges.columns import BY_KEY, CLOSED_SET
 from smoothsweep.orchestrator.reading.findings.tables import KNOWLEDGE
 from smoothsweep.orchestrator.tracking.runs.runs import KIND
 from smoothsweep.orchestrator.tracking.runs.verdicts import HIDING, NUMBERS, ORDER, STRONGEST, VERDICT
@@ -80,14 +80,17 @@ def _state(kind: str, leak: str | None, measured: Collection[str]) -> dict[str, 
 
 
 def _columns(leak: str | None, measured: Collection[str]) -> list[str]:
-    """The target's accuracy, the leak that decides, then what the other judges say."""
-    wanted = dict.fromkeys(("test_acc", *([leak] if leak else ()), *CLASS_METRICS, KNOWLEDGE))
+    """The target's accuracy, the leak that decides, then what the other judges say.
+
+    Rates of verification are left out unless they decide: a tag has no room for them, and the page can add any column.
+    """
+    wanted = dict.fromkeys(("test_acc", *([leak] if leak else ()), *CLOSED_SET, KNOWLEDGE))
     return [key for key in wanted if key in measured]
 
 
 def _charts(leak: str | None, measured: Collection[str], curves: Collection[str]) -> list[dict[str, Any]]:
     charts = []
-    judges = [key for key in CLASS_METRICS if key in measured][:MOST_JUDGES]
+    judges = [key for key in CLOSED_SET if key in measured][:MOST_JUDGES]
     for judge in dict.fromkeys(([leak] if leak else []) + judges):
         title = f"test accuracy against {BY_KEY[judge].label}"
         charts.append(_scatter(title, ("METRIC", "test_acc"), ("METRIC", judge)))

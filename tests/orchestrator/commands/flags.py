@@ -37,6 +37,7 @@ ASKED: dict[str, tuple[str, tuple[str, ...]]] = {
             "orchestrator.commands.plan:before_data",
             "orchestrator.commands.plan:history_of",
             "orchestrator.commands.plan:power_of_plan",
+            "orchestrator.commands.plan:membership_of_plan",
             "orchestrator.commands.plan:plan_text",
         ),
     ),

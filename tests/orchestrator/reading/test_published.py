@@ -201,7 +201,7 @@ def test_the_page_shows_both_numbers_marks_and_reasons():
     page = render(data)
     section = page[page.index('id="paper"') :]
     section = section[: section.index("</section>")]
-    assert "Beside the paper&#39;s Table 2" in section and "FaceScrub" in section
+    assert "Compared with the paper&#39;s Table 2" in section and "FaceScrub" in section
     assert "94.93\u00a0%" in section and "94.9\u00a0%" in section and "40.88" in section
     assert "\u2713 within" in section and "\u2717 outside" in section and "not comparable" in section
     assert "the sweep has no knowledge judge" in section and "not measured" in section

@@ -78,7 +78,7 @@ def collect_garbage(location: str, *, remove: bool) -> int:
     _print([*rows, ("damaged", str(len(damaged)))])
     if not remove:
         screen.out(
-            f"{in_words(freed)} would be freed; --yes removes them. Stores that read through this one make them anew."
+            f"{in_words(freed)} would be freed; --yes deletes them. Stores that read through this one make them anew."
         )
         return DONE
     for kind, fingerprint in unused:

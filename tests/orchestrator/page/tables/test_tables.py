@@ -41,7 +41,7 @@ def test_a_table_in_latex_whole():
 % \usepackage{booktabs}
 \begin{table}
   \centering
-  \small
+  \small\setlength{\tabcolsep}{4pt}
   \caption{C.}
   \label{tab:t}
   \begin{tabular}{lrrr}

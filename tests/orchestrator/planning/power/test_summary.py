@@ -50,7 +50,10 @@ def test_the_size_of_the_sweep_is_what_its_comparisons_count(tmp_path, capsys):
 def test_the_terminal_says_what_can_be_told_and_where_that_is_from(tmp_path, capsys):
     tells = planned(QUICKSTART, Design(seeds=3, classes=24, recipes=3, attacks=2, images=2)).tells
     text = plan(tmp_path, capsys)
-    assert f"with 3 seeds and 24 classes this sweep can detect differences from {math.ceil(100 * tells)} points" in text
+    assert (
+        f"with 3 seeds and 24 classes this sweep can detect differences of {math.ceil(100 * tells)} points or more"
+        in text
+    )
     assert "as in the quickstart: no finished trials" in text and "for 10 points: " in text
     assert "per device-second" in text and "times the time" in text
 
@@ -127,17 +130,17 @@ def lines(tell=None, available=48, **size):
 def test_the_number_of_people_limits_the_advice_and_that_is_said():
     assert "the data have no more than 48 classes" in lines()[1]
     text = " ".join(lines(available=24))
-    assert "no number of seeds up to 50 tells them with the 24 classes of the data" in text
+    assert "no number of seeds up to 50 detects them with the 24 classes of the data" in text
     assert "more classes: none, all 24 of the data are attacked" in text
 
 
 def test_a_hopeless_size_is_not_told_in_points():
-    assert "this sweep can tell no difference (" in lines(seeds=2, classes=2, recipes=2)[0]
+    assert "this sweep can detect no difference (" in lines(seeds=2, classes=2, recipes=2)[0]
 
 
 def test_what_is_told_already_needs_no_second_line():
     [first] = lines(seeds=12, classes=47)
-    assert "from 9" in first
+    assert "differences of 9" in first
     assert lines(tell=0.3, seeds=12, classes=47)[1].startswith("for 30 points: ")
 
 

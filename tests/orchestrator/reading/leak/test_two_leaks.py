@@ -6,8 +6,8 @@ import pytest
 
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.reading.leak.membership import (
+    LESS,
     MORE,
-    REMOVES,
     SCORES_ALONE,
     UNCLEAR,
     two_leaks,
@@ -71,7 +71,7 @@ def found():
 
 def test_words_say_what_scores_and_labels_lose(found):
     words = {row.recipe.split("\u00a0")[-1].replace("\u2212", "-"): row.word for row in found.rows}
-    assert words == {"0": "", "0.1": MORE, "-0.2": SCORES_ALONE, "-0.8": REMOVES, "-0.05": UNCLEAR}
+    assert words == {"0": "", "0.1": MORE, "-0.2": SCORES_ALONE, "-0.8": LESS, "-0.05": UNCLEAR}
 
 
 def test_intervals_are_over_seeds_and_persons(found):
@@ -108,7 +108,7 @@ def test_without_shadow_models_the_margin_stands_for_scores():
 def test_the_file_has_the_numbers_of_the_page(found):
     given = data()
     table = found.frame(summarise(given)).set_index("recipe")
-    assert len(table) == len(TRUE) and set(table["word"]) == {"baseline", MORE, SCORES_ALONE, REMOVES, UNCLEAR}
-    row = next(row for row in found.rows if row.word == REMOVES)
+    assert len(table) == len(TRUE) and set(table["word"]) == {"baseline", MORE, SCORES_ALONE, LESS, UNCLEAR}
+    row = next(row for row in found.rows if row.word == LESS)
     assert table.loc[row.recipe, "margin"] == pytest.approx(row.cells["margin"].mean())
     assert table.loc[row.recipe, "less_by_labels_low"] > 0 and table["less_by_scores"].isna().sum() == 1

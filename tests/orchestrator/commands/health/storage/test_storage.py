@@ -70,7 +70,7 @@ def test_gc_lists_first_and_removes_only_what_no_sweep_needs(two, capsys):
     gone = keys(trials[:1]) - keys(trials[1:])
     before = names(store)
     assert asked(store, "gc") == 0 and names(store) == before
-    assert "--yes removes them" in capsys.readouterr().out
+    assert "--yes deletes them" in capsys.readouterr().out
     assert asked(store, "gc", "--yes") == 0
     assert names(store) == before - gone
     assert not make_plan(trials[1:], store).missing

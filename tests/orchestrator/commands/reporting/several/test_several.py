@@ -83,6 +83,7 @@ def _mean(shared, alpha):
     return max(sum(found) / len(found) for found in by_attack.values())
 
 
+@pytest.mark.slow  # reports of two sweeps, each many CPU-seconds
 def test_more_recipes_widen_the_intervals(swept, tmp_path):
     """All recipes hold at once, also those of the other sweep."""
     assert reported(swept, tmp_path / "r", "first", "second") == 0
@@ -116,6 +117,7 @@ def test_other_conditions_are_named_and_nothing_is_compared(swept, tmp_path, cap
     assert set(rows["sweep"]) == {"first", other}
 
 
+@pytest.mark.slow  # reports of two sweeps, each many CPU-seconds
 def test_two_bundles_say_what_two_stores_say(swept, tmp_path, capsys):
     assert reported(swept, tmp_path / "r", "first", "second") == 0
     first = capsys.readouterr().out
@@ -126,6 +128,7 @@ def test_two_bundles_say_what_two_stores_say(swept, tmp_path, capsys):
     pd.testing.assert_frame_equal(one[["sweep", "trial", "embedder_acc1"]], two[["sweep", "trial", "embedder_acc1"]])
 
 
+@pytest.mark.slow  # reports of two sweeps, each many CPU-seconds
 def test_a_sweep_that_is_not_finished_says_so_above_everything(swept, tmp_path, capsys):
     shared, _ = swept["second"]
     store = tmp_path / "store"
@@ -153,7 +156,10 @@ def test_a_sweep_that_is_not_finished_says_so_above_everything(swept, tmp_path, 
         ),
         (["FIRST", "OLD.zip", "--out", "OUT"], f"expected a bundle with {COMPARISON}, got one without"),
         (["FIRST", "FALSE.zip", "--out", "OUT"], f"{COMPARISON}: expected the content whose digest the bundle has"),
-        (["FIRST", "ODD.zip", "--out", "OUT"], f"{COMPARISON}: standing.protocol: "),
+        (
+            ["FIRST", "ODD.zip", "--out", "OUT"],
+            f"{COMPARISON}: 'standing.protocol': Input should be 'clean' or 'paper'",
+        ),
         (["FIRST", *["SECOND"] * 8, "--out", "OUT"], "expected at most 8 sweeps, got 9"),
     ],
 )
