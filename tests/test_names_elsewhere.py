@@ -139,7 +139,8 @@ REASONS = {
         "what a card says of the user's own data": "labelled",
     },
     "orchestrator/planning/reference.py": {
-        MEASURED: "eigenfaces judge_embedder judge_evaluator knowledge ppa resnet_small synthetic vgg_small",
+        MEASURED: "eigenfaces judge_embedder judge_evaluator judge_membership judge_prior_reach judge_verification "
+        "knowledge ppa resnet_small synthetic vgg_small",
     },
     "orchestrator/reading/published/comparison.py": {
         PAPER: "bido densenet121 mid ppa resnet152 resnext50 vgg16_bn",

@@ -10,6 +10,7 @@ import numpy as np
 import pandas as pd
 
 from smoothsweep.core.judges.columns import CLASS_METRICS, CLOSED_SET, metric_of
+from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.orchestrator.page.drawing.canvas import INK, LINE, PAPER, SOFT, Canvas, percent, words_for
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.labels import text_width
@@ -62,7 +63,7 @@ def judges(summary: Summary, colours: Colours) -> Canvas | None:
 
 
 def _named(key: str) -> str:
-    same = " (trained on the same private images)" if metric_of(key).judge == "evaluator" else ""
+    same = "" if JUDGES[metric_of(key).judge].independent else " (trained on the same private images)"
     return f"{metric_of(key).label}{same}"
 
 
