@@ -123,7 +123,8 @@ class Judge:
     where it is not `judges.<name>`; it then has no settings. work: how the stage is done. columns: its numbers, without
     who measures them. hints: settings that no number depends on.
     needs_attack: whether a sweep that inverts nothing cannot have it. independent: whether its features learnt nothing
-    of the target's images, so that its word comes first. beside: judges that a sweep must have with it,
+    of the target's images, so that its word comes first. learns_private: whether it is trained on these images.
+    beside: judges that a sweep must have with it,
     with the reason in words. sees: the most that it is shown of a target's answers; layers: whether it looks at the
     network's layers. accompanies: the judge whose settings it has, and beside which it is planned wherever it is
     `wanted`. weights: the published file that it needs staged, unless its setting `weights` names another;
@@ -141,6 +142,7 @@ class Judge:
     hints: ClassVar[tuple[str, ...]] = ()
     needs_attack: ClassVar[bool] = True
     independent: ClassVar[bool] = False
+    learns_private: ClassVar[bool] = False
     beside: ClassVar[Mapping[str, str]] = {}
     sees: ClassVar[Access] = "none"
     layers: ClassVar[bool] = False

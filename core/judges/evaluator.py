@@ -181,6 +181,7 @@ class Evaluator(ClassifierJudge):
     """The paper's judge: another architecture trained on the same private data."""
 
     cites: ClassVar[tuple[str, ...]] = ("struppek2022plug",)
+    learns_private = True
 
     work = Work(
         version=4,

@@ -63,7 +63,7 @@ def judges(summary: Summary, colours: Colours) -> Canvas | None:
 
 
 def _named(key: str) -> str:
-    same = "" if JUDGES[metric_of(key).judge].independent else " (trained on the same private images)"
+    same = " (trained on the same private images)" if JUDGES[metric_of(key).judge].learns_private else ""
     return f"{metric_of(key).label}{same}"
 
 
