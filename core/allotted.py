@@ -24,7 +24,7 @@ def allotted_cpus(root: Path = ROOT) -> int:
     """CPUs that this process may keep busy at once, at least 1. root: where /proc and the cgroups' mounts lie."""
     # Linux alone knows an affinity. Elsewhere no scheduler pins a process, so all CPUs are its own: no guess.
     affinity = getattr(os, "sched_getaffinity", None)
-    pinned = len(affinity(0)) if affinity else os.cpu_count() or 1
+    pinned = len(affinity(0)) if affinity else os.cpu_count() or 1  # the latter only where there is no affinity
     return max(1, min([pinned, *_granted(), *(int(quota) for quota in _limits("cpu", _cpu_quota, root))]))
 
 

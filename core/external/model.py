@@ -22,7 +22,8 @@ class Opened:
     classes; rows: the number of images that it takes at once, None for any; side: S where the file says it;
     differentiable: whether a gradient may come back through it; own_input: whether it is shown pictures in [0, 1]
     whatever was said of a normalisation; accepts: the logit from which on it accepts a picture as anybody, None for a
-    model that always decides for a class; remark: what whoever brings it in should know of what it gives, in words."""
+    model that always decides for a class; remark: a sentence for the user on what the model
+    answers."""
 
     answer: Callable[[Tensor], Tensor]
     rows: int | None = None

@@ -188,7 +188,7 @@ class Judge:
     @classmethod
     def accompanying(cls, judge: Judge) -> Judge:
         """This judge with the settings of the one that it accompanies."""
-        raise NotImplementedError
+        raise NotImplementedError  # asked only of judges that name one in `accompanies`
 
     def wanted(self, sweep: Any) -> bool:
         """Whether this sweep has what it needs, of one that accompanies another."""

@@ -59,4 +59,4 @@ class MembershipAttack:
 
     def score(self, evidence: Evidence) -> Numbers:
         """As `scores`, of evidence that is there."""
-        raise NotImplementedError
+        raise NotImplementedError  # every attack has its own: a test asks each row of the table

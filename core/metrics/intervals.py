@@ -112,8 +112,7 @@ def seed_mean_interval(
     n, mean, low, high = len(numbers), float(numbers.mean()), None, None
     if n > 1:
         half = float(_student(n - 1, level) * numbers.std(ddof=1) / np.sqrt(n))
-        low, high = (mean - half, mean + half) if bounds is None else np.clip((mean - half, mean + half), *bounds)
-        low, high = float(low), float(high)
+        low, high = _around(mean, half, bounds)
     return Interval(
         mean=mean, low=low, high=high, level=level, n_seeds=n, n_classes=None, accounts_for=_what_varies(n, 1)
     )
@@ -133,8 +132,7 @@ def crossed_mean_interval(
     if table.size > 1:
         variance, freedom = _crossed_variance(table)
         half = float(_student(freedom, level) * np.sqrt(variance))
-        low, high = (mean - half, mean + half) if bounds is None else np.clip((mean - half, mean + half), *bounds)
-        low, high = float(low), float(high)
+        low, high = _around(mean, half, bounds)
     return Interval(
         mean=mean,
         low=low,
@@ -144,6 +142,12 @@ def crossed_mean_interval(
         n_classes=classes,
         accounts_for=_what_varies(seeds, classes),
     )
+
+
+def _around(mean: float, half: float, bounds: tuple[float, float] | None) -> tuple[float, float]:
+    """The ends of an interval, cut at the bounds."""
+    low, high = (mean - half, mean + half) if bounds is None else np.clip((mean - half, mean + half), *bounds)
+    return float(low), float(high)
 
 
 def independent_rate_interval(hits: float, trials: int, *, level: float = 0.95) -> tuple[float, float]:

@@ -15,15 +15,13 @@ from smoothsweep.core.allotted import allotted_cpus
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.uris import shown_uri, without_secrets
 from smoothsweep.orchestrator.cluster import interrupts, local_ray
+from smoothsweep.orchestrator.cluster.settings import OBJECT_STORE_BYTES, OF_EVERY_RAY, SLOT, SLOTS_PER_CPU
 from smoothsweep.orchestrator.stages.code_version import CODE_VERSION_VARIABLE, code_version
 from smoothsweep.tasks.devices import PROMISED_PER_NODE, promised_gpus
 
-SLOT = "trial_slot"  # what a trial holds instead of a CPU
-SLOTS_PER_CPU = 2
 HEAD = "node:__internal_head__"  # what Ray gives the head alone: for what must not die with a spot machine
 STOP_PATIENCE_S = 30.0  # of an orderly end
 STARTS, TOO_SLOW = 3, "timed out during startup"  # of a local Ray; what it says where its processes were too slow
-OBJECT_STORE_BYTES = 150 * 2**20  # tasks exchange paths and small rows; tensors go through the artifact store
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -147,10 +145,7 @@ def _most(resource: str) -> float:
 def _quiet_environment() -> None:
     """Settings that Ray reads when it starts; what the user has set already stays."""
     for name, value in {
-        "RAY_USAGE_STATS_ENABLED": "0",
-        "RAY_task_oom_retries": "3",  # the default retries a task that never fits for ever
-        "RAY_AIR_NEW_OUTPUT": "0",
-        "RAY_DEDUP_LOGS": "1",
+        **OF_EVERY_RAY,
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
         CODE_VERSION_VARIABLE: code_version(),
     }.items():

@@ -19,13 +19,12 @@ from ray._raylet import AuthenticationTokenLoader, Config  # ty: ignore[missing-
 
 from smoothsweep.orchestrator.cluster import tokens
 from smoothsweep.orchestrator.cluster.run_folder import BASE_VARIABLE
+from smoothsweep.orchestrator.cluster.settings import NO_METRICS
 
 LOOPBACK_MODE = "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"  # 0, as on macOS: Ray's address is 127.0.0.1, and it binds no other
 GUARDS = {"RAY_AUTH_MODE": "token", LOOPBACK_MODE: "0", "RAY_AUTH_TOKEN": None}  # None: not set
 QUIET = {  # what a user has set stays
-    "RAY_enable_metrics_collection": "0",  # Prometheus' ports ask nobody for a token
-    "AUTOSCALER_METRIC_PORT": "-1",  # no port: these two have no switch, and say in their logs that they cannot listen
-    "DASHBOARD_METRIC_PORT": "-1",
+    **NO_METRICS,
     "GLOO_SOCKET_IFNAME": "lo0" if sys.platform == "darwin" else "lo",  # Ray Train's workers on CPUs
 }
 _running = contextlib.ExitStack()

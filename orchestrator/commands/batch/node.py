@@ -26,16 +26,21 @@ from smoothsweep.core.files import plain_content, write_file
 from smoothsweep.core.text import printable
 from smoothsweep.orchestrator.cluster import tokens
 from smoothsweep.orchestrator.cluster.run_folder import BASE_VARIABLE
+from smoothsweep.orchestrator.cluster.settings import (
+    NO_METRICS,
+    OBJECT_STORE_BYTES,
+    OF_EVERY_RAY,
+    SLOT,
+    SLOTS_PER_CPU,
+)
 
 ADDRESS, TOKEN, ENDED = "address", "token", "ended"  # files in the job's folder
 LOOK_EVERY_S = 0.5
-SLOT, SLOTS_PER_CPU = "trial_slot", 2
 WAIT_FOR_HEAD_S, STARTS = 300.0, 3
 LOG = "start.log"  # what `ray start` says; shown only where it fails
 CURRENT = "ray/ray_current_cluster"  # where Ray notes the address of the cluster of a folder
-OBJECT_STORE_BYTES = 150 * 2**20
-QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_enable_metrics_collection": "0", "RAY_task_oom_retries": "3"}
-NO_PORT = {"AUTOSCALER_METRIC_PORT": "-1", "DASHBOARD_METRIC_PORT": "-1"}
+OF_A_NODE = {**OF_EVERY_RAY, **NO_METRICS, "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
+"""As on the nodes of other clusters: work without a GPU must not see one. What a user has set stays."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -48,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     tokens.sweep_away()
     with tokens.new_token(_text(options.folder / TOKEN)) as token:
         os.environ |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token), BASE_VARIABLE: str(token.parent)}
-        os.environ |= {**QUIET, **NO_PORT}
+        os.environ |= {name: value for name, value in OF_A_NODE.items() if name not in os.environ}
         return _start(options.folder, token.parent, head=head)
 
 

@@ -63,7 +63,9 @@ def judges(summary: Summary, colours: Colours) -> Canvas | None:
 
 
 def _named(key: str) -> str:
-    same = " (trained on the same private images)" if JUDGES[metric_of(key).judge].learns_private else ""
+    judge = metric_of(key).judge
+    learnt = judge is not None and JUDGES[judge].learns_private
+    same = " (trained on the same private images)" if learnt else ""
     return f"{metric_of(key).label}{same}"
 
 

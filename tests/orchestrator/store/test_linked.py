@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import shutil
 
 import pytest
@@ -172,7 +173,6 @@ def test_a_linked_store_that_is_gone_or_newer_is_one_line(both):
 
 
 def test_it_travels_to_workers(both):
-    import pickle
-
+    """As Ray sends it, within one run: nothing from outside is unpickled."""
     _, _, own = both
     assert isinstance(own, LinkedStore) and pickle.loads(pickle.dumps(own)) == own

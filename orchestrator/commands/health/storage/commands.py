@@ -13,9 +13,9 @@ from smoothsweep.core.files import rename_folder
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import printable
 from smoothsweep.orchestrator.commands.health.examining import examine_store
-from smoothsweep.orchestrator.commands.health.storage.usage import Key, Usage, leftovers, size_of, usage_of
+from smoothsweep.orchestrator.commands.health.storage.usage import Key, Usage, leftovers, needs, size_of, usage_of
 from smoothsweep.orchestrator.planning.state import read_state
-from smoothsweep.orchestrator.store.common.artifacts import DAMAGED
+from smoothsweep.orchestrator.store.common.artifacts import DAMAGED, MANIFEST
 from smoothsweep.orchestrator.store.linked import LINKS_FILE, links_of, other_store, write_links
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.orchestrator.store.opening import open_existing_store
@@ -108,12 +108,10 @@ def export_sweep(location: str, name: str, out: Path) -> int:
     Raises InputError for an unknown sweep, one whose notes do not tell, and a folder that is there.
     """
     store = open_existing_store(location)
-    usage = usage_of(_local(location))
-    if name not in usage.sweeps:
-        raise InputError(
-            f"{name}: expected a sweep of {store.location}{suggestion(name, list(usage.sweeps))}, got none"
-        )
-    keys = usage.sweeps[name]
+    sweeps = _local(location).sweeps()
+    if name not in sweeps:
+        raise InputError(f"{name}: expected a sweep of {store.location}{suggestion(name, sweeps)}, got none")
+    keys = needs(store, name)  # also through linked stores: the copy then needs nothing more
     if keys is None:
         raise InputError(f"{name}: expected a sweep whose report was written; `smoothsweep report` writes it, got none")
     if out.exists():
@@ -128,7 +126,7 @@ def export_sweep(location: str, name: str, out: Path) -> int:
         if folder.exists():  # inputs of finished stages may have been removed: nothing needs them
             shutil.copytree(folder, draft / kind / fingerprint)
             copied += 1
-    shutil.copytree(usage.store.root / "sweeps" / name, draft / "sweeps" / name)
+    shutil.copytree(store.sweep_folder(name), draft / "sweeps" / name)
     damaged = examine_store(target).damaged
     if damaged:
         shutil.rmtree(draft)
@@ -201,7 +199,7 @@ def _refuse_unclear(usage: Usage) -> None:
 
 def _remove(folder: Path) -> None:
     """The manifest goes first: what is half removed is then no artifact."""
-    (folder / "manifest.json").unlink(missing_ok=True)
+    (folder / MANIFEST).unlink(missing_ok=True)
     shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from smoothsweep.core.files import NotPlainError, plain_content
 from smoothsweep.orchestrator.planning.trial_notes import read_trial_notes
 from smoothsweep.orchestrator.store.common.artifacts import DAMAGED, MANIFEST
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.common.sealing import FINGERPRINT, KIND, Damage, read_manifest
 from smoothsweep.orchestrator.store.local import LocalStore
 
@@ -56,7 +57,7 @@ class Usage:
 def usage_of(store: LocalStore) -> Usage:
     """Look through a store: its artifacts, and what its sweeps' notes name."""
     sizes = {(entry.parent.name, entry.name): size_of(entry) for entry in _artifacts(store)}
-    return Usage(store=store, sizes=sizes, sweeps={name: _needs(store, name) for name in store.sweeps()})
+    return Usage(store=store, sizes=sizes, sweeps={name: needs(store, name) for name in store.sweeps()})
 
 
 def leftovers(store: LocalStore) -> list[Path]:
@@ -93,7 +94,11 @@ def _folders(place: Path) -> list[Path]:
         return []
 
 
-def _needs(store: LocalStore, name: str) -> frozenset[Key] | None:
+def needs(store: Store, name: str) -> frozenset[Key] | None:
+    """Artifacts that the trials of a sweep need, inputs included; None where its notes do not tell.
+
+    store: one that reads through others also tells what lies there.
+    """
     notes = read_trial_notes(store, name)
     if not notes:
         return None
@@ -107,7 +112,7 @@ def _needs(store: LocalStore, name: str) -> frozenset[Key] | None:
     return frozenset(needed)
 
 
-def _inputs(store: LocalStore, key: Key) -> list[Key]:
+def _inputs(store: Store, key: Key) -> list[Key]:
     """What an artifact was made of; nothing where it is not there, or its manifest is damaged."""
     try:
         manifest = read_manifest(plain_content(store.manifest_file(*key)), *key)

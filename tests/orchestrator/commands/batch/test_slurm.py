@@ -9,6 +9,7 @@ import sys
 from types import SimpleNamespace
 
 import pytest
+from cluster_files import OTHERWISE_ON_NODES, local_settings
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cli import main
@@ -251,3 +252,10 @@ def test_a_worker_does_not_wait_for_a_head_that_has_ended(tmp_path):
         node._address_of_head(tmp_path)
     (tmp_path / "address").write_text("h:1\n")
     assert node._address_of_head(tmp_path) == "h:1"
+
+
+def test_a_node_sets_what_the_nodes_of_other_clusters_set(monkeypatch):
+    """As `cluster.yaml` and the manifest for Kubernetes; the token is the job's own."""
+    expected = local_settings(monkeypatch) | OTHERWISE_ON_NODES
+    expected.pop("RAY_AUTH_MODE")
+    assert expected.items() <= node.OF_A_NODE.items()

@@ -116,6 +116,15 @@ def test_an_export_is_a_store_that_needs_nothing_more(two, capsys, tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
+def test_an_export_holds_what_lies_in_a_linked_store_with_all_that_it_was_made_of(two, tmp_path):
+    trials, store = two
+    own = LocalStore(root=tmp_path / "own")
+    assert main(["store", "link", str(store.root), "--store", str(own.root)]) == 0
+    write_trial_notes(own, "mine", trials[:1])
+    assert asked(own, "export", "mine", str(tmp_path / "copy")) == 0
+    assert names(LocalStore(root=tmp_path / "copy")) == keys(trials[:1]) and not names(own)
+
+
 @pytest.mark.parametrize("name", ["nowhere", "on"])
 def test_what_cannot_be_exported_is_one_line(two, capsys, tmp_path, name):
     _, store = two
