@@ -12,6 +12,7 @@ from torch.nn import functional
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.model import Opened, OutsideModel
+from smoothsweep.core.metrics.verification import accept_threshold, strangers_needed
 from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.core.models.normalisation import Normalisation
 from smoothsweep.core.models.other_readings import BETTER_BY, SCREENED, Readings, Trial, is_near
@@ -20,7 +21,7 @@ from smoothsweep.core.models.reading import as_flags
 Templates = Literal["mean", "each"]
 """Of a person one template, the mean direction of all photographs, or each photograph as one."""
 FALSE_ACCEPTS = 0.01
-LEAST_STRANGERS = 50
+LEAST_STRANGERS = strangers_needed(FALSE_ACCEPTS)
 """Photographs of other people, without which a threshold of one false accept in a hundred is not known."""
 MOST_TRIED = 24  # people by whom other readings are tried
 SAME = 0.999
@@ -80,9 +81,8 @@ def threshold_of(strangers: Tensor) -> float:
             f"--public: expected at least {LEAST_STRANGERS} images of strangers for a threshold of {FALSE_ACCEPTS:.0%} "
             f"false accepts, got {len(strangers)}; bring more or say --threshold"
         )
-    pairs = strangers.flatten().double().sort(descending=True).values
-    reached = pairs[int(FALSE_ACCEPTS * len(pairs))].item()  # so many pairs lie above it
-    return float(torch.nextafter(torch.tensor(reached), torch.tensor(2.0)))
+    reached = accept_threshold(strangers.flatten(), FALSE_ACCEPTS)
+    return float(torch.nextafter(torch.tensor(reached), torch.tensor(2.0)))  # accepted is what reaches it
 
 
 def is_same_embedder(one: Tensor, other: Tensor) -> bool:
