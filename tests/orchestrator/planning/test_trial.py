@@ -64,13 +64,20 @@ def test_a_control_is_known(kind, control):
     assert trial(attack=attack).is_control is control
 
 
+def verified():
+    """The tiny sweep's judges, with verification and the prior's reach beside the embedder."""
+    judges = tiny_sweep()["judges"]
+    return {**judges, "embedder": {**judges["embedder"], "verify": None}}
+
+
 def test_stages_run_in_the_order_in_which_they_are_needed():
     ran = []
-    run_trial(trial(), ran.append)
+    asked = trial(judges=verified())
+    run_trial(asked, ran.append)
     names = [stage.name for stage in ran]
     judges = ["judge_evaluator", "judge_embedder", "knowledge", "judge_verification"]
     assert names == ["data", "target", "judge_prior_reach", "attack", "loot", *judges]  # the reach needs no attack
-    assert {stage.fingerprint for stage in ran} == {stage.fingerprint for stage in trial().stages}
+    assert {stage.fingerprint for stage in ran} == {stage.fingerprint for stage in asked.stages}
     ran.clear()
     run_trial(trial(judges={}), ran.append)
     assert [stage.name for stage in ran] == ["data", "target", "attack", "loot"]
@@ -91,7 +98,7 @@ def test_a_judge_that_was_brought_in_is_looked_at_before_there_is_anything_to_ju
     brought = imported_folder(
         tmp_path / "judge", {"head.weight": torch.zeros(4, 2)}, architecture="vgg_small", num_classes=4
     )
-    judges, ran = {**tiny_sweep()["judges"], "evaluator": {"imported": brought}}, []
+    judges, ran = {**verified(), "evaluator": {"imported": brought}}, []
     asked = trial(judges=judges)
     run_trial(asked, ran.append)
     names = [stage.name for stage in ran]
