@@ -10,7 +10,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.external import posting
 from smoothsweep.core.external.endpoint import Endpoint
 
-TIMEOUT_S, ATTEMPTS, GRACE_S = 0.5, 2, 3.0
+TIMEOUT_S, ATTEMPTS, GRACE_S = 0.5, 2, 20.0
 GOOD = b'{"scores": [0.25, 0.5, 0.25], "label": 1}'
 FAST = {"TIMEOUT_S": TIMEOUT_S, "ATTEMPTS": ATTEMPTS, "LONGEST_PAUSE_S": 0.001}
 

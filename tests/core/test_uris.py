@@ -111,7 +111,7 @@ def test_long_texts_take_no_time(long):
     started = time.monotonic()
     hidden(long)
     shown_uri(long)
-    assert time.monotonic() - started < 2
+    assert time.monotonic() - started < 60, "a search whose time grows with the square takes minutes"
 
 
 def test_a_forgotten_host_does_not_make_the_password_a_port():

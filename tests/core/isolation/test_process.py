@@ -140,7 +140,7 @@ def test_more_time_than_allowed_is_one_line_and_ends_the_process(opened, do):
         InputError, match=r"evil\.pt: expected a program to answer within 1 s, got one that takes longer"
     ):
         program(images())
-    assert time.monotonic() - started < 15 and not psutil.pid_exists(pid)
+    assert time.monotonic() - started < 60 and not psutil.pid_exists(pid)
     with pytest.raises(InputError, match="takes longer"):
         program(images())
 
@@ -252,7 +252,7 @@ def test_no_process_is_left_when_the_parent_is_killed(tmp_path):
     assert psutil.pid_exists(pid)
     parent.send_signal(signal.SIGKILL)
     parent.wait()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while psutil.pid_exists(pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not psutil.pid_exists(pid)

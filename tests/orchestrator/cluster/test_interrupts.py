@@ -143,10 +143,10 @@ def test_twice_is_at_once_even_if_python_never_gets_a_turn(tmp_path):
 
 
 def test_an_end_that_takes_too_long_is_made_at_once(tmp_path):
-    body = f"interrupts.PATIENCE_S = 0.5\ntry:\n    {READY}\n    time.sleep(60)\nfinally:\n    time.sleep(60)"
+    body = f"interrupts.PATIENCE_S = 0.5\ntry:\n    {READY}\n    time.sleep(200)\nfinally:\n    time.sleep(200)"
     started = time.monotonic()
     code, said = told(process(body, tmp_path), signal.SIGINT)
-    assert code == INTERRUPTED and "ended at once" in said and time.monotonic() - started < 20
+    assert code == INTERRUPTED and "ended at once" in said and time.monotonic() - started < 150
 
 
 def test_under_nohup_a_closed_terminal_is_nothing(tmp_path):

@@ -26,7 +26,7 @@ def head(tmp_path_factory):
         cache = tmp_path_factory.mktemp("cache")
         with ray_head({**inherited(), **service, "SMOOTHSWEEP_CACHE": str(cache)}) as head:
             yield head
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while psutil.pid_exists(head.pid) and time.monotonic() < deadline:
             time.sleep(0.2)
         assert not psutil.pid_exists(head.pid)

@@ -125,7 +125,7 @@ def test_stop_ends_what_runs_and_waits_and_refuses_what_comes(keep):
     assert failure_of(scheduler.ensure.remote(sleeping(0))) == "stopped: budget: 1 device-hour spent"
     ray.get(scheduler.stop.remote("budget: 1 device-hour spent"))  # again is fine
     wait_until(lambda: not working())
-    assert time.monotonic() - started < 15
+    assert time.monotonic() - started < 50, "they would have slept for a minute"
     assert snapshot(scheduler)["running"] == []
 
 

@@ -262,7 +262,7 @@ def test_a_pickle_inside_a_storage_is_not_run(file, tmp_path):
         assert "GLOBAL: the global '__builtin__' 'exec' is not of" in message and not marker.exists()
 
 
-def timed(file, content, *, most=32 * MEBIBYTE, seconds=10):
+def timed(file, content, *, most=32 * MEBIBYTE, seconds=60):
     started = time.process_time()
     with memory_below(most):
         message = refused(file, content)

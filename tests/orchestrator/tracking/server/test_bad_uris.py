@@ -86,7 +86,7 @@ def hasty(monkeypatch):
     monkeypatch.setattr(databases, "PATIENCE_S", 1.0)
 
 
-def refused(uri, capfd, seconds=8.0):
+def refused(uri, capfd, seconds=60.0):
     """The line that refuses the URI, of which nothing else is printed."""
     started = time.monotonic()
     with pytest.raises(InputError) as caught:

@@ -47,7 +47,7 @@ def refused(uri):
     started = time.monotonic()
     with pytest.raises(InputError) as told:
         connect(uri)
-    assert time.monotonic() - started < 20, "at once"
+    assert time.monotonic() - started < 60, "no retries of minutes"
     text = str(told.value)
     assert "\n" not in text
     assert text.startswith(f"--tracking-uri {shown_uri(uri)}: expected an MLflow tracking store, got: ")
