@@ -12,7 +12,7 @@ from smoothsweep.core.errors import InputError
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param("attack", marks=pytest.mark.slow), "training", "determinism", "memory", "distributed"]
+    "name", [pytest.param("attack", marks=pytest.mark.slow), pytest.param("training", marks=pytest.mark.slow), "determinism", "memory", "distributed"]
 )
 def test_every_section_runs_at_tiny_sizes(name):
     rows = gpu.SECTIONS[name][0](smoke=True)
