@@ -175,7 +175,7 @@ def protocols():
         yield from (pytest.param(name, "clean"), pytest.param(name, "paper", marks=slow))
 
 
-@pytest.mark.parametrize(("name", "protocol"), protocols())
+@pytest.mark.parametrize(("name", "protocol"), list(protocols()))
 def test_an_attack_leaks_more_than_chance_and_a_control_of_no_access_does_not(
     name, protocol, target, judge, given, inverted
 ):
