@@ -31,16 +31,20 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
 
     A class's numbers depend on the seed and the class, and it is computed by itself, whatever its neighbours. Where an
     attack's protocol couples classes, `class_batch` of the sweep's list are inverted at once; `classes` then holds
-    whole batches.
+    whole batches. Where it couples none, it may compute several at once, of those that are missing (`side_by_side`).
     """
     attack, seed = attack_of(config), combined_seed(config["seed"])
     given = given_of(attack.needs, config, inputs, context.device)
     target = OpenTarget(inputs.get("target"), config, context.device)
     others = {role: OpenTarget(inputs[role], config, context.device) for role in _others(attack, inputs)}
-    for batch in batches(classes, config.get("class_batch", 1)):
+    coupled = config.get("class_batch", 1)
+    steady = all(asked.steady for asked in (target, *others.values()))
+    together = attack.side_by_side(context.device) if coupled == 1 and steady else 1
+    for batch in batches(classes, max(coupled, together)):
         missing = [c for c in batch if load_class(class_file(context.work, c)) is None]
         if not missing:
             continue
+        batch = batch if coupled > 1 else missing
         context.leave_with_the_machine()
         context.progress(0.0, f"class {batch[0]}" if len(batch) == 1 else f"classes {batch[0]} to {batch[-1]}")
         noise = derive_seed(seed, batch[0], "noise")

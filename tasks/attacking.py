@@ -46,6 +46,12 @@ class OpenTarget:
         self._execution = Execution(execution_of(config), device)
         self._views: dict[Access, View] = {}
 
+    @property
+    def steady(self) -> bool:
+        """Whether an image gets the same answer whatever was asked before: true of our own networks without noise."""
+        noisy = self._defense is not None and self._defense.seed_noise(self._network, 0)
+        return not noisy and not isinstance(self._network, OutsideModel)
+
     @overload
     def view(self, access: Literal["gradients"], *, noise: int | None = None) -> GradientView: ...
 

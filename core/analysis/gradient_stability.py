@@ -114,11 +114,13 @@ def follow_gradients(
             scale = row_scale([span], protocol).to(device)
             near = group_neighbours(config.average, [span], config.batch_size, len(w0), key, protocol)
             step = objective(views=views, neighbours=near, first=span.start, scale=scale)
-            parts.append(_followed(w0[span], step, watched, config))
+            parts.append(_followed(w0[span], step, target_class, watched, config))
     return GradientPath(**{name: torch.cat([part[name] for part in parts], 1).cpu() for name in RANGES})
 
 
-def _followed(w0: Tensor, objective: LatentObjective, watched: Watched, config: OptimiseConfig) -> dict[str, Tensor]:
+def _followed(
+    w0: Tensor, objective: LatentObjective, target_class: int, watched: Watched, config: OptimiseConfig
+) -> dict[str, Tensor]:
     """The measurements of one batch, [steps, rows] each."""
     zero, gap, saturated = [], [], []
 
@@ -126,7 +128,7 @@ def _followed(w0: Tensor, objective: LatentObjective, watched: Watched, config: 
         found = objective(w, step)
         logits = watched.taken()
         zero.append(found.image.flatten(1).eq(0).all(1).float())
-        gap.append(logit_gap(logits, objective.target_class).mean(0))
+        gap.append(logit_gap(logits, target_class).mean(0))
         saturated.append(logits.softmax(2).amax(2).eq(1).float().mean(0))
         return found
 

@@ -10,6 +10,7 @@ from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.loaded import LoadedSweep, check
 from smoothsweep.tasks.attack import invert_classes
+from smoothsweep.tasks.attacking import OpenTarget
 from smoothsweep.tasks.classes import class_file
 from smoothsweep.tasks.context import TaskContext
 
@@ -24,11 +25,14 @@ def test_noise_follows_the_class_and_not_its_neighbours(tmp_path):
     for stage in attack.inputs.values():
         execute_with_inputs(store, stage)
     inputs = {name: store.path(stage) for name, stage in attack.inputs.items()}
+    config = {**attack.config, **attack.hints}
+    assert not OpenTarget(inputs["target"], config, "cpu").steady
+    assert OpenTarget(inputs["target"], {**config, "readout": "mean"}, "cpu").steady
     found = []
     for classes in ([2], [0, 2], [2]):
         work = tmp_path / f"work{len(found)}"
         work.mkdir()
-        invert_classes({**attack.config, **attack.hints}, inputs, classes, TaskContext(work=work))
+        invert_classes(config, inputs, classes, TaskContext(work=work))
         found.append(load_file(class_file(work, 2)))
     for again in found[1:]:
         assert all(torch.equal(found[0][name], again[name]) for name in ("row.w", "row.scores", "curve.loss"))

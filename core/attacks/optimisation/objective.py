@@ -41,9 +41,10 @@ class Neighbours(Protocol):
 class LatentObjective:
     """(w [B, ...], step) -> losses and gradients: synthesise, clip, transform, crop, target, loss.
 
-    first: which of the candidates the first row is; views: the random crops of each step, None for no crop; loss:
-    (what the target answers, targets) -> [B]; scale: factor on the gradient of each row's loss, [B] (the reciprocal
-    size of its batch for the gradient of the batch mean); batch: how many rows are computed at once, None for all;
+    target_class: of all rows, or int64 [B], that of each; first: which of the candidates the first row is; views: the
+    random crops of each step, None for no crop; loss: (what the target answers, targets) -> [B]; scale: factor on the
+    gradient of each row's loss, [B] (the reciprocal size of its batch for the gradient of the batch mean); batch: how
+    many rows are computed at once, None for all;
     discriminator: full-size unclipped images -> logits, its term softplus(-D(image)) weighted by discriminator_weight
     and not part of the losses reported. The image gradient is taken at the output of `transform`, from the target's
     loss alone. neighbours: images around what the target would be shown, over which loss and gradient are then means;
@@ -53,7 +54,7 @@ class LatentObjective:
     synthesize: Callable[[Tensor], Tensor]
     target: Callable[[Tensor], Answer]
     transform: Transform
-    target_class: int
+    target_class: int | Tensor
     loss: Callable[[Answer, Tensor], Tensor]
     views: RowViews | None
     first: int
@@ -87,10 +88,10 @@ class LatentObjective:
         # Two half backward passes, through the target and then through the prior, cost what one would: no
         # parameter wants a gradient, and the gradient at the image is the quantity of the paper's eq. 4.
         if self.neighbours is None:
-            losses = self._losses(shown, crops)
+            losses = self._losses(shown, crops, rows)
             (at_image,) = torch.autograd.grad(losses.sum(), shown)
         else:
-            losses, at_image = self._averaged(shown, crops, self.neighbours, step, span)
+            losses, at_image = self._averaged(shown, crops, self.neighbours, step, rows)
         scale = self.scale[rows]
         outputs, gradients = [shown], [at_image * scale[:, None, None, None]]
         if self.discriminator is not None and self.discriminator_weight:
@@ -101,12 +102,16 @@ class LatentObjective:
         # Copies: a recorded graph (core.attacks.shared.execution) writes its results to the same place at every call.
         return StepGradient(loss=losses.detach(), latent=at_latent.clone(), image=at_image.clone())
 
-    def _losses(self, images: Tensor, crops: Crops | None) -> Tensor:
-        answer = target_logits(self.target, images, crops)
-        return self.loss(answer, torch.full((len(images),), self.target_class, device=images.device))
+    def _losses(self, images: Tensor, crops: Crops | None, rows: slice) -> Tensor:
+        wanted = self.target_class
+        if isinstance(wanted, int):
+            labels = torch.full((len(images),), wanted, device=images.device)
+        else:
+            labels = wanted[rows].to(images.device)
+        return self.loss(target_logits(self.target, images, crops), labels)
 
     def _averaged(
-        self, shown: Tensor, crops: Crops | None, neighbours: Neighbours, step: int, span: slice
+        self, shown: Tensor, crops: Crops | None, neighbours: Neighbours, step: int, rows: slice
     ) -> tuple[Tensor, Tensor]:
         """Losses and gradient at `shown`, means over the neighbours of its cropped form.
 
@@ -114,10 +119,11 @@ class LatentObjective:
         of their own. One neighbour after the other, so that memory is that of a single one.
         """
         seen = shown if crops is None else apply_crops(shown, crops, shown.shape[-1])
+        span = slice(self.first + rows.start, self.first + rows.stop)
         leaf, total, losses = seen.detach(), torch.zeros_like(seen), shown.new_zeros(len(shown))
         for view in range(neighbours.views):
             leaf.requires_grad_(True)
-            found = self._losses(neighbours.of(leaf, view, step, span), None)
+            found = self._losses(neighbours.of(leaf, view, step, span), None, rows)
             total = total + torch.autograd.grad(found.sum(), leaf)[0]
             losses = losses + found.detach()
         total = total / neighbours.views

@@ -6,10 +6,9 @@ method itself is core/attacks/ppa/inversion.py; its three stages can be chosen o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from smoothsweep.core.attacks.ppa.config import (
     CandidateConfig,
@@ -21,6 +20,7 @@ from smoothsweep.core.attacks.ppa.config import (
     check_stages,
 )
 from smoothsweep.core.attacks.ppa.pool_parts import FEATURES, pool_and_candidates, pool_features
+from smoothsweep.core.attacks.ppa.stage_kinds import ROWS, STAGES, StageKind
 from smoothsweep.core.attacks.ppa.temperature import TEMPERATURE, temperature_part
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.attacks.shared.base import Aggregate, Attack, Part
@@ -45,57 +45,6 @@ RATE = StatedRate(
     source="the authors' issue tracker, see docs/cluster.md; it does not say of how many steps",
 )
 """500 classes of 50 candidates each."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class StageKind:
-    """One way to do a stage. run: 'module:function'; reads: the attack's parameters that it looks at."""
-
-    run: str
-    reads: frozenset[str] = frozenset()
-
-    def function(self) -> Callable[..., Any]:
-        """The function that does the stage."""
-        module, _, name = self.run.partition(":")
-        return getattr(import_module(module), name)
-
-
-SAMPLERS: dict[str, StageKind] = {
-    "top_confidence": StageKind(run="smoothsweep.core.attacks.ppa.pool:sample_candidates"),
-    "random": StageKind(run="smoothsweep.core.attacks.ppa.pool:sample_at_random"),
-}
-"""(confidences, w_pool, class, CandidateConfig, seed) -> starting latents, where in the pool, with which confidence."""
-
-OPTIMISERS: dict[str, StageKind] = {
-    "adam": StageKind(
-        run="smoothsweep.core.attacks.ppa.inversion:optimise",
-        reads=frozenset(
-            {
-                "loss",
-                "steps",
-                "lr",
-                "betas",
-                "crop_scale",
-                "batch_size",
-                "clip",
-                "discriminator_weight",
-                "temperature",
-                "average",
-                "restarts",
-                "feature_weight",
-            }
-        ),
-    ),
-    "none": StageKind(run="smoothsweep.core.attacks.ppa.variants:leave_as_sampled"),
-}
-
-VIEWED = frozenset({"selection_repeats", "selection_crop_scale", "selection_crop_ratio"})
-
-SELECTORS: dict[str, StageKind] = {
-    "augmented_confidence": StageKind(run="smoothsweep.core.attacks.ppa.selection:select", reads=VIEWED),
-    "augmented_margin": StageKind(run="smoothsweep.core.attacks.ppa.selection:select_by_margin", reads=VIEWED),
-    "top_confidence": StageKind(run="smoothsweep.core.attacks.ppa.variants:select_by_confidence"),
-}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,9 +76,6 @@ class Select:
     """
 
     kind: Literal["augmented_confidence", "augmented_margin", "top_confidence"] = "augmented_confidence"
-
-
-STAGES: Mapping[str, Mapping[str, StageKind]] = {"sample": SAMPLERS, "optimise": OPTIMISERS, "select": SELECTORS}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -246,10 +192,19 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
                 f"discriminator beside it, got a prior of kind {prior_kind}"
             )
 
+    def side_by_side(self, device: str) -> int:
+        """So many classes that their candidates fill a pass, on a CPU and where no term looks at more than a row."""
+        if device != "cpu" or self.discriminator_weight or self.average or self.feature_weight:
+            return 1
+        kinds = (self.stages[stage][getattr(self, stage).kind] for stage in ("optimise", "select"))
+        if any(kind.together is None for kind in kinds):
+            return 1
+        return max(1, ROWS // (self.candidates * (self.restarts.count if self.restarts else 1)))
+
     def invert(self, view: GradientView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """The three stages on one class."""
         from smoothsweep.core.attacks.ppa.inversion import Stages, invert_class
-        from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+        from smoothsweep.core.attacks.ppa.results import as_reconstructions
 
         selector = given.targets.get("selection_target")
         stages = {stage: table[getattr(self, stage).kind].function() for stage, table in self.stages.items()}
@@ -266,23 +221,43 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
             selector=selector.logits if selector is not None else None,
             discriminator=present(given.discriminator, "discriminator")() if self.discriminator_weight else None,
             pull=self._pull(view, given),
-            temperature=float(given.parts[TEMPERATURE][TEMPERATURE]) if self.temperature else None,
+            temperature=self._temperature(given),
             stages=Stages(**stages),
             execution=view.execution,
         )
-        curve = found.loss_curve
-        return Reconstructions(
-            w=found.w,
-            scores=found.scores,
-            rows={"pool_index": found.pool_index, **found.rows},
-            curves={"loss": curve},
-            facts={
-                "loss_first": float(curve[0]),
-                "loss_last": float(curve[-1]),
-                "gradient_cosine": found.gradient_cosine,
-                "num_frozen": float(found.num_frozen),
-            },
+        return as_reconstructions(found)
+
+    def invert_batch(
+        self, view: GradientView, given: Given, classes: Sequence[int], *, seed: int
+    ) -> Sequence[Reconstructions]:
+        """The classes side by side where that changes none of their numbers, else one after the other."""
+        from smoothsweep.core.attacks.ppa.results import as_reconstructions
+        from smoothsweep.core.attacks.ppa.side_by_side import Together, as_usual, invert_together
+
+        together = len(classes) > 1 and self.side_by_side(view.execution.device.type) > 1
+        if not together or not as_usual(view.execution) or "selection_target" in given.targets:
+            return super().invert_batch(view, given, classes, seed=seed)
+        kinds = {stage: table[getattr(self, stage).kind] for stage, table in self.stages.items()}
+        found = invert_together(
+            present(given.prior, "prior"),
+            view,
+            given.parts["candidates"]["confidences"],
+            given.parts["pool"]["w"],
+            classes,
+            self.at(view.image_size),
+            seed=seed,
+            protocol=present(given.protocol, "protocol"),
+            temperature=self._temperature(given),
+            stages=Together(
+                sample=kinds["sample"].function(),
+                optimise=kinds["optimise"].function_together(),
+                select=kinds["select"].function_together(),
+            ),
         )
+        return [as_reconstructions(one) for one in found]
+
+    def _temperature(self, given: Given) -> float | None:
+        return float(given.parts[TEMPERATURE][TEMPERATURE]) if self.temperature else None
 
     def _pull(self, view: GradientView, given: Given) -> FeaturePull | None:
         from smoothsweep.core.attacks.optimisation.feature_pull import FeaturePull

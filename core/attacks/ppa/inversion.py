@@ -27,11 +27,18 @@ from smoothsweep.core.attacks.optimisation.feature_pull import FeaturePull
 from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss, check_protocol
 from smoothsweep.core.attacks.optimisation.objective import LatentObjective, Target, Transform, target_logits
 from smoothsweep.core.attacks.ppa.batching import batch_spans, group_views, groups_of, report_batches, row_scale
-from smoothsweep.core.attacks.ppa.config import OptimiseConfig, PPAConfig
+from smoothsweep.core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PPAConfig
 from smoothsweep.core.attacks.ppa.neighbours import group_neighbours
 from smoothsweep.core.attacks.ppa.pool import EXECUTION, preprocess_of, sample_candidates
 from smoothsweep.core.attacks.ppa.restarts import around
-from smoothsweep.core.attacks.ppa.results import ClassReconstruction, OptimiseResult, Selection, joined
+from smoothsweep.core.attacks.ppa.results import (
+    ClassReconstruction,
+    OptimiseResult,
+    Selection,
+    Starts,
+    joined,
+    reconstructed,
+)
 from smoothsweep.core.attacks.ppa.selection import crop_of, select
 from smoothsweep.core.attacks.shared.execution import Execution, as_execution
 from smoothsweep.core.attacks.shared.frozen import frozen
@@ -90,7 +97,7 @@ def optimise(
         synthesize = run.synthesizer(prior, None if whole else crop_of(transform))
         networks: dict[str, Any] = {"synthesize": synthesize, "target": run.target(target), "transform": transform}
         batch = None if whole else gradient_batch(run, networks, w0.to(device), config)
-        loss = _loss_of(config, protocol, temperature)
+        loss = loss_of(config, protocol, temperature)
         if config.feature_weight and pull is not None:
             networks["target"], loss = pull.features, pull.beside(loss, config.feature_weight)
         objective = partial(
@@ -165,9 +172,10 @@ def _check_given(
         raise InputError(f"feature_weight: {config.feature_weight} needs the target's mean feature")
 
 
-def _loss_of(
+def loss_of(
     config: OptimiseConfig, protocol: Protocol, temperature: float | None
 ) -> Callable[[Tensor, Tensor], Tensor]:
+    """(logits [N, C], targets [N]) -> [N], of logits divided by the temperature, if there is one."""
     loss = partial(attack_loss(config.loss), protocol=protocol)
     return loss if temperature is None else lambda logits, labels: loss(logits / temperature, labels)
 
@@ -215,14 +223,11 @@ def invert_class(
     run = as_execution(execution, device)
     transform = preprocess_of(config.pool)
     common = {"seed": seed, "protocol": protocol, "transform": transform, "device": device, "execution": run}
-    starts = stages.sample(confidences, w_pool, target_class, config.candidates, seed=seed)
-    if config.candidates.restarts is not None:
-        starts = around(starts, w_pool, config.candidates.restarts, seed=seed, target_class=target_class)
-    w0, index, confidence = starts
+    starts = starts_of(stages, confidences, w_pool, target_class, config.candidates, seed=seed)
     found = stages.optimise(
         prior,
         target,
-        w0,
+        starts[0],
         target_class,
         config.optimise,
         discriminator=discriminator,
@@ -233,22 +238,26 @@ def invert_class(
     )
     judge, kept = target if selector is None else selector, {} if keep is None else {"keep": keep}
     best = stages.select(prior, judge, found.w, target_class, config.select, **common, **kept)
-    return ClassReconstruction(
-        target_class=target_class,
-        w=best.w,
-        scores=best.scores,
-        pool_index=index[best.order],
-        candidates=found,
-        candidate_index=index,
-        candidate_confidence=confidence,
-        order=best.order,
-        images=best.images,
-        rows=best.rows,
-    )
+    return reconstructed(target_class, starts, found, best)
 
 
-def gradient_batch(run: Execution, networks: dict[str, Any], w: Tensor, config: OptimiseConfig) -> DeviceBatch:
-    """How many rows of stage 2 are computed at once, measured on these `networks` of its objective by some of w."""
+def starts_of(
+    stages: Stages, confidences: Tensor, w_pool: Tensor, target_class: int, config: CandidateConfig, *, seed: int
+) -> Starts:
+    """Stage 1 of a class: latents w0 [K, 1 or num_ws, w_dim], their places in the pool and their confidences, [K]."""
+    starts = stages.sample(confidences, w_pool, target_class, config, seed=seed)
+    if config.restarts is None:
+        return starts
+    return around(starts, w_pool, config.restarts, seed=seed, target_class=target_class)
+
+
+def gradient_batch(
+    run: Execution, networks: dict[str, Any], w: Tensor, config: OptimiseConfig, *, most: int | None = None
+) -> DeviceBatch:
+    """How many rows of stage 2 are computed at once, measured on these `networks` of its objective by some of w.
+
+    most: at most so many; None for those of a batch on a CPU, for all elsewhere.
+    """
     synthesize, target, transform = networks["synthesize"], networks["target"], networks["transform"]
 
     def probe(rows: int) -> None:
@@ -257,5 +266,6 @@ def gradient_batch(run: Execution, networks: dict[str, Any], w: Tensor, config: 
             logits = target_logits(target, transform(synthesize(leaf)), None)
             torch.autograd.grad(logits.sum(), leaf)
 
-    most = config.batch_size if run.device.type == "cpu" else len(w)
+    if most is None:
+        most = config.batch_size if run.device.type == "cpu" else len(w)
     return run.gradient_batch("optimisation", (synthesize, target), probe, most=min(most, len(w)))

@@ -9,6 +9,10 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.attacks.optimisation.descent import Descent
+from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+
+Starts = tuple[Tensor, Tensor, Tensor]
+"""What stage 1 leaves: w0 [K, 1 or num_ws, w_dim], indices int64 [K] into the pool, confidences [K]."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,3 +97,37 @@ class ClassReconstruction:
     @property
     def num_frozen(self) -> int:
         return self.candidates.num_frozen
+
+
+def reconstructed(target_class: int, starts: Starts, found: OptimiseResult, best: Selection) -> ClassReconstruction:
+    """What the three stages left of a class."""
+    _, index, confidence = starts
+    return ClassReconstruction(
+        target_class=target_class,
+        w=best.w,
+        scores=best.scores,
+        pool_index=index[best.order],
+        candidates=found,
+        candidate_index=index,
+        candidate_confidence=confidence,
+        order=best.order,
+        images=best.images,
+        rows=best.rows,
+    )
+
+
+def as_reconstructions(found: ClassReconstruction) -> Reconstructions:
+    """What Plug & Play leaves of a class, as every attack does."""
+    curve = found.loss_curve
+    return Reconstructions(
+        w=found.w,
+        scores=found.scores,
+        rows={"pool_index": found.pool_index, **found.rows},
+        curves={"loss": curve},
+        facts={
+            "loss_first": float(curve[0]),
+            "loss_last": float(curve[-1]),
+            "gradient_cosine": found.gradient_cosine,
+            "num_frozen": float(found.num_frozen),
+        },
+    )

@@ -65,7 +65,7 @@ def select(
         w,
         target_class,
         config,
-        _confidence,
+        confidence,
         seed=seed,
         protocol=protocol,
         transform=transform,
@@ -74,8 +74,7 @@ def select(
         keep=keep or {},
         execution=execution,
     )
-    order = best_first(scores)[: config.selected]
-    return Selection(w=w.detach().cpu()[order], scores=scores[order], order=order, all_scores=scores, images=images)
+    return ranked_by_confidence(w, scores, config, images)
 
 
 def select_by_margin(
@@ -86,6 +85,22 @@ def select_by_margin(
     The scores are mean softmaxes as there, of the same views; the margins of what is kept are its row "margin".
     """
     grades, images = _mean_grades(prior, target, w, target_class, config, confidence_and_margin, **{**_USUAL, **others})
+    return ranked_by_margin(w, grades, config, images)
+
+
+def ranked_by_confidence(
+    w: Tensor, grades: Tensor, config: SelectConfig, images: Mapping[str, Tensor] | None = None
+) -> Selection:
+    """The best of w [K, ...] by their mean softmaxes [K]."""
+    order = best_first(grades)[: config.selected]
+    kept = images or {}
+    return Selection(w=w.detach().cpu()[order], scores=grades[order], order=order, all_scores=grades, images=kept)
+
+
+def ranked_by_margin(
+    w: Tensor, grades: Tensor, config: SelectConfig, images: Mapping[str, Tensor] | None = None
+) -> Selection:
+    """The best of w [K, ...] by the second of their mean grades [K, 2], softmax and margin."""
     scores, margins = grades.unbind(1)
     order = best_first(margins)[: config.selected]
     return Selection(
@@ -93,7 +108,7 @@ def select_by_margin(
         scores=scores[order],
         order=order,
         all_scores=scores,
-        images=images,
+        images=images or {},
         rows={"margin": margins[order]},
     )
 
@@ -120,7 +135,7 @@ def _mean_grades(
         raise InputError(f"selected: expected at most the {len(w)} candidates, got {config.selected}")
     run = as_execution(execution, device)
     with torch.no_grad(), frozen(prior, target), run.arithmetic():
-        images, kept = _decode(run, prior, w.to(device), transform, keep, DECODE_ROWS)
+        images, kept = decoded(run, prior, w.to(device), transform, keep, DECODE_ROWS)
         grades = graded_views(
             run, target, images, target_class, config, grade, seed=seed, protocol=protocol, draw_crops=draw_crops
         )
@@ -153,7 +168,7 @@ def graded_views(
     return (total / config.selection_repeats).cpu()
 
 
-def _decode(
+def decoded(
     run: Execution,
     prior: Prior,
     w: Tensor,
@@ -161,7 +176,7 @@ def _decode(
     keep: Mapping[str, Transform],
     batch_size: int,
 ) -> tuple[Tensor, dict[str, Tensor]]:
-    """What the target is shown (on the device) and what is kept for judges (on the CPU), from one synthesis."""
+    """What the target is shown of w (on the device) and what is kept for judges (on the CPU), from one synthesis."""
     crops = {crop_of(way) for way in (transform, *keep.values())}
     synthesize = run.synthesizer(prior, crops.pop() if len(crops) == 1 else None)
 
@@ -180,14 +195,15 @@ def _graded(
     return grade(target_logits(target, images[rows], shown, size=size).float(), target_class)
 
 
-def _confidence(logits: Tensor, target_class: int) -> Tensor:
+def confidence(logits: Tensor, target_class: int) -> Tensor:
+    """A `Grade`: softmax of the class, [N] of logits [N, C]."""
     return logits.softmax(1)[:, target_class]
 
 
 def confidence_and_margin(logits: Tensor, target_class: int) -> Tensor:
     """A `Grade`: softmax of the class, and its logit less the largest other, [N, 2] of logits [N, C]."""
     labels = torch.full((len(logits),), target_class, device=logits.device)
-    return torch.stack([_confidence(logits, target_class), -max_margin_loss(logits, labels)], 1)
+    return torch.stack([confidence(logits, target_class), -max_margin_loss(logits, labels)], 1)
 
 
 def crop_of(transform: Transform) -> int | None:

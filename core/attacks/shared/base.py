@@ -165,6 +165,13 @@ class Attack:
         """How many classes, in the order of the sweep's list, are inverted at once because they share numbers."""
         return 1
 
+    def side_by_side(self, device: str) -> int:
+        """How many classes `invert_batch` computes at once at most on a device ("cpu", "cuda") because that is faster.
+
+        A matter of execution alone: it changes no number of any class. It counts where `class_batch` is 1.
+        """
+        return 1
+
     @property
     def crop(self) -> int | None:
         """Side in pixels of the centre crop that the decoder's images get before anybody sees them; None for none."""
@@ -203,5 +210,8 @@ class Attack:
         raise TypeError(f"{type(self).__name__} says nothing of how it inverts a class")
 
     def invert_batch(self, view: Any, given: Given, classes: Sequence[int], *, seed: int) -> Sequence[Reconstructions]:
-        """Reconstruct a batch of classes, `class_batch` of them or what is left; each as `invert` leaves it."""
+        """Reconstruct a batch of classes, `class_batch` of them or what is left; each as `invert` leaves it.
+
+        Or at most `side_by_side` classes that share nothing, each with the numbers that it has by itself.
+        """
         return [self.invert(view, given, target_class, seed=seed) for target_class in classes]

@@ -48,6 +48,7 @@ class Execution:
         self._ensembles: dict[tuple[object, ...], Prepared] = {}
         self._sources: list[object] = []  # keeps the ids in the keys from being used again
         self._batches: dict[tuple[object, ...], DeviceBatch] = {}
+        self._found: dict[tuple[object, ...], bool] = {}
 
     def arithmetic(self) -> AbstractContextManager[None]:
         """What every computation of the attack runs in."""
@@ -103,6 +104,14 @@ class Execution:
         if key not in self._batches:
             self._batches[key] = DeviceBatch(self.config.rows_per_batch or most, what=name)
         return self._batches[key]
+
+    def holds(self, what: tuple[object, ...], networks: tuple[object, ...], compare: Callable[[], bool]) -> bool:
+        """What `compare` finds of these prepared networks; it is asked once for each `what`."""
+        key = (*what, *map(id, networks))
+        if key not in self._found:
+            self._sources.extend(networks)
+            self._found[key] = compare()
+        return self._found[key]
 
     @property
     def rows_halved(self) -> int:

@@ -6,7 +6,8 @@ one to the other. Every view counts the images it was shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -43,6 +44,15 @@ class View:
     def queries(self) -> int:
         """How many images the target has been shown so far."""
         return self._shown[0]
+
+    @contextmanager
+    def uncounted(self) -> Generator[None]:
+        """For passes whose answers the attack does not use: finding out how many rows to compute at once."""
+        before = self._shown[0]
+        try:
+            yield
+        finally:
+            self._shown[0] = before
 
 
 class LabelView(View):

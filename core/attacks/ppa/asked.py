@@ -1,0 +1,66 @@
+"""What classes of Plug & Play that are computed side by side have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smoothsweep.core.attacks.optimisation.losses import Protocol
+from smoothsweep.core.attacks.optimisation.objective import Transform
+from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.attacks.shared.frozen import frozen
+from smoothsweep.core.attacks.shared.view import GradientView
+from smoothsweep.core.priors.base import Prior
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """What the classes have in common: networks, draws, and the way to show the target what is not counted."""
+
+    prior: Prior
+    view: GradientView
+    seed: int
+    protocol: Protocol
+    transform: Transform
+
+    @property
+    def run(self) -> Execution:
+        """Where and how."""
+        return self.view.execution
+
+    @property
+    def alone(self) -> dict[str, Any]:
+        """The same, as the stages of one class are told it."""
+        run = self.run
+        told = {"seed": self.seed, "protocol": self.protocol, "transform": self.transform}
+        return {**told, "device": run.device, "execution": run}
+
+    def lending(self) -> AbstractContextManager[None]:
+        """What a stage computes in."""
+        return frozen(self.prior, self.view.logits)
+
+    def agree(self, what: tuple[object, ...], networks: tuple[object, ...], compare: Callable[[], bool]) -> bool:
+        """What `compare` finds, uncounted; it is asked once for `what` of these prepared networks."""
+
+        def compared() -> bool:
+            with self.view.uncounted():
+                return compare()
+
+        return self.run.holds(what, networks, compared)
+
+
+def some_of(classes: int) -> list[int]:
+    """The first, the middle and the last of so many: kernels treat the ends of a pass otherwise than the rest."""
+    return sorted({0, classes // 2, classes - 1})
+
+
+def same_bits(one: Tensor, other: Tensor) -> bool:
+    """Whether two tensors are the same to the bit, what is not a number included."""
+    if one.shape != other.shape or one.dtype != other.dtype:
+        return False
+    return torch.equal(one.contiguous().view(torch.uint8), other.contiguous().view(torch.uint8))

@@ -1,0 +1,162 @@
+"""Stage 2 of Plug & Play for several classes side by side; core/attacks/ppa/side_by_side.py says when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smoothsweep.core.attacks.optimisation.crops import Crops, RowViews, joined_crops
+from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient, walk
+from smoothsweep.core.attacks.optimisation.objective import LatentObjective
+from smoothsweep.core.attacks.ppa.asked import Asked, same_bits, some_of
+from smoothsweep.core.attacks.ppa.batching import batch_spans, group_views, row_scale
+from smoothsweep.core.attacks.ppa.config import OptimiseConfig
+from smoothsweep.core.attacks.ppa.inversion import by_adam, gradient_batch, loss_of, optimise
+from smoothsweep.core.attacks.ppa.results import OptimiseResult, joined
+from smoothsweep.core.attacks.ppa.selection import crop_of
+from smoothsweep.core.attacks.ppa.stage_kinds import ROWS
+from smoothsweep.core.devices import DeviceBatch
+
+
+def optimise_together(
+    asked: Asked, starts: Sequence[Tensor], classes: Sequence[int], config: OptimiseConfig, *, temperature: float | None
+) -> list[OptimiseResult]:
+    """Stage 2 by Adam: every class from its own starts [K, 1 or num_ws, w_dim], as `optimise` moves them."""
+    descent = _Descents(asked, config, temperature, starts[0])
+    found: list[OptimiseResult] = []
+    for first in range(0, len(classes), descent.together):
+        span = slice(first, first + descent.together)
+        found += descent.of(starts[span], classes[span])
+    return found
+
+
+class _Descents:
+    """Stage 2 of classes with as many starts each. together: classes whose rows suit the device."""
+
+    def __init__(self, asked: Asked, config: OptimiseConfig, temperature: float | None, example: Tensor) -> None:
+        self.asked, self.config, self.temperature, self.count = asked, config, temperature, len(example)
+        run = asked.run
+        with asked.lending(), run.arithmetic():
+            self.networks: dict[str, Any] = {
+                "synthesize": run.synthesizer(asked.prior, crop_of(asked.transform)),
+                "target": run.target(asked.view.logits),
+                "transform": asked.transform,
+            }
+            self.rows = self._rows(example.expand(-(-ROWS // self.count), *example.shape).flatten(0, 1))
+        self.together = max(1, self.rows.rows // self.count)
+
+    def of(self, starts: Sequence[Tensor], classes: Sequence[int]) -> list[OptimiseResult]:
+        """The classes at once, or one after the other where their bits would not be the same."""
+        asked, networks = self.asked, (self.networks["synthesize"], self.networks["target"])
+        what = ("descents", len(classes), self.count, self.config.loss, asked.protocol)
+        with asked.lending(), asked.run.arithmetic():
+            if len(classes) > 1 and asked.agree(what, networks, partial(self._agree, torch.cat([*starts]), classes)):
+                return self._split(self._walk(torch.cat([*starts]), self._joint(classes), self.config.steps))
+        return [
+            optimise(
+                asked.prior,
+                asked.view.logits,
+                w0,
+                target_class,
+                self.config,
+                **asked.alone,
+                temperature=self.temperature,
+            )
+            for w0, target_class in zip(starts, classes, strict=True)
+        ]
+
+    def _rows(self, w: Tensor) -> DeviceBatch:
+        with self.asked.view.uncounted():
+            return gradient_batch(self.asked.run, self.networks, w, self.config, most=ROWS)
+
+    def _objective(self, **others: Any) -> LatentObjective:
+        loss = loss_of(self.config, self.asked.protocol, self.temperature)
+        return LatentObjective(**self.networks, clip=self.config.clip, loss=loss, **others)
+
+    def _views(self, spans: list[slice], target_class: int) -> RowViews | None:
+        config, key = self.config, (self.asked.seed, target_class, "optimise")
+        return group_views(spans, config.batch_size, config.crop_rule, self.count, key, self.asked.protocol, None)
+
+    def _joint(self, classes: Sequence[int]) -> LatentObjective:
+        """Of all rows of all classes, one class after the other."""
+        spans = batch_spans(self.count, self.config.batch_size)
+        views = [of_class for c in classes if (of_class := self._views(spans, c)) is not None]
+        return self._objective(
+            target_class=torch.tensor(classes).repeat_interleave(self.count),
+            views=_Beside(views, self.count) if views else None,
+            first=0,
+            scale=row_scale(spans, self.asked.protocol).repeat(len(classes)),
+            batch=self.rows,
+        )
+
+    def _by_itself(self, target_class: int, span: slice, w: Tensor) -> LatentObjective:
+        """Of one batch of a class, as `optimise` computes it."""
+        return self._objective(
+            target_class=target_class,
+            views=self._views([span], target_class),
+            first=span.start,
+            scale=row_scale([span], self.asked.protocol),
+            batch=gradient_batch(self.asked.run, self.networks, w, self.config),
+        )
+
+    def _agree(self, w: Tensor, classes: Sequence[int]) -> bool:
+        """Whether the first step of the first, the middle and the last class has the same bits by itself."""
+        whole = self._joint(classes)(w, 0)
+        moved = self._walk(w, lambda *_: whole, 2)  # without a network: Adam, norms, cosines
+        for number in some_of(len(classes)):
+            first = number * self.count
+            for span in batch_spans(self.count, self.config.batch_size):
+                rows = slice(first + span.start, first + span.stop)
+                one = self._by_itself(classes[number], span, w[first : first + self.count])(w[rows], 0)
+                if not _same_parts(one, _rows_of_step(whole, rows)):
+                    return False
+                if not _same_parts(self._walk(w[rows], lambda *_, one=one: one, 2), _rows_of(moved, rows)):
+                    return False
+        return True
+
+    def _walk(self, w: Tensor, gradient_at: Callable[[Tensor, int], StepGradient], steps: int) -> Descent:
+        mover = partial(by_adam, config=self.config, key=(), first=0)
+        return walk(w, gradient_at, mover, steps=steps, lr_at=self.config.lr_at)
+
+    def _split(self, descent: Descent) -> list[OptimiseResult]:
+        starts = range(0, len(descent.w), self.count)
+        return [joined([_rows_of(descent, slice(start, start + self.count))]) for start in starts]
+
+
+class _Beside(RowViews):
+    """The crops of classes whose rows lie one class after the other, `count` of each."""
+
+    def __init__(self, classes: Sequence[RowViews], count: int) -> None:
+        self.classes, self.count = classes, count
+        self._joined: tuple[int, Crops] | None = None
+
+    def at(self, step: int, images: Tensor, rows: slice) -> Crops:
+        """As of one class; drawn once per step."""
+        if self._joined is None or self._joined[0] != step:
+            own = slice(0, self.count)
+            drawn = [views.at(step, images, own).repeated(self.count) for views in self.classes]
+            self._joined = step, joined_crops(drawn)
+        return self._joined[1].of(rows)
+
+
+def _rows_of(descent: Descent, rows: slice) -> Descent:
+    return Descent(
+        w=descent.w[rows],
+        asked=descent.asked[rows],
+        loss=descent.loss[:, rows],
+        image_cosine=descent.image_cosine[:, rows],
+        latent_cosine=descent.latent_cosine[:, rows],
+        frozen=descent.frozen[rows],
+    )
+
+
+def _rows_of_step(step: StepGradient, rows: slice) -> StepGradient:
+    return StepGradient(loss=step.loss[rows], latent=step.latent[rows], image=step.image[rows])
+
+
+def _same_parts(one: Descent | StepGradient, other: Descent | StepGradient) -> bool:
+    return all(same_bits(part, getattr(other, name)) for name, part in vars(one).items())

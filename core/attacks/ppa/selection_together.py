@@ -1,0 +1,106 @@
+"""Stage 3 of Plug & Play for several classes side by side; core/attacks/ppa/side_by_side.py says when."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+import torch
+from torch import Tensor
+
+from smoothsweep.core.attacks.optimisation.crops import Crops, joined_crops
+from smoothsweep.core.attacks.optimisation.objective import target_logits
+from smoothsweep.core.attacks.ppa.asked import Asked, same_bits, some_of
+from smoothsweep.core.attacks.ppa.batching import views_of
+from smoothsweep.core.attacks.ppa.config import SelectConfig
+from smoothsweep.core.attacks.ppa.results import Selection
+from smoothsweep.core.attacks.ppa.selection import (
+    DECODE_ROWS,
+    Grade,
+    confidence,
+    confidence_and_margin,
+    decoded,
+    ranked_by_confidence,
+    ranked_by_margin,
+    select,
+    select_by_margin,
+)
+
+
+def select_together(
+    asked: Asked, latents: Sequence[Tensor], classes: Sequence[int], config: SelectConfig
+) -> list[Selection]:
+    """Of every class's latents [K, 1 or num_ws, w_dim] those that `select` keeps."""
+    return _selected(asked, latents, classes, config, confidence, ranked_by_confidence, select)
+
+
+def select_by_margin_together(
+    asked: Asked, latents: Sequence[Tensor], classes: Sequence[int], config: SelectConfig
+) -> list[Selection]:
+    """Of every class's latents [K, 1 or num_ws, w_dim] those that `select_by_margin` keeps."""
+    return _selected(asked, latents, classes, config, confidence_and_margin, ranked_by_margin, select_by_margin)
+
+
+def _selected(
+    asked: Asked,
+    latents: Sequence[Tensor],
+    classes: Sequence[int],
+    config: SelectConfig,
+    grade: Grade,
+    ranked: Callable[[Tensor, Tensor, SelectConfig], Selection],
+    alone: Callable[..., Selection],
+) -> list[Selection]:
+    run, count = asked.run, len(latents[0])
+    with torch.no_grad(), asked.lending(), run.arithmetic():
+        judge = run.target(asked.view.logits)
+        images = [decoded(run, asked.prior, w.to(run.device), asked.transform, {}, DECODE_ROWS)[0] for w in latents]
+        shown = _Shown(asked, images, classes, config)
+        what = ("selection", len(classes), count, config.selection_view_size, asked.protocol)
+        if len(classes) > 1 and asked.agree(what, (judge,), partial(_agree, shown, judge)):
+            return [ranked(w, g, config) for w, g in zip(latents, _graded(shown, judge, grade), strict=True)]
+    return [
+        alone(asked.prior, asked.view.logits, w, target_class, config, **asked.alone)
+        for w, target_class in zip(latents, classes, strict=True)
+    ]
+
+
+class _Shown:
+    """The views of all classes' images. count: images of each class."""
+
+    def __init__(self, asked: Asked, images: Sequence[Tensor], classes: Sequence[int], config: SelectConfig) -> None:
+        self.images, self.classes, self.config, self.count = images, classes, config, len(images[0])
+        keys = [(asked.seed, target_class, "select") for target_class in classes]
+        rule = config.selection_crop_rule
+        self.views = [views_of(rule, self.count, key, asked.protocol, None) for key in keys]
+        self.whole = torch.cat([*images])
+
+    def crops(self, repeat: int) -> list[Crops | None]:
+        """Of every class, as `select` has them."""
+        pairs = zip(self.views, self.images, strict=True)
+        return [None if views is None else views.at(repeat, images) for views, images in pairs]
+
+    def logits(self, judge: Callable[[Tensor], Tensor], crops: Sequence[Crops | None]) -> Tensor:
+        """Of all images in their view, [classes x count, C]."""
+        there = [of_class.repeated(self.count) for of_class in crops if of_class is not None]
+        size = self.config.selection_view_size
+        return target_logits(judge, self.whole, joined_crops(there) if there else None, size=size).float()
+
+
+def _agree(shown: _Shown, judge: Callable[[Tensor], Tensor]) -> bool:
+    """Whether the first view of the first, the middle and the last class gets the same bits by itself."""
+    crops, size = shown.crops(0), shown.config.selection_view_size
+    whole = shown.logits(judge, crops).split(shown.count)
+    return all(
+        same_bits(target_logits(judge, shown.images[n], crops[n], size=size).float(), whole[n])
+        for n in some_of(len(crops))
+    )
+
+
+def _graded(shown: _Shown, judge: Callable[[Tensor], Tensor], grade: Grade) -> list[Tensor]:
+    """The mean grade of every class's images over their views, on the CPU."""
+    totals = [torch.zeros(()) for _ in shown.classes]
+    for repeat in range(shown.config.selection_repeats):
+        logits = shown.logits(judge, shown.crops(repeat)).split(shown.count)
+        pairs = zip(logits, shown.classes, strict=True)
+        totals = [total + grade(of_class, c) for total, (of_class, c) in zip(totals, pairs, strict=True)]
+    return [(total / shown.config.selection_repeats).cpu() for total in totals]

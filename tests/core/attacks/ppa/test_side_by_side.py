@@ -1,0 +1,235 @@
+"""Classes side by side: to the bit what each is by itself, with as many queries; and when they are not."""
+
+import dataclasses
+from contextlib import contextmanager
+
+import pytest
+import torch
+from torch import nn
+
+from smoothsweep.core.attacks.ppa.adaptive_config import Averaging, Restarts, Tempering
+from smoothsweep.core.attacks.ppa.asked import same_bits, some_of
+from smoothsweep.core.attacks.ppa.attack import Optimise, PlugAndPlay, Select
+from smoothsweep.core.attacks.ppa.config import Pool
+from smoothsweep.core.attacks.ppa.temperature import TEMPERATURE
+from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.execution import Execution, Prepared
+from smoothsweep.core.attacks.shared.view import view_of
+from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.models.classifiers import build_classifier
+
+CLASSES, SIDE, COMPONENTS, POOL = 11, 16, 12, 40
+PLAIN = PlugAndPlay(
+    candidates=4, steps=3, lr=0.05, batch_size=8, selected=2, selection_repeats=3, pool=Pool(size=POOL), loss="logit"
+)
+
+
+def changed(**settings):
+    return dataclasses.replace(PLAIN, **settings)
+
+
+class Prior(nn.Module):
+    """Pixels [3, SIDE, SIDE] that are sums over the coordinates, row by row: no kernel knows of another row."""
+
+    num_ws, w_dim, resolution = 1, COMPONENTS, SIDE
+
+    def __init__(self):
+        super().__init__()
+        weight = torch.randn(COMPONENTS, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(0)) / 8
+        self.register_buffer("weight", weight)
+
+    def synthesize(self, w):
+        return (w[:, 0, :, None, None, None] * self.weight).sum(1)
+
+
+class Rows:
+    """A target, row by row as the prior. seen: rows of every pass; dark: the mean from which on it gives no numbers;
+    coupled: how much its answer to an image depends on what it is shown beside it."""
+
+    def __init__(self, *, dark=None, coupled=0.0):
+        self.weight = torch.randn(CLASSES, 3 * SIDE * SIDE, generator=torch.Generator().manual_seed(1)) / 4
+        self.seen, self.dark, self.coupled = [], dark, coupled
+
+    def __call__(self, images):
+        self.seen.append(len(images))
+        flat = images.contiguous().flatten(1)
+        logits = (flat[:, None] * self.weight).sum(2).tanh() * 4
+        if self.coupled:
+            logits = logits + self.coupled * logits.mean(0)
+        return logits if self.dark is None else logits.where((flat.mean(1) < self.dark)[:, None], torch.nan)
+
+
+@pytest.fixture(scope="module")
+def given():
+    source = torch.Generator().manual_seed(2)
+    parts = {"candidates": {"confidences": torch.rand(POOL, CLASSES, generator=source)}}
+    parts["pool"] = {"w": torch.randn(POOL, 1, COMPONENTS, generator=source)}
+    parts[TEMPERATURE] = {TEMPERATURE: torch.tensor([3.0])}
+    return Given(protocol="clean", prior=Prior(), parts=parts)
+
+
+def viewed(target, **settings):
+    execution = Execution(ExecutionConfig(**settings), "cpu")
+    answer = target if isinstance(target, nn.Module) else Prepared(target)
+    return view_of(answer, "gradients", num_classes=CLASSES, image_size=SIDE, execution=execution)
+
+
+def both(attack, target, given, classes):
+    """Each class by itself and all side by side, and how many images the target saw each time."""
+    found = []
+    for pieces in ([[c] for c in classes], [classes]):
+        view = viewed(target)
+        kept = [one for piece in pieces for one in attack.invert_batch(view, given, piece, seed=5)]
+        found.append((kept, view.queries))
+    return found
+
+
+def same(one, other):
+    for group in ("rows", "curves"):
+        mine, theirs = getattr(one, group), getattr(other, group)
+        assert mine.keys() == theirs.keys()
+        assert all(same_bits(mine[name], theirs[name]) for name in mine)
+    assert same_bits(one.w, other.w) and same_bits(one.scores, other.scores)
+    mine, theirs = (torch.tensor(list(each.facts.values())) for each in (one, other))
+    assert one.facts.keys() == other.facts.keys() and same_bits(mine, theirs)
+
+
+@contextmanager
+def no_falling_back(monkeypatch, but=None):
+    """Whatever is computed one class after the other is a failure."""
+
+    def never(*_, **__):
+        raise AssertionError("one class after the other")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(PlugAndPlay, "invert", never)
+        if but != "optimise":
+            patch.setattr("smoothsweep.core.attacks.ppa.descents_together.optimise", never)
+        for name in ("select", "select_by_margin"):
+            patch.setattr(f"smoothsweep.core.attacks.ppa.selection_together.{name}", never)
+        yield
+
+
+CASES = {
+    "poincare": changed(loss="poincare"),
+    "cross entropy, by margin": changed(loss="cross_entropy", select=Select(kind="augmented_margin")),
+    "logit, three batches": changed(candidates=5, batch_size=2),
+    "tempered": changed(loss="cross_entropy", temperature=Tempering()),
+    "without crops": changed(crop_scale=(1.0, 1.0), clip=True, selection_hflip=0.0),
+    "restarts": changed(candidates=2, restarts=Restarts()),
+}
+
+
+@pytest.mark.parametrize("protocol", ["paper", "clean"])
+@pytest.mark.parametrize("case", CASES)
+def test_side_by_side_every_class_has_the_bits_and_the_queries_that_it_has_by_itself(
+    given, case, protocol, monkeypatch
+):
+    attack, given, classes = CASES[case], dataclasses.replace(given, protocol=protocol), [3, 0, 10, 7]
+    alone, queries = both(attack, Rows(), given, classes)[0]
+    view = viewed(Rows())
+    with no_falling_back(monkeypatch):
+        beside = attack.invert_batch(view, given, classes, seed=5)
+    for one, other in zip(alone, beside, strict=True):
+        same(one, other)
+    assert view.queries == queries > 0
+    assert not torch.equal(alone[0].w, alone[1].w)
+
+
+def test_networks_of_convolutions_are_the_same_too(given):
+    target = build_classifier("resnet_small", CLASSES, seed=1, protocol="clean").eval()
+    (alone, _), (beside, _) = both(changed(steps=2, selection_repeats=2), target, given, [3, 0, 10, 7])
+    for one, other in zip(alone, beside, strict=True):
+        same(one, other)
+
+
+def test_a_row_that_breaks_is_stopped_and_the_other_classes_go_on(given, monkeypatch):
+    brightness = given.prior.synthesize(given.parts["pool"]["w"]).flatten(1).mean(1)
+    target = Rows(dark=float(brightness.quantile(0.8)))
+    (alone, _), (beside, _) = both(changed(loss="cross_entropy"), target, given, list(range(8)))
+    stopped = [one.facts["num_frozen"] for one in alone]
+    assert 0 < sum(stopped) < 32 and min(stopped) < max(stopped)
+    for one, other in zip(alone, beside, strict=True):
+        same(one, other)
+    assert max(target.seen) == 32
+
+
+def test_a_group_that_the_device_cuts_and_that_does_not_fill_is_the_same(given, monkeypatch):
+    alone = both(PLAIN, Rows(), given, list(range(7)))[0][0]
+    target, largest = Rows(), 4 * CLASSES * 3 * SIDE * SIDE  # bytes that one row adds to the largest tensor kept
+    monkeypatch.setattr("smoothsweep.core.devices.CPU_TENSOR_BYTES", 14 * largest)
+    with no_falling_back(monkeypatch, but="optimise"):
+        beside = PLAIN.invert_batch(viewed(target), given, list(range(7)), seed=5)
+    with_gradients = target.seen[: -PLAIN.selection_repeats - 4]  # stage 3 tries four passes, then it has its views
+    assert [with_gradients.count(rows) for rows in (12, 28)] == [2 * PLAIN.steps + 1, 0], "three, three and one"
+    for one, other in zip(alone, beside, strict=True):
+        same(one, other)
+
+
+def test_where_the_bits_would_differ_classes_are_computed_one_after_the_other(given):
+    (alone, asked), (beside, shown) = both(PLAIN, Rows(coupled=1e-5), given, [3, 0, 10])
+    for one, other in zip(alone, beside, strict=True):
+        same(one, other)
+    assert asked == shown, "what was tried is not counted"
+
+
+@pytest.mark.parametrize(
+    ("settings", "together"),
+    [
+        ({}, 8),
+        ({"candidates": 32}, 1),
+        ({"candidates": 50, "pool": Pool(size=60)}, 1),
+        ({"candidates": 10}, 3),
+        ({"candidates": 4, "restarts": Restarts(count=4)}, 2),
+        ({"select": Select(kind="augmented_margin")}, 8),
+        ({"discriminator_weight": 0.1}, 1),
+        ({"average": Averaging()}, 1),
+        ({"feature_weight": 1.0}, 1),
+        ({"optimise": Optimise(kind="none"), "steps": 50, "lr": 0.005, "batch_size": 25, "loss": "poincare"}, 1),
+        (
+            {
+                "select": Select(kind="top_confidence"),
+                "selection_repeats": 100,
+            },
+            1,
+        ),
+    ],
+)
+def test_classes_are_side_by_side_on_a_cpu_where_nothing_looks_at_more_than_a_row(settings, together):
+    attack = changed(**{"pool": Pool(size=60), **settings})
+    assert attack.side_by_side("cpu") == together
+    assert attack.side_by_side("cuda") == 1
+
+
+@pytest.mark.parametrize("settings", [{"rows_per_batch": 3}, {"precision": "bf16"}])
+def test_what_the_user_says_of_execution_is_left_alone(given, settings, monkeypatch):
+    monkeypatch.setattr("smoothsweep.core.attacks.ppa.side_by_side.invert_together", None)
+    found = PLAIN.invert_batch(viewed(Rows(), **settings), given, [0, 1], seed=5)
+    assert len(found) == 2
+
+
+def test_another_trial_that_selects_is_asked_class_by_class(given, monkeypatch):
+    monkeypatch.setattr("smoothsweep.core.attacks.ppa.side_by_side.invert_together", None)
+    selector = viewed(Rows())
+    PLAIN.invert_batch(
+        viewed(target), dataclasses.replace(given, targets={"selection_target": selector}), [0, 1], seed=5
+    )
+    assert selector.queries == 2 * PLAIN.candidates * PLAIN.selection_repeats
+
+
+@pytest.mark.parametrize(("classes", "tried"), [(2, [0, 1]), (3, [0, 1, 2]), (8, [0, 4, 7])])
+def test_the_ends_and_the_middle_are_tried(classes, tried):
+    assert some_of(classes) == tried
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        ([1.0, float("nan")], [1.0, float("nan")], True),
+        ([0.0], [-0.0], False),
+        ([1.0], [1.0 + 2**-23], False),
+        ([1.0], [1.0, 1.0], False),
+    ],
+)
+def test_bits_are_compared_not_values(one, other, expected):
+    assert same_bits(torch.tensor(one), torch.tensor(other)) is expected
