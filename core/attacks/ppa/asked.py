@@ -63,4 +63,4 @@ def same_bits(one: Tensor, other: Tensor) -> bool:
     """Whether two tensors are the same to the bit, what is not a number included."""
     if one.shape != other.shape or one.dtype != other.dtype:
         return False
-    return torch.equal(one.contiguous().view(torch.uint8), other.contiguous().view(torch.uint8))
+    return torch.equal(*(tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (one, other)))

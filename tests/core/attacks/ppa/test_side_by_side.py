@@ -143,7 +143,7 @@ def test_networks_of_convolutions_are_the_same_too(given):
         same(one, other)
 
 
-def test_a_row_that_breaks_is_stopped_and_the_other_classes_go_on(given, monkeypatch):
+def test_a_row_that_breaks_is_stopped_and_the_other_classes_go_on(given):
     brightness = given.prior.synthesize(given.parts["pool"]["w"]).flatten(1).mean(1)
     target = Rows(dark=float(brightness.quantile(0.8)))
     (alone, _), (beside, _) = both(changed(loss="cross_entropy"), target, given, list(range(8)))
@@ -156,8 +156,8 @@ def test_a_row_that_breaks_is_stopped_and_the_other_classes_go_on(given, monkeyp
 
 def test_a_group_that_the_device_cuts_and_that_does_not_fill_is_the_same(given, monkeypatch):
     alone = both(PLAIN, Rows(), given, list(range(7)))[0][0]
-    target, largest = Rows(), 4 * CLASSES * 3 * SIDE * SIDE  # bytes that one row adds to the largest tensor kept
-    monkeypatch.setattr("smoothsweep.core.devices.CPU_TENSOR_BYTES", 14 * largest)
+    target, measured = Rows(), "smoothsweep.core.attacks.shared.execution.suitable_rows"
+    monkeypatch.setattr(measured, lambda probe, device, *, most: min(most, 14))
     with no_falling_back(monkeypatch, but="optimise"):
         beside = PLAIN.invert_batch(viewed(target), given, list(range(7)), seed=5)
     with_gradients = target.seen[: -PLAIN.selection_repeats - 4]  # stage 3 tries four passes, then it has its views
@@ -212,7 +212,7 @@ def test_another_trial_that_selects_is_asked_class_by_class(given, monkeypatch):
     monkeypatch.setattr("smoothsweep.core.attacks.ppa.side_by_side.invert_together", None)
     selector = viewed(Rows())
     PLAIN.invert_batch(
-        viewed(target), dataclasses.replace(given, targets={"selection_target": selector}), [0, 1], seed=5
+        viewed(Rows()), dataclasses.replace(given, targets={"selection_target": selector}), [0, 1], seed=5
     )
     assert selector.queries == 2 * PLAIN.candidates * PLAIN.selection_repeats
 
