@@ -7,8 +7,7 @@ import time
 
 from smoothsweep.core import screen
 from smoothsweep.core.audit.portfolio import COMPONENTS, LEAST_PUBLIC, components_of
-from smoothsweep.core.data.listing import few
-from smoothsweep.core.data.own.overlap import refuse_shared, said
+from smoothsweep.core.data.own.overlap import refuse_shared, warnings_of
 from smoothsweep.core.data.sources import list_unlabelled
 from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import InputError
@@ -53,12 +52,8 @@ def _look_for_the_same(request: AuditRequest) -> None:
         return
     if (images := len(list_unlabelled(request.public))) < LEAST_PUBLIC:
         raise InputError(f"--public {request.public}: expected at least {LEAST_PUBLIC} images, got {images or 'none'}")
-    pairs, doubts = refuse_shared(request.data, request.public)
-    for doubt in doubts:
-        screen.err(f"smoothsweep: --public {request.public}: {doubt}; a low leak may then be the attacker's weakness")
-    if pairs:
-        alike = f"{len(pairs)} pictures of --data show one of --public, or look like it: {few(said(pairs, '~'))}"
-        screen.err(f"smoothsweep: {alike}; an attack that shows them may have shown what was public")
+    for line in warnings_of(*refuse_shared(request.data, request.public), private=request.people_option):
+        screen.err(f"smoothsweep: --public {request.public}: {line}")
     if images <= COMPONENTS:
         fewer = f"{images} images make a prior of {components_of(images)} directions instead of {COMPONENTS}"
         screen.err(f"smoothsweep: --public {request.public}: {fewer}; an attacker with more images may find more")
