@@ -17,18 +17,15 @@ from torch import Tensor
 from smoothsweep.core.analysis.projected_photographs import projected_photographs, stranger_rows
 from smoothsweep.core.audit.attacking import Attacker, OnProgress, silent
 from smoothsweep.core.audit.statistics import Tally
+from smoothsweep.core.audit.verified import LEARNT, few_strangers
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.metrics.accuracy import class_means
-from smoothsweep.core.metrics.false_accepts import FIRST, PROJECTED, RATES, strangers_needed
+from smoothsweep.core.metrics.false_accepts import FIRST, PROJECTED, RATES
 from smoothsweep.core.metrics.open_set import Head
 from smoothsweep.core.metrics.recognition import Photographs, Reached, Recognised, reached, recognise
 
 MIDDLE_RANK = 251.0
 """Of a stranger's image among 500 strangers."""
-LEARNT = (
-    "Not verified: the judge is a second classifier of the same images, and no face recogniser; an independent "
-    "embedder is one"
-)
 COLUMNS = ("metric", "leak", "low", "high", "chance", "control", "reach", "ceiling")
 
 
@@ -56,12 +53,6 @@ class Stands:
     table: pd.DataFrame
     verified: dict[int, float]
     why_not: str = ""
-
-
-def few_strangers(images: int) -> str:
-    """Why nothing is verified where the public images are too few."""
-    needed = strangers_needed(RATES[FIRST])
-    return f"Not verified: a threshold of 1 % false accepts takes {needed} public images or more, there are {images}"
 
 
 def stands(

@@ -52,6 +52,7 @@ def _look_for_the_same(request: AuditRequest) -> None:
         return
     if (images := len(list_unlabelled(request.public))) < LEAST_PUBLIC:
         raise InputError(f"--public {request.public}: expected at least {LEAST_PUBLIC} images, got {images or 'none'}")
+    screen.out(f"comparing the pictures of {request.people_option} with {images} of --public")
     for line in warnings_of(*refuse_shared(request.data, request.public), private=request.people_option):
         screen.err(f"smoothsweep: --public {request.public}: {line}")
     if images <= COMPONENTS:

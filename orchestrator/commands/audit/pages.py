@@ -42,8 +42,9 @@ def write_audit(
     unfit: tuple[str, ...],
     own_test: bool,
     planned: Mapping[str, float],
+    strangers: int | None,
 ) -> None:
-    """Each file replaces its predecessor in one step. untried, unfit, own_test, planned: as of `AuditNotes`.
+    """Each file replaces its predecessor in one step. untried, unfit, own_test, planned, strangers: as of `AuditNotes`.
 
     Raises InputError where nothing has been judged.
     """
@@ -68,6 +69,7 @@ def write_audit(
             unfit=unfit,
             own_test=own_test,
             planned=planned,
+            strangers=strangers,
             recipe=recipe_label(data.axes, own[0].cell.axes),
             architecture=recipes[0].architecture if recipes else "",
             epochs=recipes[0].epochs if recipes else 0,

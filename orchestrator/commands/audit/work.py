@@ -137,6 +137,7 @@ class Work:
             own_test=self.own_test,
             unfit=tuple(self.unfit),
             planned={label: cost.device_s for label, cost in self.planned.items()},
+            strangers=self._images,
         )
 
     def fitting(self, wanted: Sequence[Beside], *, after: Round) -> tuple[Beside, ...]:

@@ -81,7 +81,8 @@ class Audit:
     the reference and what else was trained, in the order of the sweep; empty where nothing was. unfit: sentences on
     what there was no time for. own_test: whether the data say which images are for testing. architecture, epochs: of
     what was trained. is_program: the model itself cannot be trained here. standing: the strongest attack by every
-    judge, beside chance, the control, the prior's reach and the ceiling.
+    judge, beside chance, the control, the prior's reach and the ceiling. strangers: how many public images there were
+    for the thresholds of verification, None where they are rendered.
     """
 
     judge: str
@@ -100,6 +101,7 @@ class Audit:
     epochs: int = 0
     is_program: bool = False
     standing: tuple[Standing, ...] = ()
+    strangers: int | None = None
 
     @property
     def model(self) -> Trained | None:
@@ -163,6 +165,7 @@ class AuditNotes:
     is_program: bool = False
     asked_once: Mapping[str, float] = field(default_factory=dict)
     planned: Mapping[str, float] = field(default_factory=dict)
+    strangers: int | None = None
 
 
 def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit | None:
@@ -198,6 +201,7 @@ def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit |
         architecture=notes.architecture,
         epochs=notes.epochs,
         is_program=notes.is_program,
+        strangers=notes.strangers,
     )
 
 
