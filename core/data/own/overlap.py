@@ -86,11 +86,14 @@ def near_and_doubts(
     return tuple(near.items()), () if fit is None else fit.doubts
 
 
-def warnings_of(pairs: Pairs, doubts: tuple[str, ...], *, private: str) -> tuple[str, ...]:
-    """A sentence for each doubt, and one for the pictures that look alike. private: what the private set is called."""
-    found = [f"{doubt}; a low leak may then be the attacker's weakness" for doubt in doubts]
+def warnings_of(pairs: Pairs, doubts: tuple[str, ...], *, private: str, named: bool = True) -> tuple[str, ...]:
+    """A sentence for the doubts, and one for the pictures that look alike. private: what the private set is called;
+    named: whether these pictures are."""
+    found = [f"{'; '.join(doubts)}; a low leak may then be the attacker's weakness"] if doubts else []
     if pairs:
-        alike_words = f"{len(pairs)} pictures of {private} show a public one, or look like it: {few(said(pairs, '~'))}"
+        one = "picture" if len(pairs) == 1 else "pictures"
+        which = f": {few(said(pairs, '~'))}" if named else ""
+        alike_words = f"{len(pairs)} {one} of {private} show a public one, or look like it{which}"
         found.append(f"{alike_words}; an attack that shows them may have shown what was public")
     return tuple(found)
 

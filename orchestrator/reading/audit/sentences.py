@@ -10,6 +10,7 @@ from smoothsweep.core.metrics.leak_comparisons import REDUCES, LeakComparison
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.orchestrator.reading.audit.result import HALF, Audit, Person, Reached, Trained
+from smoothsweep.orchestrator.reading.audit.second import second_lines
 from smoothsweep.orchestrator.reading.findings.findings import SEES
 from smoothsweep.orchestrator.reading.findings.uncertainty import named, start
 from smoothsweep.orchestrator.reading.leak.exposure import AMONG, among_words, rate_words
@@ -69,7 +70,14 @@ def _answer(audit: Audit) -> tuple[str, ...]:
     else:
         more = more_seeds(audit.beyond.n)
         sure = f"Whether that is more than a control reaches is inconclusive{more}."
-    return (first, *standing_lines(audit.standing), *_not_verified(audit), sure)
+    return (
+        first,
+        *standing_lines(audit.standing),
+        *second_lines(audit),
+        *_not_verified(audit),
+        sure,
+        *(f"{start(line)}." for line in audit.told),
+    )
 
 
 def _not_verified(audit: Audit) -> tuple[str, ...]:
