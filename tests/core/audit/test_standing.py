@@ -114,7 +114,7 @@ def test_both_doors_give_the_same_numbers(both):
         assert row["ceiling"] == pytest.approx(mean(columns[ceilings.get(metric, f"{metric}_real")])), metric
         reached = columns[reaches[metric]][0] if metric in reaches else None
         assert row["reach"] == pytest.approx(np.nan if reached is None else reached, nan_ok=True), metric
-    if strangers >= 50:
+    if strangers >= 500:
         assert 0 < columns["verified_far1"][0] < 1, "a rate that could differ"
 
 
