@@ -103,8 +103,5 @@ def test_where_nothing_is_verified_one_line_says_why(verifies, judge, strangers,
 def test_public_images_that_do_not_fit_are_said_on_the_first_page():
     doubt = "the public images show another kind of thing"
     found = first(told=(doubt,))
-    assert (
-        audit_sentences(replace(found, told=(doubt,)))["answer"][-1] == "The public images show another kind of thing."
-    )
-    assert doubt[1:] in audit_page(replace(found, told=(doubt,)), name="m", facts={}, portraits=[], anonymous=True)
-    assert np.isfinite(found.strongest.leak)
+    assert audit_sentences(found)["answer"][-1] == "The public images show another kind of thing."
+    assert doubt[1:] in audit_page(found, name="m", facts={}, portraits=[], anonymous=True)
