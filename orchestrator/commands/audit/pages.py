@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
+from smoothsweep.orchestrator.commands.audit.judges import FACE
 from smoothsweep.orchestrator.commands.reporting.sweep_report import report_data
 from smoothsweep.orchestrator.page.audit import EXPOSED, Portrait, audit_page, audit_pdf
 from smoothsweep.orchestrator.page.stored import class_names, reconstruction, training_image, training_labels
@@ -103,7 +105,7 @@ def _with_second(audit: Audit, second: Path, store: Store, out: Path) -> Audit:
     """The audit with what a second embedder says of the same reconstructions, where it has judged them."""
     loaded = load_sweep(second)
     trials = trials_of(loaded, store)
-    judge = inversion(trials[0].settings).judges.embedder
+    judge: Any = inversion(trials[0].settings).judges.built.get(FACE)
     summary = summarise(report_data(loaded, trials, store, results_table(trials, store, {}), out))
     return audit if judge is None else with_second(audit, summary, judge.name)
 
