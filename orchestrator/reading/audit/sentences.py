@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from smoothsweep.core.audit.portfolio import MOST_SEEDS
+from smoothsweep.core.audit.verified import LEARNT, few_strangers
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.exposure import TOP
 from smoothsweep.core.metrics.leak_comparisons import REDUCES, LeakComparison
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.orchestrator.reading.audit.result import HALF, Audit, Person, Reached, Trained
+from smoothsweep.orchestrator.reading.audit.second import second_lines
 from smoothsweep.orchestrator.reading.findings.findings import SEES
 from smoothsweep.orchestrator.reading.findings.uncertainty import named, start
 from smoothsweep.orchestrator.reading.leak.exposure import AMONG, among_words, rate_words
@@ -68,7 +70,25 @@ def _answer(audit: Audit) -> tuple[str, ...]:
     else:
         more = more_seeds(audit.beyond.n)
         sure = f"Whether that is more than a control reaches is inconclusive{more}."
-    return (first, *standing_lines(audit.standing), sure)
+    return (
+        first,
+        *standing_lines(audit.standing),
+        *second_lines(audit),
+        *_not_verified(audit),
+        sure,
+        *(f"{start(line)}." for line in audit.told),
+    )
+
+
+def _not_verified(audit: Audit) -> tuple[str, ...]:
+    """Why nobody says whether a face recogniser would accept what was drawn; empty where somebody does."""
+    if any(one.spec.verifies for one in audit.standing):
+        return ()
+    if audit.judge == "attack_acc1":
+        return (f"{LEARNT}: --judge gives one.",)
+    if audit.strangers is None:
+        return ()
+    return (f"{few_strangers(audit.strangers)}.",)
 
 
 def _reference(audit: Audit) -> tuple[str, ...]:

@@ -7,12 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.false_accepts import strangers_needed
 from smoothsweep.core.metrics.verification import (
     accept_threshold,
     accepted,
     all_scores,
     gallery_ranks,
-    strangers_needed,
     template_scores,
 )
 

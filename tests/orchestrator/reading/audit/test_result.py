@@ -182,6 +182,8 @@ def test_the_names_in_audit_json_are_those_that_others_read(audit):
         "judge",
         "attacks",
         "standing",
+        "second_judge",
+        "second_standing",
         "beyond_control",
         "beside",
         "by_access",
