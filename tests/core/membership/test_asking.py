@@ -67,7 +67,9 @@ def moved(images, across, down):
     return images[..., rows[:, None], columns[None]]
 
 
-@pytest.mark.parametrize(("side", "farthest", "copies", "count"), [(SIDE, 2, 60, 4), (SIDE, 2, 2, IMAGES), (4, 1, 8, 4)])
+@pytest.mark.parametrize(
+    ("side", "farthest", "copies", "count"), [(SIDE, 2, 60, 4), (SIDE, 2, 2, IMAGES), (4, 1, 8, 4)]
+)
 def test_copies_are_shifted_alike_by_up_to_an_eighth_and_every_second_one_is_mirrored(side, farthest, copies, count):
     images, labels = pictures(count, side)
     model = Asked(side)

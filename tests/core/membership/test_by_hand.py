@@ -86,17 +86,14 @@ def test_rmia_counts_the_other_images_whose_ratio_is_exceeded(gamma, a):
     p = 1 / (1 + np.exp(-given.shadow_phi[:, 0]))
     target = 1 / (1 + np.exp(-given.phi[0]))
     inner, outer = (
-        np.array([p[given.inside[:, image] == side, image].mean() for image in range(IMAGES)])
-        for side in (True, False)
+        np.array([p[given.inside[:, image] == side, image].mean() for image in range(IMAGES)]) for side in (True, False)
     )
     for name, options, expected in (
         ("rmia", {"gamma": gamma}, (inner + outer) / 2),
         ("rmia_offline", {"gamma": gamma, "a": a}, ((1 + a) * outer + 1 - a) / 2),
     ):
         ratio = target / expected
-        counts = [
-            np.mean([ratio[x] / ratio[z] >= gamma for z in range(IMAGES) if z != x]) for x in range(IMAGES)
-        ]
+        counts = [np.mean([ratio[x] / ratio[z] >= gamma for z in range(IMAGES) if z != x]) for x in range(IMAGES)]
         assert make_membership_attack(name, **options).scores(given) == pytest.approx(counts)
 
 
@@ -118,7 +115,9 @@ def test_losses_and_probabilities_of_log_odds():
     p = np.array([0.001, 0.3, 0.9])
     phi = np.log(p / (1 - p))
     assert odds_to_loss(phi) == pytest.approx(-np.log(p)) and log_probability(phi) == pytest.approx(np.log(p))
-    assert log_probability(phi.astype(np.float32)).dtype == np.float64  # small differences decide at few false positives
+    assert (
+        log_probability(phi.astype(np.float32)).dtype == np.float64
+    )  # small differences decide at few false positives
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
