@@ -360,6 +360,8 @@ BESIDE = {
     "core/attacks/plg": (DECLARED,),
     "core/attacks/black_box": (DECLARED,),
     "core/attacks/lowres": ("tests/core/attacks/lowres", DECLARED),
+    "core/membership": ("tests/core/membership",),
+    "orchestrator/commands/batch": ("tests/orchestrator/commands/batch",),
     "core/isolation": ("tests/core/isolation",),  # most of it runs in another process, which the room's tests start
 }
 """Folder -> what is asked beside the test file of a module's name."""
