@@ -48,9 +48,9 @@ def latex_tables(table: PrintedTable, label: str) -> dict[str, str]:
     """Ending of a file's name -> its table: "" for accuracy, deciding leak and reduction, "-judges" for what the
     other judges say (several where one table is too narrow for them).
 
-    label: what \\ref names the first by. Each fits the text width of article at 10, 11 and 12 points; in a document of two columns it spans both, in one of one column it is an ordinary table. A table
-    longer than a page goes on in a second one of the same number. Needs the packages booktabs and tabularx and, with
-    pdflatex, fontenc with T1.
+    label: what \\ref names the first by. Each fits the text width of article at 10, 11 and 12 points; in a document of
+    two columns it spans both, in one of one column it is an ordinary table. A table longer than a page goes on in a
+    second one of the same number. Needs the packages booktabs and tabularx and, with pdflatex, fontenc with T1.
     """
     marks = {} if table.by_attack else {attack: _mark(number) for number, attack in enumerate(table.attacks)}
     marks = marks if len(marks) > 1 else {}

@@ -26,7 +26,7 @@ _TEXT, _SCRIPT = 8.5, 7.9
 """Points of an em of the two sizes in a table (footnotesize is cmr8, scriptsize cmr7), in article at 10 points."""
 _GAP = 8.0
 """Points between two columns: \\tabcolsep on both sides."""
-_NAME_ROOM = 95.0
+_NAME_ROOM = 90.0
 """Points that the names of recipes have at least."""
 _HEAD_LINE = 13
 """Characters of a line of a column's head, where its words allow."""
@@ -99,7 +99,7 @@ def _filled(table: PrintedTable, keys: list[str]) -> list[list[str]]:
         wide = _column(table, key)
         if not groups or wide > room:
             groups.append([])
-            room = TEXT_WIDTH - _NAME_ROOM - 4 * _GAP
+            room = TEXT_WIDTH - _NAME_ROOM - 3 * _GAP
         groups[-1].append(key)
         room -= wide
     return groups
