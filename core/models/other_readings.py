@@ -122,6 +122,8 @@ class Trials:
         for words, other in readings.further.items():
             if other != self._claim.normalisation and self._promises(other, self._size):
                 found += self._normalised(words, other)
+        if any(1 - one.hits.double().mean().item() <= BETTER_BY for one in found):
+            return found  # no size could be better, and sizes are the dearest to try
         starts = [*self._starts(found), *self._swapped(readings)]
         return [*found, *(one for start in starts for one in self._sized(*start, readings.sizes))]
 

@@ -94,6 +94,7 @@ def test_candidates_of_both_sides_are_the_same(networks):
     prior.double(), target.double()
 
 
+@pytest.mark.slow
 def test_the_benchmark_for_a_gpu_runs_at_tiny_sizes(capsys):
     from benchmarks.attack_paper import report
 

@@ -10,10 +10,10 @@ import torch
 from benchmarks import gpu
 from smoothsweep.core.errors import InputError
 
+DEAR = [pytest.param(name, marks=pytest.mark.slow) for name in ("attack", "training")]
 
-@pytest.mark.parametrize(
-    "name", [pytest.param("attack", marks=pytest.mark.slow), "training", "determinism", "memory", "distributed"]
-)
+
+@pytest.mark.parametrize("name", [*DEAR, "determinism", "memory", "distributed"])
 def test_every_section_runs_at_tiny_sizes(name):
     rows = gpu.SECTIONS[name][0](smoke=True)
     assert rows and all(row.met is not False for row in rows)

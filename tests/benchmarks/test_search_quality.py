@@ -37,7 +37,7 @@ def test_the_space_is_read_off_the_table(table):
     assert recorded.points[0] == pytest.approx([0.5015, 0.2])
 
 
-@pytest.mark.parametrize("name", ["optuna", "random"])
+@pytest.mark.parametrize("name", [pytest.param("optuna", marks=pytest.mark.slow), "random"])
 def test_a_whole_replay_tries_every_recorded_recipe_once(table, name):
     curve = list(replay(read_table(table), name, seed=0, in_flight=3))
     assert len(curve) == 6 and curve[-1] == (pytest.approx(1.0), pytest.approx(1.0))

@@ -79,6 +79,7 @@ def names(*tests):
     return {f"tests/test_small.py::{test}" for test in tests}
 
 
+@pytest.mark.slow
 def test_faults_are_asked_of_the_tests_that_execute_their_statement(tree):
     """A fixture that several tests share counts for each of its file's tests: which of them look at it is not known."""
     every = names("test_low", "test_high", "test_made", "test_beside")

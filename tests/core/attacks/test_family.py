@@ -168,8 +168,14 @@ def inverted(target, given):
 PREPARED_ANEW = "a network is prepared anew for every class, and kept"
 
 
-@pytest.mark.parametrize("protocol", ["clean", "paper"])
-@pytest.mark.parametrize("name", list(ATTACKS))
+def protocols():
+    """Every attack under both protocols; where one takes many seconds, the paper's is a slow test."""
+    for name in ATTACKS:
+        slow = [pytest.mark.slow] if getattr(example(name), "DEAR", False) else []
+        yield from (pytest.param(name, "clean"), pytest.param(name, "paper", marks=slow))
+
+
+@pytest.mark.parametrize(("name", "protocol"), list(protocols()))
 def test_an_attack_leaks_more_than_chance_and_a_control_of_no_access_does_not(
     name, protocol, target, judge, given, inverted
 ):

@@ -74,6 +74,7 @@ def test_every_trial_has_a_row_with_every_judges_word(finished):
     assert "general (" in line and "the weights of swag_vit_b_16 are not here: smoothsweep weights stage" in line
 
 
+@pytest.mark.slow
 def test_other_judges_score_the_same_reconstructions_and_nothing_is_attacked(finished, smoothsweep):
     sweep, store, _ = finished
     made = [path for kind in ("target", "attack", "loot") for path in store.glob(f"{kind}/*/*")]
@@ -169,6 +170,7 @@ def test_a_wider_grid_costs_only_the_difference(finished, capsys):
     }
 
 
+@pytest.mark.slow
 def test_a_diverging_recipe_fails_alone_with_its_cause(apart):
     store, done = apart
     assert done.returncode == 1, done.stderr
@@ -198,6 +200,7 @@ def test_wrong_input_is_one_line_and_nothing_is_written(smoothsweep, tmp_path, s
     assert not list(store.rglob("*.work"))
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_how_classes_are_cut(finished, apart):
     """One class per task in another store gives the same reconstructions, bit for bit."""
     (_, store, _), (other, _) = finished, apart

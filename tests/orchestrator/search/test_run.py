@@ -47,6 +47,7 @@ def stopped(smoothsweep, tmp_path):
     return path, store, record
 
 
+@pytest.mark.slow
 def test_a_search_is_stopped_by_its_budget_goes_on_and_is_audited_again(smoothsweep, stopped):
     path, store, record = stopped
     status = json.loads(smoothsweep("status", path, "--store", store.root, "--json").stdout)

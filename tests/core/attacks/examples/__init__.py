@@ -5,7 +5,8 @@ field `form`, or any words) -> its settings, the attack's parts in order, what m
 inverted at once under protocol paper; NEEDED: what it has no default for; PRIOR: the prior that it needs. WRONG:
 settings that are refused, and the sentence. EDGES: the bounds of numbers that no other attack has. STREAMS: module ->
 the names of the random streams in it. KEPT: tiny settings whose numbers are kept in tests/tasks/stage_numbers.json.
-TOO_LITTLE: access with which it fails. SWEPT: class of settings in a sweep file -> what the tiny sweep
+TOO_LITTLE: access with which it fails. DEAR: it takes many seconds, and is tried under the paper's protocol by the
+slow tests alone. SWEPT: class of settings in a sweep file -> what the tiny sweep
 (`tests/tiny.py`) is changed by to have them (dotted keys; `control`: the attack beside Plug & Play), where they stand,
 another value for each field (beside it, where it needs them, changes; `/key` of the whole sweep). queries(found): how
 many images it shows the target for one class, or a range.

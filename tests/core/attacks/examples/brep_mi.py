@@ -2,6 +2,7 @@
 
 from tests.core.attacks.examples import GENERAL, IN_A_GAN, NOISY, REFUSED
 
+DEAR = True
 EXAMPLE = {
     "selected": 2,
     "starts": {"batch": 64, "max_batches": 10},

@@ -2,6 +2,7 @@
 
 from tests.core.attacks.examples import GENERAL, KEPT_SEARCHED, LOW_RESOLUTION, SWEPT_GAN, SWEPT_SEARCHED
 
+DEAR = True
 EXAMPLE = LOW_RESOLUTION
 
 DECLARED = {

@@ -2,6 +2,8 @@
 
 from tests.core.attacks.examples import NOISY, PLG_GAN, REFUSED
 
+DEAR = True
+
 EXAMPLE = {"top_n": 8, "gan": PLG_GAN, "steps": 8, "selected": 4}
 
 TOO_LITTLE = ("labels",)  # access with which it fails

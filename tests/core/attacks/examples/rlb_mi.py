@@ -2,6 +2,8 @@
 
 from tests.core.attacks.examples import GENERAL, IN_A_GAN, NOISY, REFUSED
 
+DEAR = True
+
 EXAMPLE = {
     "agent": "textbook",
     "episodes": 480,
