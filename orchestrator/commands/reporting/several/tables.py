@@ -22,7 +22,8 @@ def results_of(sides: Sequence[Side], merged: Merged | None) -> pd.DataFrame:
     tables = []
     for side in sides:
         rows, called = side.data.results, merged.recipes if merged else {}
-        names = [called.get((side.name, row.trial), row.recipe) for row in rows.itertuples()]
+        own = zip(rows["trial"], rows["recipe"], strict=True)
+        names = [called.get((side.name, trial), recipe) for trial, recipe in own]
         tables.append(rows.assign(sweep=side.name, recipe_in_sweep=rows["recipe"], recipe=names))
     rows = measured(pd.concat(tables, ignore_index=True))
     return rows[[*FRONT, *(name for name in rows.columns if name not in FRONT)]]
