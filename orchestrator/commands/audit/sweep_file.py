@@ -41,7 +41,7 @@ def untried(asked: Access, card: TargetCard) -> tuple[str, ...]:
     named = ", ".join(f"{title} (needs {access})" for title, access in titles)
     return (
         f"Not tried: {named}, because the model is {KINDS[card.architecture].words} that gives {card.access} alone. "
-        "Whoever holds its weights may find more.",
+        "An attacker who holds its weights may find more.",
     )
 
 

@@ -175,17 +175,17 @@ def _fixes(audit: Audit) -> tuple[str, ...]:
 def _of_access(audit: Audit, level: str, one: Reached) -> str:
     asked = f"{one.queries:,.0f} queries" if one.queries else "no queries"
     return (
-        f"Whoever sees {SEES[level]} gets {share(audit, one.leak)} ({one.attack}), at {asked} and "
-        f"{duration(one.seconds)} of a device per person."
+        f"Of what an attacker who sees {SEES[level]} reconstructs, the judge matches {share(audit, one.leak)} "
+        f"({one.attack}; {asked} and {duration(one.seconds)} of device time per person)."
     )
 
 
 def _exposed(audit: Audit, *, anonymous: bool) -> tuple[str, ...]:
     """Who is more probably than not among the most exposed, and how these rates are to be read."""
     if not audit.people:
-        return ("Nobody is named, since no attack was tried.",)
+        return ("No person is named, since no attack was tried.",)
     if not any(person.share > 0 for person in audit.people):
-        return ("Nobody was matched in a single image.",)
+        return ("No person was matched in any image.",)
     spec, runs = metric_of(audit.judge), audit.strongest.seeds
     sure = [person for person in audit.people if person.share > 0 and person.among_top > HALF][:TOP]
     listed = ", ".join(
@@ -196,7 +196,7 @@ def _exposed(audit: Audit, *, anonymous: bool) -> tuple[str, ...]:
         first = f"So few people were attacked that all are among the {AMONG} most exposed: {listed}."
     elif not sure:
         first = (
-            f"Nobody can be named as one of the {AMONG} most exposed: the surest is so with a probability of "
+            f"No person is among the {AMONG} most exposed with a probability above one half; the highest is "
             f"{among_words(audit.people[0])}."
         )
     how = "Rates are shrunk towards the mean of all people, since few images let the largest flatter themselves."
