@@ -100,10 +100,12 @@ def fit_embedder(people: SplitImages, name: str, *, weights: Path | None, device
         test_labels=people.test.labels,
     )
     head = fit_head(real.train, real.train_labels, seed=HEAD_SEED)
-    prefix, closed = ("general_", "general") if name in GENERAL else ("", "embedder")
+    metric = "general_acc1" if name in GENERAL else "embedder_acc1"
+    closed = metric.removesuffix("_acc1")
+    prefix = f"{closed}_" if name in GENERAL else ""
     right = topk_hits(head_logits(head, real.test), real.test_labels, 1).double().mean().item()
     return Judge(
-        metric=f"{closed}_acc1",
+        metric=metric,
         names=people.test.names,
         sensitivity=Rate(share=right, trials=len(people.test)),
         logits=lambda images: head_logits(head, embed(images)),
