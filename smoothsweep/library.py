@@ -150,16 +150,17 @@ def audit(
     "quick", "adapted" (also those that find what a defense hides from the quick ones: where recipes are compared),
     "whole" (the slow ones too), or settings of one's own with a control among them. seeds: of the attacks; with one
     every comparison is inconclusive. The model is tried on the test images first, under other readings of their
-    range too.
+    range too. With an embedder as the judge the strongest attack is also verified, and the reach of the prior measured
+    (`Audit.standing`), as the command does; `Audit.told` says what is not, and which public images may not fit.
 
     Raises InputError, one line, as `attack` does, for a model that does not recognise the data, and where
-    a private picture is among the public ones.
+    a private picture is among the public ones, or these show another kind of thing.
     """
     if not seeds or len(set(seeds)) < len(seeds) or people < 2:
         raise InputError(f"audit: expected different seeds and at least 2 people, got {list(seeds)} and {people}")
     split = people_of(data, size=size or _usual_size(model))
     attacker = _attacker(model, public, prior, size, device)
-    refuse_shared(split, attacker.public)
+    told = refuse_shared(split, attacker.public)
     test_acc = recognised(attacker.model, split.test, model.reads)
     tried = settings_tried(attacker, attacks)
     ruler = (
@@ -182,7 +183,7 @@ def audit(
             ]
             for one in tried
         ]
-    return read_audit(reconstructions, ruler, test_acc)
+        return read_audit(reconstructions, ruler, test_acc, attacker=attacker, told=told, on_progress=on_progress)
 
 
 def train(

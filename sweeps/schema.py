@@ -120,9 +120,10 @@ class InversionSweep(AnySweep):
 
     @property
     def reads_public(self) -> bool:
-        """Whether the prior that it reads, or the attack, learns from the public images."""
+        """Whether the prior that it reads, or the attack, learns from the public images, or a judge needs strangers."""
         fitted = self.prior is not None and self.prior.row.needs_public and self.reads_prior
-        return fitted or (self.attack is not None and "public" in self.attack.built.reads)
+        judged = any(judge.reads_public for judge in self.judges.built.values())
+        return fitted or judged or (self.attack is not None and "public" in self.attack.built.reads)
 
     @property
     def attacked(self) -> int | None:

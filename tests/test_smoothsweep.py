@@ -91,6 +91,13 @@ def test_an_audit_finds_more_than_its_control(report):
     assert said in str(report) and "\n" not in str(report)
 
 
+def test_an_audit_says_what_was_not_verified(report):
+    assert report.standing["metric"].tolist() == ["attack_acc1"] and report.standing["control"].notna().all()
+    assert report.people["verified"].isna().all() and report.people["control"].between(0, 1).all()
+    assert any(line.startswith("Not verified: the judge is a second classifier") for line in report.told)
+    assert all(line in str(report) for line in report.told)
+
+
 def test_reconstructions_are_tables_arrays_and_pictures(report):
     reconstructions = report.reconstructions
     assert (

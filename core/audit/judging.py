@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from smoothsweep.core.audit.attacking import OnProgress, silent
 from smoothsweep.core.audit.portfolio import EVALUATOR_TRAINING
+from smoothsweep.core.audit.standing import Recogniser
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.labelled import SplitImages
 from smoothsweep.core.data.transforms import to_unit
@@ -20,6 +21,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.accuracy import topk_hits
 from smoothsweep.core.metrics.known_error import Rate
 from smoothsweep.core.metrics.open_set import fit_head, head_logits
+from smoothsweep.core.metrics.recognition import Photographs
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.embedder_kinds import GENERAL
 from smoothsweep.core.models.embedders import load_embedder
@@ -36,12 +38,14 @@ HEAD_SEED = 0
 class Judge:
     """A judge of reconstructions. metric: the column of a sweep's results that it is; names: of the classes, by label;
     sensitivity: how often it is right about real test images; logits: images uint8 [M, 3, R, R] -> float32 [M, C].
+    recogniser: by which it verifies, of a judge with features of its own; None without.
     """
 
     metric: str
     names: tuple[str, ...]
     sensitivity: Rate
     logits: Callable[[Tensor], Tensor]
+    recogniser: Recogniser | None = None
 
     def hits(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """The class that it takes each image for, int64 [M], and whether it is the label, bool [M]."""
@@ -85,9 +89,28 @@ def fit_embedder(people: SplitImages, name: str, *, weights: Path | None, device
     """A linear head on an independent embedder, a row of `core.models.embedder_kinds.KINDS`, of which a general one
     knows pictures of anything. Raises InputError."""
     network = load_embedder(name, weights).to(device)
-    head = fit_head(_features(network, people.train.images, device), people.train.labels, seed=HEAD_SEED)
+
+    def embed(images: Tensor) -> Tensor:
+        return _features(network, images, device)
+
+    real = Photographs(
+        train=embed(people.train.images),
+        train_labels=people.train.labels,
+        test=embed(people.test.images),
+        test_labels=people.test.labels,
+    )
+    head = fit_head(real.train, real.train_labels, seed=HEAD_SEED)
     metric = "general_acc1" if name in GENERAL else "embedder_acc1"
-    return _judge(metric, people.test, lambda images: head_logits(head, _features(network, images, device)))
+    closed = metric.removesuffix("_acc1")
+    prefix = f"{closed}_" if name in GENERAL else ""
+    right = topk_hits(head_logits(head, real.test), real.test_labels, 1).double().mean().item()
+    return Judge(
+        metric=metric,
+        names=people.test.names,
+        sensitivity=Rate(share=right, trials=len(people.test)),
+        logits=lambda images: head_logits(head, embed(images)),
+        recogniser=Recogniser(embed=embed, real=real, head=head, test=people.test, prefix=prefix, closed=closed),
+    )
 
 
 def _judge(metric: str, test: ImageSet, logits: Callable[[Tensor], Tensor]) -> Judge:

@@ -12,6 +12,8 @@ from torch import Tensor
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.labelled import SplitImages, load_labelled, load_unlabelled
 from smoothsweep.core.data.listing import few
+from smoothsweep.core.data.own.overlap import near_and_doubts, same, warnings_of
+from smoothsweep.core.data.own.tensors import look_at_tensors
 from smoothsweep.core.data.splits import stratified_split
 from smoothsweep.core.errors import InputError
 
@@ -52,22 +54,22 @@ def people_of(data: People, *, size: int) -> SplitImages:
     return SplitImages(train=everything.subset(train), test=everything.subset(test), notes=())
 
 
-def refuse_shared(people: SplitImages, public: Tensor) -> None:
-    """Raise InputError where a private picture is public too, pixel by pixel: who shows that one has shown nothing.
+def refuse_shared(people: SplitImages, public: Tensor) -> tuple[str, ...]:
+    """Raise InputError where a private picture is public too, pixel by pixel: who shows that one has shown nothing; or
+    where the public ones show another kind of thing. Returns what to be told of the others, a sentence each: private
+    pictures that are public in another frame, and why the public ones may not fit.
 
-    public: uint8 [N, 3, S, S]; pictures of another side are told apart by it, and are not compared.
+    public: uint8 [N, 3, S, S]; pictures of another side are told apart by it.
     """
-    known = {_bytes(image): row for row, image in enumerate(public)}
-    shared = [
-        known[_bytes(image)] for part in (people.train, people.test) for image in part.images if _bytes(image) in known
-    ]
-    if shared:
-        rows = few([f"row {row}" for row in sorted(set(shared))])
+    parts = (people.train, people.test)
+    own = look_at_tensors(torch.cat([part.images for part in parts]), "private row")
+    others = look_at_tensors(public, "row")
+    if shared := same(own, others):
+        rows = few(sorted({name for _, name in shared}, key=lambda name: int(name.rpartition(" ")[2])))
         raise InputError(f"public: expected none of the private pictures, got {len(shared)} of them: {rows}")
-
-
-def _bytes(image: Tensor) -> bytes:
-    return repr(tuple(image.shape)).encode() + image.contiguous().numpy().tobytes()
+    labels = torch.cat([part.labels for part in parts]).numpy()
+    pairs, doubts = near_and_doubts(own, labels, others, what="public", private="in data")
+    return warnings_of(pairs, doubts, private="data")
 
 
 def _labelled(data: Any) -> ImageSet:

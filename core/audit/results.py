@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 from PIL import Image
 
-from smoothsweep.core.audit.attacking import Inverted
+from smoothsweep.core.audit.attacking import Attacker, Inverted, OnProgress, silent
 from smoothsweep.core.audit.judging import Judge
+from smoothsweep.core.audit.standing import Stands, stands
 from smoothsweep.core.audit.statistics import LEVEL, Tally
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.accuracy import result_slots
 from smoothsweep.core.metrics.comparisons import Pair
 from smoothsweep.core.metrics.exposure import exposures
+from smoothsweep.core.metrics.false_accepts import FIRST
 from smoothsweep.core.metrics.verdicts import HIGHER, LOWER
 
 HALF = 0.5
@@ -81,7 +83,11 @@ class Audit:
     the judge's known error), seeds, queries and seconds per person. people: a row per person attacked, first who
     is most probably among the five most exposed: class, name, share (of the strongest attack's images that the judge
     takes for them), rate with low and high (the share shrunk towards the mean of all, 95 %), among_five (that
-    probability). beyond: the strongest attack minus the best control, paired by person and seed. reconstructions: the
+    probability), control (the share of the control's images that the judge takes for this very person), verified (the
+    share of the strongest attack's that a face recogniser accepts at 1 % false accepts, NaN where it was not measured).
+    standing: the strongest attack by every way of judging it, beside chance, the control, the reach of the prior and
+    the ceiling (`core.audit.standing`); told: sentences on what was not verified and on public images that may not fit.
+    beyond: the strongest attack minus the best control, paired by person and seed. reconstructions: the
     strongest attack's, first seed. judge: its metric as a sweep names it, real: how often it is right about real test
     images; test_acc: the model's. strongest: the share of hits of the strongest attack by seed and class, tallies: the
     same of every attack, controls left out, by: the judge itself, seeds: of the attacks; published: which of them
@@ -100,6 +106,8 @@ class Audit:
     by: Judge
     seeds: tuple[int, ...]
     published: tuple[str, ...] = ()
+    standing: pd.DataFrame = field(default_factory=pd.DataFrame)
+    told: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         best, control = self.attacks.iloc[0], self.attacks[self.attacks["control"]].iloc[0]
@@ -108,12 +116,25 @@ class Audit:
             LOWER: "less than images drawn without any attack",
         }.get(self.beyond.verdict, "whether that is more than images of people in general give away is inconclusive")
         known = int((self.people["share"] >= HALF).sum())
+        told = "".join(f" {line}." for line in (*self._verified(), *self.told))
         return (
             f"Of what {best['attack']} draws from this model, the judge matches {best['leak']:.0%} with the right one "
             f"of {len(self.by.names)} people (chance: {1 / len(self.by.names):.0%}); of what {control['attack']} draws "
             f"without knowing it, {control['leak']:.0%}: {sure}. {known} of {len(self.people)} people are matched in "
             f"half or more of their images; of real photographs the judge matches {self.real:.0%}. A stronger attack "
-            "may find more."
+            f"may find more.{told}"
+        )
+
+    def _verified(self) -> tuple[str, ...]:
+        """A sentence on verification, where there is one."""
+        rows = self.standing[self.standing["metric"].str.endswith(f"verified_{FIRST}")] if len(self.standing) else ()
+        if not len(rows):
+            return ()
+        one = rows.iloc[0]
+        return (
+            f"A face recogniser that accepts 1 % of strangers accepts {one['leak']:.1%} of these images as the person "
+            f"(of the control's {one['control']:.1%}, of real photographs {one['ceiling']:.0%}; of photographs as the "
+            f"attacker's prior draws them, by somebody who has them, {one['reach']:.0%})",
         )
 
 
@@ -133,8 +154,17 @@ def verdict_of(reconstructions: AttackResult, by: Judge) -> Verdict:
     return Verdict(images=pd.DataFrame(rows), leak=hits.double().mean().item(), real=by.sensitivity.share)
 
 
-def read_audit(reconstructions: Sequence[Sequence[AttackResult]], ruler: Judge, test_acc: float) -> Audit:
-    """The statistics of attacks x seeds."""
+def read_audit(
+    reconstructions: Sequence[Sequence[AttackResult]],
+    ruler: Judge,
+    test_acc: float,
+    *,
+    attacker: Attacker | None = None,
+    told: Sequence[str] = (),
+    on_progress: OnProgress = silent,
+) -> Audit:
+    """The statistics of attacks x seeds. attacker: whose prior and public images the leak is held against, None to
+    leave that out; told: what is known of the public images, a sentence each."""
     tallies = [
         Tally.of([ruler.hits(one.inverted.images, one.inverted.labels)[1] for one in seeds], seeds[0].inverted.labels)
         for seeds in reconstructions
@@ -145,9 +175,14 @@ def read_audit(reconstructions: Sequence[Sequence[AttackResult]], ruler: Judge, 
     )
     attacks = [at for at in order if not reconstructions[at][0].inverted.attack.control]
     best, control = order[0], order[len(attacks)]
+    beside = None
+    if attacker is not None:
+        beside = _stands(reconstructions, tallies, best, control, ruler, attacker, on_progress)
     return Audit(
         attacks=pd.DataFrame([_row(reconstructions[at], tallies[at], tallies[control], ruler) for at in order]),
-        people=_people(tallies[best], [ruler.names[label] for label in tallies[best].classes]),
+        people=_of_people(tallies[best], tallies[control], ruler, beside),
+        standing=pd.DataFrame() if beside is None else beside.table,
+        told=(*([beside.why_not] if beside is not None and beside.why_not else []), *told),
         beyond=tallies[best].beyond(tallies[control], among=len(attacks)),
         reconstructions=reconstructions[best][0],
         judge=ruler.metric,
@@ -160,6 +195,45 @@ def read_audit(reconstructions: Sequence[Sequence[AttackResult]], ruler: Judge, 
         published=tuple(
             reconstructions[at][0].name for at in attacks if reconstructions[at][0].inverted.attack.published
         ),
+    )
+
+
+def _stands(
+    reconstructions: Sequence[Sequence[AttackResult]],
+    tallies: Sequence[Tally],
+    best: int,
+    control: int,
+    ruler: Judge,
+    attacker: Attacker,
+    on_progress: OnProgress,
+) -> Stands:
+    attack = reconstructions[best][0].inverted.attack
+    drawn, drawn_by_control = (
+        [(one.inverted.images, one.inverted.labels) for one in reconstructions[at]] for at in (best, control)
+    )
+    return stands(
+        by=ruler.recogniser,
+        metric=ruler.metric,
+        ceiling=ruler.sensitivity.share,
+        strongest=tallies[best],
+        control=tallies[control],
+        drawn=drawn,
+        drawn_by_control=drawn_by_control,
+        attacker=attacker,
+        crop=attack.crop if attack.decoder == "prior" else None,
+        classes=len(ruler.names),
+        on_progress=on_progress,
+    )
+
+
+def _of_people(tally: Tally, control: Tally, ruler: Judge, beside: Stands | None) -> pd.DataFrame:
+    """A row per class of the tally, with what the control is credited with and what was verified."""
+    found = _people(tally, [ruler.names[label] for label in tally.classes])
+    credited = dict(zip(control.classes, control.shares.mean(axis=0).tolist(), strict=True))
+    verified = {} if beside is None else beside.verified
+    return found.assign(
+        control=[credited.get(label, np.nan) for label in found["class"]],
+        verified=[verified.get(label, np.nan) for label in found["class"]],
     )
 
 

@@ -167,6 +167,11 @@ class Judge:
         return None
 
     @property
+    def reads_public(self) -> bool:
+        """Whether it, or what accompanies it, looks at the sweep's public images."""
+        return False
+
+    @property
     def loot_size(self) -> int | None:
         """The side in pixels at which protocol `paper` keeps the reconstructions for it; 0: as decoded, None: any."""
         return None

@@ -43,6 +43,11 @@ class ByFeatures(Judge):
         return self.name if self.weights is None and KINDS[self.name].is_staged else None
 
     @property
+    def reads_public(self) -> bool:
+        """They are the strangers of verification."""
+        return self.verify is not False
+
+    @property
     def loot_size(self) -> int:
         """As the network is to get it."""
         return KINDS[self.name].size

@@ -11,16 +11,8 @@ from typing import Any, ClassVar, Self
 
 from smoothsweep.core.judges.base import Bench, Judge, Planned, Work
 from smoothsweep.core.judges.by_features import ByFeatures
+from smoothsweep.core.metrics.false_accepts import FIRST, PROJECTED, RATES, STRANGERS
 from smoothsweep.core.metrics.metric import Metric
-
-RATES = {"far1": 0.01, "far01": 0.001}
-"""Name in a column -> false-accept rate."""
-FIRST = "far1"
-"""The rate that every verification has strangers for."""
-STRANGERS = 1000
-"""Public images that thresholds and ranks are taken from, at most."""
-PROJECTED = 50
-"""Private photographs that the reach of a prior is measured on, at most."""
 
 _FEW = "it takes the judge's verify, and the sweep's public images as strangers, {} or more of them"
 _NULLS = {"far1": _FEW.format(50), "far01": _FEW.format(500)}

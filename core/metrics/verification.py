@@ -19,11 +19,6 @@ GALLERY = 500
 """Strangers that a rank is among."""
 
 
-def strangers_needed(false_accepts: float) -> int:
-    """How many strangers a threshold needs: with 50 people, every 100th score of 50 strangers is still 25 scores."""
-    return max(1, round(0.5 / false_accepts))
-
-
 def accept_threshold(impostors: Tensor, false_accepts: float) -> float:
     """The smallest score above which at most the fraction `false_accepts` of the impostor scores lies.
 

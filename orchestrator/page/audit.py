@@ -201,7 +201,7 @@ def _write_standing(paper: _Paper, audit: Audit) -> None:
     if not audit.standing:
         return
     paper.write_line(f"What {audit.strongest.attack} shows, and beside what", size=12, bold=True)
-    rows = [(one.words, *(one.shown(name) for name in HEAD)) for one in audit.standing]
+    rows = [(one.words, *(one.shown(name) for name in HEAD)) for one in (*audit.standing, *audit.second)]
     paper.write_rows(("of its images", *HEAD), rows, cuts="of its images", size=7)
 
 

@@ -62,6 +62,19 @@ def test_what_nothing_reads_or_something_lacks_is_one_line(tmp_path, attacks, ch
     assert str(refusal.value).endswith(f": {message}") and "\n" not in str(refusal.value)
 
 
+@pytest.mark.parametrize(("verify", "taken"), [(None, True), (True, True), (False, False)])
+def test_verification_reads_the_public_images_whatever_the_prior(tmp_path, verify, taken):
+    """They are its strangers, also where the prior is fitted already."""
+    raw = tiny_sweep(judges={"embedder": {"name": "synthetic", "verify": verify}}, prior={"kind": "shipped"})
+    path = tmp_path / "s.yaml"
+    path.write_text(yaml.safe_dump(raw, sort_keys=False))
+    if taken:
+        assert expand(load_sweep(path))
+    else:
+        with pytest.raises(InputError, match="public: expected none, since a shipped prior is already fitted"):
+            expand(load_sweep(path))
+
+
 OF_THE_PRIOR = (
     "ppa",
     "if_gmi",

@@ -45,10 +45,13 @@ def test_the_rooms_that_judge_and_read_are_sampled(repository):
     """What says how much leaks, and what reads files of others, are rooms of their own: an even sample reaches them."""
     rooms = {target.module: target.room for target in targets(repository)}
     rooms_of_their_own = "core/audit core/metrics core/pickles core/external core/isolation core/readers"
-    for room in (*rooms_of_their_own.split(), "orchestrator/reading"):
+    rooms_of_their_own += " core/membership orchestrator/reading orchestrator/commands/batch"
+    for room in rooms_of_their_own.split():
         assert room in ROOMS and sum(found == room for found in rooms.values()) >= 5
     assert rooms["orchestrator/reading/numbers/evidence.py"] == "orchestrator/reading"
     assert rooms["orchestrator/stages/graph.py"] == rooms["orchestrator/scheduling/finite.py"] == "orchestrator"
+    assert rooms["core/judges/verification.py"] == "core/judges"
+    assert rooms["orchestrator/store/linked.py"] == "orchestrator"
     assert rooms["core/same_code.py"] == "core" and rooms["tasks/planned_files.py"] == "tasks"
 
 

@@ -40,7 +40,7 @@ LIBRARIES = (
 NO_SOURCES = {".git", ".venv", ".hypothesis", ".pytest_cache", ".ruff_cache", "build", "store", "report", "mlruns"}
 LEAST_S, TIMES = 60.0, 4.0  # a fault that makes the tests four times as slow counts as noticed
 NOTICED, UNNOTICED, TOO_SLOW = "noticed", "unnoticed", "too slow"
-EXECUTED = ".mutants-executed"
+EXECUTED, TEMPORARY = ".mutants-executed", ".mutants-temporary"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,6 +120,10 @@ def _be_pytest(root: Path, tests: tuple[str, ...], output: Path, plugin: Sorter 
         for stream in (1, 2):
             os.dup2(descriptor, stream)
         os.chdir(root)
+        (temporary := root / TEMPORARY).mkdir(mode=0o700, exist_ok=True)
+        os.environ["PYTEST_DEBUG_TEMPROOT"] = str(
+            temporary
+        )  # else pytest clears away what others have left, in minutes
         sys.path[:] = [str(root), *(place for place in sys.path if Path(place or ".").resolve() != Path.cwd())]
         sys.dont_write_bytecode = True  # a source changed twice within a second has two faces under one time
         for name in [name for name in sys.modules if name.split(".")[0] in OURS]:

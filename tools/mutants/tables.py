@@ -10,7 +10,10 @@ ROOMS = (
     "core/external",
     "core/isolation",
     "core/readers",
+    "core/membership",
+    "core/judges",
     "orchestrator/reading",
+    "orchestrator/commands/batch",
     "core",
     "orchestrator",
 )
@@ -22,6 +25,7 @@ OF_THE_ORCHESTRATOR = (
     "stages/judges",
     "stages/code_version",
     "store/local",
+    "store/linked",
     "store/common/base",
     "store/opening",
     "store/common/verifying",
@@ -36,7 +40,7 @@ OF_THE_ORCHESTRATOR = (
     "scheduling/limits",
     "scheduling/finite",
 )
-NAMED = {"core": ("same_code",), "orchestrator": OF_THE_ORCHESTRATOR}
+NAMED = {"core": ("same_code",), "core/judges": ("verification",), "orchestrator": OF_THE_ORCHESTRATOR}
 """Rooms of which these modules alone count: the others of their folders have a room of their own, or none."""
 
 TRAVEL, FAR = "tests/tasks/test_settings_travel.py", "tests/orchestrator/test_settings_travel.py"
@@ -217,6 +221,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "core/audit/portfolio.py": ("tests/orchestrator/commands/test_audit.py",),
     "core/audit/timing.py": ("tests/orchestrator/commands/test_audit.py",),
     "core/audit": ("tests/core/audit", *AUDITS),
+    "core/judges": ("tests/core/metrics/test_table.py", "tests/orchestrator/stages/test_judges.py"),
     "core/metrics": ("tests/core/metrics",),
     "core/pickles": ("tests/core/pickles/test_checkpoints.py", "tests/core/pickles/test_opcodes.py", *FOREIGN),
     "core/external/address.py": (f"{OUT}/test_endpoint.py", f"{OUT}/test_vision_model.py"),
@@ -237,6 +242,13 @@ TESTS: dict[str, tuple[str, ...]] = {
     "core/external": (f"{OUT}/test_programs.py",),
     "core/isolation": ("tests/core/isolation", "tests/core/external/test_isolation_consent.py"),
     "core/readers": ("tests/core/readers",),
+    "core/membership": ("tests/core/membership", "tests/tasks/test_membership.py"),
+    "core/judges/verification.py": (
+        "tests/core/metrics/test_table.py",
+        "tests/orchestrator/stages/test_judges.py",
+        "tests/orchestrator/planning/test_trial.py",
+        GRAPH,
+    ),
     "core": ("tests/core/test_same_code.py",),
     "orchestrator/reading/audit": AUDITED,
     "orchestrator/reading/audit/result.py": AUDITED,
@@ -327,6 +339,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/tasks/test_context.py",
         "tests/tasks/test_target.py",
     ),
+    "orchestrator/commands/batch": ("tests/orchestrator/commands/batch",),
     "orchestrator/store": STORING,
     "orchestrator/store/remote": STORING,
     "orchestrator/store/opening.py": STORING[:1],
@@ -347,6 +360,8 @@ BESIDE = {
     "core/attacks/plg": (DECLARED,),
     "core/attacks/black_box": (DECLARED,),
     "core/attacks/lowres": ("tests/core/attacks/lowres", DECLARED),
+    "core/membership": ("tests/core/membership",),
+    "orchestrator/commands/batch": ("tests/orchestrator/commands/batch",),
     "core/isolation": ("tests/core/isolation",),  # most of it runs in another process, which the room's tests start
 }
 """Folder -> what is asked beside the test file of a module's name."""

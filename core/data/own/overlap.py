@@ -65,14 +65,37 @@ def refuse_shared(private: Path, public: Path) -> tuple[Pairs, tuple[str, ...]]:
     """
     entries, folders = list_labelled(private)
     own, others = look_at(entries), look_at(list_unlabelled(public))
-    refuse_same(private, public, same(own, others))
-    near = dict((*same_differently_framed(own, others), *alike(own, others)))
     labels = assign_labels(entries, folders, private)[0].numpy()[own.index]
+    refuse_same(private, public, same(own, others))
+    return near_and_doubts(own, labels, others, what=f"--public {public}", private=f"in {private}")
+
+
+def near_and_doubts(
+    own: Seen, labels: np.ndarray, others: Seen, *, what: str, private: str
+) -> tuple[Pairs, tuple[str, ...]]:
+    """The private pictures that look like a public one or show the same photograph, and why the public ones may not
+    fit. labels: int64 [n], whom each private picture shows. what, private: the two sets in a refusal.
+
+    Raises InputError where the public ones show another kind of thing.
+    """
+    near = dict((*same_differently_framed(own, others), *alike(own, others)))
     fit = fit_to(own, labels, others)
     if fit is not None and fit.is_refused:
         left = f"a prior of them misses {fit.left:.1f} times what one of these people would"
-        raise InputError(f"--public {public}: expected the same kind of picture as in {private}, got another: {left}")
+        raise InputError(f"{what}: expected the same kind of picture as {private}, got another: {left}")
     return tuple(near.items()), () if fit is None else fit.doubts
+
+
+def warnings_of(pairs: Pairs, doubts: tuple[str, ...], *, private: str, named: bool = True) -> tuple[str, ...]:
+    """A sentence for the doubts, and one for the pictures that look alike. private: what the private set is called;
+    named: whether these pictures are."""
+    found = [f"{'; '.join(doubts)}; a low leak may then be the attacker's weakness"] if doubts else []
+    if pairs:
+        one = "picture" if len(pairs) == 1 else "pictures"
+        which = f": {few(said(pairs, '~'))}" if named else ""
+        alike_words = f"{len(pairs)} {one} of {private} show a public one, or look like it{which}"
+        found.append(f"{alike_words}; an attack that shows them may have shown what was public")
+    return tuple(found)
 
 
 def refuse_same(private: Path, public: Path, pairs: Pairs) -> None:

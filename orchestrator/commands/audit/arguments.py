@@ -129,9 +129,11 @@ def _add_judging(audit: argparse.ArgumentParser) -> None:
     )
     audit.add_argument(
         "--judge",
+        action="append",
         metavar="NAME=FILE",
         help=f"an independent judge: {', '.join(_BROUGHT)} with its weights, {', '.join(_RENDERED)} for rendered "
-        f"faces, or {', '.join(GENERAL)} for pictures of anything",
+        f"faces, or {', '.join(GENERAL)} for pictures of anything; said twice, a second "
+        "embedder of faces judges too, as does one whose weights lie beside the first's",
     )
     audit.add_argument(
         "--prior",
@@ -183,8 +185,10 @@ def _add_trainings(beside: argparse._ArgumentGroup) -> None:
 
 def _audit(options: argparse.Namespace) -> int:
     from smoothsweep.orchestrator.commands.audit.auditing import run_audit
+    from smoothsweep.orchestrator.commands.audit.judges import two_judges
     from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 
+    judge, other_judge = two_judges(options.judge)
     usual = FIX_MINUTES if options.fix else REFERENCE_MINUTES if options.reference is not None else MINUTES
     return run_audit(
         AuditRequest(
@@ -198,7 +202,8 @@ def _audit(options: argparse.Namespace) -> int:
             minutes=usual if options.minutes is None else options.minutes,
             out=options.out,
             people=options.people,
-            judge=options.judge,
+            judge=judge,
+            other_judge=other_judge,
             redact=options.redact,
             seeds=options.seeds,
             reference=options.reference,

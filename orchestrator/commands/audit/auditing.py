@@ -7,8 +7,7 @@ import time
 
 from smoothsweep.core import screen
 from smoothsweep.core.audit.portfolio import COMPONENTS, LEAST_PUBLIC, components_of
-from smoothsweep.core.data.listing import few
-from smoothsweep.core.data.own.overlap import refuse_shared, said
+from smoothsweep.core.data.own.overlap import refuse_shared, warnings_of
 from smoothsweep.core.data.sources import list_unlabelled
 from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import InputError
@@ -22,9 +21,9 @@ def run_audit(request: AuditRequest) -> int:
     started = time.monotonic()
     request.check()
     people, own_test = people_of(request.data)
-    _look_for_the_same(request)
+    told = _look_for_the_same(request)
     model, card = imported_model(request, people)
-    work = Work(request=request, model=model, card=card, started=started, own_test=own_test)
+    work = Work(request=request, model=model, card=card, started=started, own_test=own_test, told=told)
     wanted = request.beside(card)
     done = work.earlier(wanted) or FIRST
     code = work.do(done)
@@ -47,21 +46,21 @@ def run_audit(request: AuditRequest) -> int:
     return code
 
 
-def _look_for_the_same(request: AuditRequest) -> None:
-    """Raise InputError where a private picture is public too; say which only look it. Rendered public faces are new."""
+def _look_for_the_same(request: AuditRequest) -> tuple[str, ...]:
+    """Raise InputError where a private picture is public too; say which only look it, and what does not fit. What of it
+    the pages say, without names; nothing of rendered public faces, which are new."""
     if request.public is None:
-        return
+        return ()
     if (images := len(list_unlabelled(request.public))) < LEAST_PUBLIC:
         raise InputError(f"--public {request.public}: expected at least {LEAST_PUBLIC} images, got {images or 'none'}")
+    screen.out(f"comparing the pictures of {request.people_option} with {images} of --public")
     pairs, doubts = refuse_shared(request.data, request.public)
-    for doubt in doubts:
-        screen.err(f"smoothsweep: --public {request.public}: {doubt}; a low leak may then be the attacker's weakness")
-    if pairs:
-        alike = f"{len(pairs)} pictures of --data show one of --public, or look like it: {few(said(pairs, '~'))}"
-        screen.err(f"smoothsweep: {alike}; an attack that shows them may have shown what was public")
+    for line in warnings_of(pairs, doubts, private=request.people_option):
+        screen.err(f"smoothsweep: --public {request.public}: {line}")
     if images <= COMPONENTS:
         fewer = f"{images} images make a prior of {components_of(images)} directions instead of {COMPONENTS}"
         screen.err(f"smoothsweep: --public {request.public}: {fewer}; an attacker with more images may find more")
+    return warnings_of(pairs, doubts, private="the private set", named=False)
 
 
 def _say_where(request: AuditRequest) -> None:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
+from smoothsweep.orchestrator.commands.audit.judges import FACE
 from smoothsweep.orchestrator.commands.reporting.sweep_report import report_data
 from smoothsweep.orchestrator.page.audit import EXPOSED, Portrait, audit_page, audit_pdf
 from smoothsweep.orchestrator.page.stored import class_names, reconstruction, training_image, training_labels
@@ -17,6 +19,7 @@ from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.result import Audit, AuditNotes, read_audit
+from smoothsweep.orchestrator.reading.audit.second import with_second
 from smoothsweep.orchestrator.reading.leak.queries import asked_by_parts
 from smoothsweep.orchestrator.reading.numbers.summary import recipe_label, summarise
 from smoothsweep.orchestrator.reading.results import results_table
@@ -42,8 +45,12 @@ def write_audit(
     unfit: tuple[str, ...],
     own_test: bool,
     planned: Mapping[str, float],
+    strangers: int | None,
+    second: Path | None,
+    told: tuple[str, ...],
 ) -> None:
-    """Each file replaces its predecessor in one step. untried, unfit, own_test, planned: as of `AuditNotes`.
+    """Each file replaces its predecessor in one step. untried, unfit, own_test, planned, strangers, told: as of
+    `AuditNotes`. second: the sweep file of a second embedder's judging, None without.
 
     Raises InputError where nothing has been judged.
     """
@@ -68,6 +75,8 @@ def write_audit(
             unfit=unfit,
             own_test=own_test,
             planned=planned,
+            strangers=strangers,
+            told=told,
             recipe=recipe_label(data.axes, own[0].cell.axes),
             architecture=recipes[0].architecture if recipes else "",
             epochs=recipes[0].epochs if recipes else 0,
@@ -75,6 +84,8 @@ def write_audit(
             asked_once=asked_by_parts(trials, store),
         ),
     )
+    if audit is not None and second is not None:
+        audit = _with_second(audit, second, store, out)
     if audit is None:
         raise InputError(f"audit {name}: nothing was judged; the lines above say why")
     best = set(summary.frame.loc[audit.strongest.row, "trials"])
@@ -88,6 +99,15 @@ def write_audit(
     write_file(out / "audit.pdf", audit_pdf(audit, **given))
     write_file(out / "audit.json", json.dumps(audit_json(audit, described, anonymous=anonymous), indent=1) + "\n")
     write_file(out / "audit.html", audit_page(audit, **given))
+
+
+def _with_second(audit: Audit, second: Path, store: Store, out: Path) -> Audit:
+    """The audit with what a second embedder says of the same reconstructions, where it has judged them."""
+    loaded = load_sweep(second)
+    trials = trials_of(loaded, store)
+    judge: Any = inversion(trials[0].settings).judges.built.get(FACE)
+    summary = summarise(report_data(loaded, trials, store, results_table(trials, store, {}), out))
+    return audit if judge is None else with_second(audit, summary, judge.name)
 
 
 def _portraits(audit: Audit, trial: Trial, store: Store) -> list[Portrait]:

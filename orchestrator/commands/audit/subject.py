@@ -17,12 +17,12 @@ from smoothsweep.core.data.sources import TEST, list_labelled
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, Named, Source, asked_with, is_outside, kind_made_of, kind_of
 from smoothsweep.core.external.recogniser import EnrolledEmbedder, read_recogniser
-from smoothsweep.core.judges.table import judge_of_network
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.core.models.image_sizes import LEAST, check_image_size
-from smoothsweep.core.models.weight_files import file_sha256, find_weight_file, weight_folders
+from smoothsweep.core.models.weight_files import file_sha256
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import brief
+from smoothsweep.orchestrator.commands.audit.judges import judge_of, second_judge
 from smoothsweep.orchestrator.commands.audit.prior import imported_prior
 from smoothsweep.orchestrator.commands.importing.converting import TargetRequest, import_target_file
 from smoothsweep.orchestrator.commands.importing.describing import Reading
@@ -45,7 +45,8 @@ class AuditRequest(Reading):
     to attack at most; seeds: how many before the slow attacks; reference: the architecture to train without defense
     beside the model, "" for the model's own; fix: train other recipes too; epochs: of these trainings. prior: the
     folder of an imported generator; eyes: where they are in the data's images, and the images' side, in pixels.
-    gallery: whether the model is an embedder and `data` who is enrolled with it; templates, threshold: how."""
+    gallery: whether the model is an embedder and `data` who is enrolled with it; templates, threshold: how.
+    other_judge: the second `--judge`."""
 
     model: Source
     data: Path
@@ -65,6 +66,7 @@ class AuditRequest(Reading):
     gallery: bool = False
     templates: str | None = None
     threshold: float | None = None
+    other_judge: str | None = None
 
     @property
     def people_option(self) -> str:
@@ -87,24 +89,15 @@ class AuditRequest(Reading):
     @property
     def independent(self) -> dict[str, dict[str, str]]:
         """The independent judge as a sweep file's `judges` have it, empty without one. Raises InputError."""
-        if self.judge is None:
-            return {}
-        name, _, weights = self.judge.partition("=")
-        if name not in EMBEDDERS:
-            raise InputError(f"--judge: expected one of {', '.join(EMBEDDERS)}, got {brief(name)!r}")
-        kind, judge = EMBEDDERS[name], judge_of_network(name)
-        if kind.shipped is not None:
-            if weights:
-                raise InputError(f"--judge: expected no file with {name}, whose weights are shipped")
-            return {judge: {"name": name}}
-        if kind.is_staged and not weights and (staged := find_weight_file(name, weight_folders())) is not None:
-            weights = str(staged)
-        if not weights or not Path(weights).is_file():
-            where = ", or staged by smoothsweep weights stage" if kind.is_staged else ""
-            raise InputError(
-                f"--judge: expected {name}=FILE with the file of its weights{where}, got {brief(self.judge)!r}"
-            )
-        return {judge: {"name": name, "weights": str(Path(weights).resolve())}}
+        return judge_of(self.judge)
+
+    @property
+    def second(self) -> dict[str, dict[str, str]]:
+        """A second one, unlike it, likewise; where nobody names it, one whose weights lie there. Raises InputError.
+
+        Under `--gallery` none is looked for: it might be the embedder under audit.
+        """
+        return second_judge(self.independent, self.other_judge, looked_for=not self.gallery)
 
     def check(self) -> None:
         """Raise InputError for what can be seen to be wrong before anything is read."""
@@ -126,6 +119,7 @@ class AuditRequest(Reading):
         elif self.eyes is not None:
             raise InputError("--eyes: expected only with --prior, whose faces they frame")
         rendered = any(EMBEDDERS[judge["name"]].rendered for judge in self.independent.values())
+        self.second  # noqa: B018 - what is wrong with it is said before anything is read
         if self.public is None and not rendered:
             raise InputError(NEEDS_PUBLIC)
 

@@ -41,7 +41,7 @@ def untried(asked: Access, card: TargetCard) -> tuple[str, ...]:
     named = ", ".join(f"{title} (needs {access})" for title, access in titles)
     return (
         f"Not tried: {named}, because the model is {KINDS[card.architecture].words} that gives {card.access} alone. "
-        "Whoever holds its weights may find more.",
+        "An attacker who holds its weights may find more.",
     )
 
 
@@ -74,7 +74,7 @@ def audit_sweep(
     if public:
         shown = {"kind": "unlabelled", "path": str(public), "size": size, "limit": 8000}
     learns = prior is None or any("public" in make_attack(**attack).reads for attack in attacks)
-    judges: dict[str, Any] = {key: {**one, "verify": None} if learns else one for key, one in independent.items()}
+    judges = verified(independent)
     if not independent or has_second:
         taken = (card.architecture, *(one.settings["architecture"] for one in beside))
         evaluator = {"architecture": evaluator_of(*taken), "image_size": judged, "pretrained": False}
@@ -85,7 +85,7 @@ def audit_sweep(
         "name": NAME,
         "seeds": seeds,
         "data": {"kind": "labelled", "path": str(data), "size": size},
-        **({"public": shown} if learns else {}),
+        **({"public": shown} if learns or independent else {}),
         "classes": "all" if card.num_classes <= people else spread(card.num_classes, people),
         "recipe": recipes[0],
         "prior": dict(prior) if prior else {"kind": "eigenfaces", "components": components_of(images)},
@@ -95,6 +95,11 @@ def audit_sweep(
         "grid": {"attack": attacks},
         **({"baseline": {"recipe": reference}} if reference else {}),
     }
+
+
+def verified(judges: Mapping[str, Any]) -> dict[str, Any]:
+    """Independent judges as `judges` has them, which verify where there are public images enough."""
+    return {key: {**one, "verify": None} for key, one in judges.items()}
 
 
 def as_file(tree: dict[str, Any]) -> str:

@@ -25,7 +25,7 @@ from smoothsweep.orchestrator.commands.audit.prior import imported_prior
 from smoothsweep.orchestrator.commands.audit.queries import Allowance, allowance_of
 from smoothsweep.orchestrator.commands.audit.rounds import REACHES, SEEDS, Round
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
-from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep, lesser, untried
+from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep, lesser, untried, verified
 from smoothsweep.orchestrator.commands.confirm import Confirmation
 from smoothsweep.orchestrator.commands.run import run_and_report
 from smoothsweep.orchestrator.store.opening import open_store
@@ -33,13 +33,15 @@ from smoothsweep.sweeps.imported import TargetCard
 from smoothsweep.sweeps.yaml_reader import read_yaml
 
 SWEEP, STORE = "audit.yaml", "store"
+SECOND, SECOND_NAME = "audit-second.yaml", "audit-second"
 SLOWER = 2.0
 
 
 @dataclass(kw_only=True)
 class Work:
     """One audit while it is made. started: monotonic seconds; own_test: whether the data say which images are for
-    testing. planned: of what is trained beside the model, by its label. unfit: sentences on what there was no time for.
+    testing. told: what the pages say of the public images. planned: of what is trained beside the model, by its label.
+    unfit: sentences on what there was no time for.
     """
 
     request: AuditRequest
@@ -47,6 +49,7 @@ class Work:
     card: TargetCard
     started: float
     own_test: bool
+    told: tuple[str, ...] = ()
     planned: dict[str, Cost] = field(default_factory=dict)
     unfit: list[str] = field(default_factory=list)
 
@@ -72,6 +75,11 @@ class Work:
     @cached_property
     def sweep(self) -> Path:
         return self.request.folder / SWEEP
+
+    @cached_property
+    def second(self) -> Path:
+        """The sweep file of the second embedder's judging."""
+        return self.request.folder / SECOND
 
     @cached_property
     def store(self) -> str:
@@ -121,6 +129,17 @@ class Work:
         write_file(self.sweep, as_file(self._tree(one)), parents=True)
         code = run_and_report(self.sweep, [], self.store, None, None, None, Confirmation(yes=True))
         self.write()
+        return code or self._judge_again(one)
+
+    def _judge_again(self, one: Round) -> int:
+        """The same reconstructions by the second embedder, as a sweep of its own in the same store, and the pages with
+        it. Returns the exit code."""
+        if not self.request.second:
+            return 0
+        tree = {**self._tree(one), "name": SECOND_NAME, "judges": verified(self.request.second)}
+        write_file(self.second, as_file(tree))
+        code = run_and_report(self.second, [], self.store, None, None, None, Confirmation(yes=True))
+        self.write()
         return code
 
     def write(self, *further: str) -> None:
@@ -137,6 +156,9 @@ class Work:
             own_test=self.own_test,
             unfit=tuple(self.unfit),
             planned={label: cost.device_s for label, cost in self.planned.items()},
+            strangers=self._images,
+            told=self.told,
+            second=self.second if self.request.second and self.second.is_file() else None,
         )
 
     def fitting(self, wanted: Sequence[Beside], *, after: Round) -> tuple[Beside, ...]:

@@ -23,15 +23,13 @@ from smoothsweep.orchestrator.page.drawing.canvas import (
     words_for,
 )
 from smoothsweep.orchestrator.page.figures.labels import Labels, text_width
+from smoothsweep.orchestrator.page.figures.naming import Named, write_names
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 SHAPES = ("o", "s", "D", "^", "v", "*", "P", "X", "p", ">", "h", "<", "d", "8", "H", (4, 1, 0), (6, 1, 0))
 """Marks that tell families apart without their colours, in the order of the families."""
-
-LONGEST = 34
-"""Letters of a name."""
 
 Ends = tuple[float, float]
 
@@ -137,9 +135,7 @@ def draw(canvas: Canvas, panel: Panel, left: float, top: float, width: float, he
     drawing.background()
     for point in panel.points:
         drawing.point(point)
-    for point in panel.points:
-        if point.name:
-            drawing.name(point)
+    drawing.names()
 
 
 def _title_lines(title: str, width: float) -> tuple[list[str], float]:
@@ -201,10 +197,9 @@ class _Drawing:
     def point(self, point: Point) -> None:
         """A recipe's mark with its bars; one that lies outside sits at the left edge."""
         inside, (x, y) = self.panel.x[0] <= point.x <= self.panel.x[1], self._held(point)
+        px, py = self.axes.transData.transform((x, y))
+        self.labels.mark(px, -py, 12 if point.chosen else 4 if point.small else 8)
         if not point.small:
-            px, py = self.axes.transData.transform((x, y))
-            reach = 12 if point.chosen else 8
-            self.labels.keep_clear(px - reach, -py - reach, px + reach, -py + reach)
             if inside and point.x_ends:
                 self._bar(point, point.x_ends, self.panel.x, y, upright=False)
             if point.y_ends:
@@ -233,28 +228,15 @@ class _Drawing:
         )
         self.canvas.tell(mark, point.words, recipe=point.recipe, link=point.link)
 
-    def name(self, point: Point) -> None:
-        """The name beside its point; with its accuracy where that lies outside the panel."""
-        lost = "" if self.panel.x[0] <= point.x <= self.panel.x[1] else f" (at {100 * point.x:.1f}\u00a0%)"
-        whole = words_for(f"{point.name}{lost}")
-        shown = whole if len(whole) <= LONGEST else f"{whole[: LONGEST - 1]}\u2026"
-        start, box = self._held(point), self.axes.get_window_extent()
-        px, py = self.axes.transData.transform(start)
-        spot = self.labels.place(px, -py, text_width(shown), (box.x0, -box.y1 - 10, box.x1 + 10, -box.y0 - 2))
-        at = self.axes.transData.inverted().transform((spot.x, -spot.y))
-        if spot.leader:
-            self.axes.plot(*zip(start, at, strict=True), color=point.colour, lw=1, alpha=0.6)
-        text = self.axes.text(
-            at[0],
-            at[1],
-            shown,
-            fontsize=12,
-            color=point.colour,
-            weight="bold",
-            zorder=5,
-            ha="left" if spot.left_aligned else "right",
-        )
-        self.canvas.tell(text, recipe=point.recipe)
+    def names(self) -> None:
+        """The names beside their points, the chosen one's first; an accuracy outside the panel stands in its name."""
+        named = sorted((point for point in self.panel.points if point.name), key=lambda point: not point.chosen)
+        shown = [Named(point.recipe, self._text(point), *self._held(point), point.colour) for point in named]
+        write_names(self.canvas, self.axes, self.labels, shown)
+
+    def _text(self, point: Point) -> str:
+        inside = self.panel.x[0] <= point.x <= self.panel.x[1]
+        return point.name if inside else f"{point.name} (at {100 * point.x:.1f}\u00a0%)"
 
     def _held(self, point: Point) -> tuple[float, float]:
         """Its place, at the panel's edge if it lies outside."""

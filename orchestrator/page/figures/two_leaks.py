@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from smoothsweep.core.metrics.intervals import crossed_mean_interval
 from smoothsweep.orchestrator.page.drawing.canvas import LINE, SOFT, Canvas, percent, words_for
 from smoothsweep.orchestrator.page.drawing.colours import Colours
-from smoothsweep.orchestrator.page.figures.labels import Labels, text_width
+from smoothsweep.orchestrator.page.figures.labels import Labels
+from smoothsweep.orchestrator.page.figures.naming import Named, write_names
 from smoothsweep.orchestrator.reading.leak.membership import TwoLeaks, title_of
 from smoothsweep.orchestrator.reading.numbers.format import is_null
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
@@ -53,23 +54,8 @@ def two_leaks_figure(found: TwoLeaks | None, summary: Summary, colours: Colours)
 
 def _name(canvas: Canvas, axes: Axes, spots: Sequence[tuple[str, float, float, str]]) -> None:
     """Names beside their points. spots: name, place, colour."""
-    labels, box = Labels(), axes.get_window_extent()
+    labels = Labels()
     for _, x0, y0, _ in spots:
         px, py = axes.transData.transform((x0, y0))
-        labels.keep_clear(px - 7, -py - 7, px + 7, -py + 7)
-    for name, x0, y0, colour in spots:
-        px, py = axes.transData.transform((x0, y0))
-        shown = words_for(name if len(name) <= 34 else f"{name[:33]}\u2026")
-        spot = labels.place(px, -py, text_width(shown), (box.x0, -box.y1 - 10, box.x1 + 10, -box.y0 - 2))
-        along, up = axes.transData.inverted().transform((spot.x, -spot.y))
-        text = axes.text(
-            along,
-            up,
-            shown,
-            fontsize=11,
-            color=colour,
-            ha="left" if spot.left_aligned else "right",
-            va="bottom",
-            zorder=5,
-        )
-        canvas.tell(text, recipe=name)
+        labels.mark(px, -py, 7)
+    write_names(canvas, axes, labels, [Named(name, name, x, y, colour) for name, x, y, colour in spots])

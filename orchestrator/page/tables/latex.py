@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Mapping
+from itertools import pairwise
+from textwrap import wrap
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import MINUS, NBSP, printable
+from smoothsweep.orchestrator.page.tables.latex_parts import Part, parts_of
 from smoothsweep.orchestrator.reading.leak.printed import (
     Estimate,
     PrintedRow,
@@ -34,31 +38,63 @@ _SPECIAL = {
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
+_UNBROKEN = 12
+"""Characters of a word after which TeX may break it where nothing else offers a place."""
+_GROUP_LINE = 72
+"""Characters of an attack's name in one line across the table."""
 
 
-def latex_table(table: PrintedTable, label: str) -> str:
-    """The table with its caption. label: what \\ref names it by. Needs the packages booktabs and, with pdflatex,
-    fontenc with T1."""
+def latex_tables(table: PrintedTable, label: str) -> dict[str, str]:
+    """Ending of a file's name -> its table: "" for accuracy, deciding leak and reduction, "-judges" for what the
+    other judges say (several where one table is too narrow for them).
+
+    label: what \\ref names the first by. Each fits the text width of article at 10, 11 and 12 points; in a document of
+    two columns it spans both, in one of one column it is an ordinary table. A table longer than a page goes on in a
+    second one of the same number. Needs the packages booktabs and tabularx and, with pdflatex, fontenc with T1.
+    """
     marks = {} if table.by_attack else {attack: _mark(number) for number, attack in enumerate(table.attacks)}
     marks = marks if len(marks) > 1 else {}
-    lines = [
-        r"% \usepackage[T1]{fontenc}",
-        r"% \usepackage{booktabs}",
-        r"\begin{table}",
+    files = {}
+    for number, part in enumerate(parts_of(table, lambda row: _name(row, marks))):
+        ending = "" if number == 0 else "-judges" if number == 1 else f"-judges-{number}"
+        caption = escaped(_caption(table, marks))
+        if ending:
+            caption = (
+                rf"What the other judges say of the recipes of Table~\ref{{{label}}}. n, intervals and bold as there."
+            )
+        lines = [r"% \usepackage[T1]{fontenc}", r"% \usepackage{booktabs,tabularx}"]
+        for page, rows in enumerate(part.pages):
+            lines += _float(table, part, rows, marks, page > 0, caption, label + ending)
+        files[ending] = "\n".join(lines) + "\n"
+    return files
+
+
+def _float(
+    table: PrintedTable,
+    part: Part,
+    rows: tuple[PrintedRow, ...],
+    marks: Mapping[str, str],
+    continues: bool,
+    caption: str,
+    label: str,
+) -> list[str]:
+    """One page of a table. continues: whether it is a further page, which has the number of the first."""
+    columns = r">{\raggedright\arraybackslash\hangindent1em}X" + "r" * (part.columns - 1)
+    about = [r"  \addtocounter{table}{-1}", r"  \caption{(continued)}"]
+    return [
+        r"\begin{table*}",
         r"  \centering",
-        r"  \small\setlength{\tabcolsep}{4pt}",
-        rf"  \caption{{{escaped(_caption(table, marks))}}}",
-        rf"  \label{{{label}}}",
-        rf"  \begin{{tabular}}{{l{'r' * (_columns(table) - 1)}}}",
+        r"  \footnotesize\setlength{\tabcolsep}{4pt}",
+        *(about if continues else [rf"  \caption{{{caption}}}", rf"  \label{{{label}}}"]),
+        rf"  \begin{{tabularx}}{{\textwidth}}{{{columns}}}",
         r"    \toprule",
-        f"    {_head(table)} \\\\",
+        *(f"    {' & '.join(map(escaped, line))} \\\\" for line in zip(*part.heads, strict=True)),
         r"    \midrule",
-        *_body(table, marks),
+        *_body(table, part, rows, marks),
         r"    \bottomrule",
-        r"  \end{tabular}",
-        r"\end{table}",
+        r"  \end{tabularx}",
+        r"\end{table*}",
     ]
-    return "\n".join(lines) + "\n"
 
 
 def escaped(text: str) -> str:
@@ -78,28 +114,15 @@ def _caption(table: PrintedTable, marks: Mapping[str, str]) -> str:
     return f"{table.caption} Attacks: {legend}." if marks else table.caption
 
 
-def _columns(table: PrintedTable) -> int:
-    return 2 + len(table.metrics) + table.compares
-
-
-def _head(table: PrintedTable) -> str:
-    names = ["Recipe", "n"]
-    for key in table.metrics:
-        spec = metric_of(key)
-        names.append(f"{spec.label[:1].upper()}{spec.label[1:]}{' (%)' if spec.unit == 'percent' else ''}")
-    if table.compares:
-        names.append("Reduction (pp)" if metric_of(present(table.leak, "leak")).unit == "percent" else "Reduction")
-    return " & ".join(map(escaped, names))
-
-
-def _body(table: PrintedTable, marks: Mapping[str, str]) -> list[str]:
+def _body(table: PrintedTable, part: Part, rows: tuple[PrintedRow, ...], marks: Mapping[str, str]) -> list[str]:
     lines, group = [], None
-    for row in table.rows:
+    for row in rows:
         if table.by_attack and row.attack and row.attack != group:
             lines += [r"    \addlinespace"] if group is not None else []
-            lines.append(rf"    \multicolumn{{{_columns(table)}}}{{l}}{{\emph{{{escaped(_group(row))}}}}} \\")
+            for line in wrap(_group(row), _GROUP_LINE):
+                lines.append(rf"    \multicolumn{{{part.columns}}}{{l}}{{\emph{{{escaped(line)}}}}} \\")
             group = row.attack
-        lines.append(f"    {_row(table, row, marks)} \\\\")
+        lines.append(f"    {_row(table, part, row, marks)} \\\\")
     return lines
 
 
@@ -107,16 +130,31 @@ def _group(row: PrintedRow) -> str:
     return f"{row.attack} (control)" if row.role == "control" else row.attack
 
 
-def _row(table: PrintedTable, row: PrintedRow, marks: Mapping[str, str]) -> str:
+def _name(row: PrintedRow, marks: Mapping[str, str]) -> str:
+    """The text of the first cell, for its width; a mark counts as a letter."""
+    return f"{row.recipe}{marks.get(row.attack, '')}{' (baseline)' if row.role == 'baseline' else ''}"
+
+
+def _row(table: PrintedTable, part: Part, row: PrintedRow, marks: Mapping[str, str]) -> str:
     mark = f"\\textsuperscript{{{marks[row.attack]}}}" if row.attack in marks else ""
     baseline = " (baseline)" if row.role == "baseline" else ""
     begin = "{}" if row.recipe.startswith(("[", "*")) else ""  # else an argument of the line before
-    cells = [f"{begin}{escaped(row.recipe)}{mark}{baseline}", escaped(row.seeds)]
-    cells += [_cell(metric_of(key), row.metrics[key]) for key in table.metrics]
-    if table.compares:
+    cells = [f"{begin}{_breakable(row.recipe)}{mark}{baseline}", escaped(row.seeds)]
+    cells += [_cell(metric_of(key), row.metrics[key]) for key in part.metrics]
+    if part.compares:
         found = row.reduction
         cells.append("" if found is None else _cell(metric_of(present(table.leak, "leak")), found, is_reduction=True))
     return " & ".join(cells)
+
+
+def _breakable(text: str) -> str:
+    """A name that fits its column whatever its words are: a long word may break every few letters."""
+    pieces = re.findall(rf"\S{{1,{_UNBROKEN}}}|\s+", printable(text, most=len(text)))
+    out = ""
+    for before, piece in pairwise(["", *pieces]):
+        inside = before and not before.isspace() and not piece.isspace()
+        out += (r"\allowbreak{}" if inside else "") + escaped(piece)
+    return out
 
 
 def _cell(spec: Metric, one: Estimate, *, is_reduction: bool = False) -> str:

@@ -28,6 +28,8 @@ def audit_json(audit: Audit, card: Mapping[str, Any], *, anonymous: bool = False
         "judge": {"metric": audit.judge, "real_photographs": audit.ceiling},
         "attacks": [_attack_json(one) for one in audit.reached],
         "standing": [_standing_json(one) for one in audit.standing],
+        "second_judge": audit.second_name or None,
+        "second_standing": [_standing_json(one) for one in audit.second],
         "beyond_control": _gap_json(audit.beyond),
         "beside": [_trained_json(audit, one) for one in audit.beside],
         "by_access": {level: one.attack for level, one in audit.by_access().items()},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal, cast
 
 import pandas as pd
@@ -11,6 +11,7 @@ import pandas as pd
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
+from smoothsweep.orchestrator.reading.audit.notes import AuditNotes
 from smoothsweep.orchestrator.reading.leak.exposure import Exposed, exposed
 from smoothsweep.orchestrator.reading.leak.standing import FIRST, Standing, standings
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, compare
@@ -81,7 +82,9 @@ class Audit:
     the reference and what else was trained, in the order of the sweep; empty where nothing was. unfit: sentences on
     what there was no time for. own_test: whether the data say which images are for testing. architecture, epochs: of
     what was trained. is_program: the model itself cannot be trained here. standing: the strongest attack by every
-    judge, beside chance, the control, the prior's reach and the ceiling.
+    judge, beside chance, the control, the prior's reach and the ceiling. strangers: how many public images there were
+    for the thresholds of verification, None where they are rendered. second: the same attack by a second embedder of
+    the name `second_name`; empty without one. told: sentences on public images that may not fit.
     """
 
     judge: str
@@ -100,6 +103,10 @@ class Audit:
     epochs: int = 0
     is_program: bool = False
     standing: tuple[Standing, ...] = ()
+    strangers: int | None = None
+    second: tuple[Standing, ...] = ()
+    second_name: str = ""
+    told: tuple[str, ...] = ()
 
     @property
     def model(self) -> Trained | None:
@@ -146,25 +153,6 @@ class Audit:
         return sum(person.share >= HALF for person in self.people)
 
 
-@dataclass(frozen=True, kw_only=True)
-class AuditNotes:
-    """What the numbers do not say. names: the people by label; classes: of the model. recipe: the model's among those
-    of the sweep, None where it is the only one. asked_once: images that the parts of a trial have shown the model, by
-    trial. planned: device-seconds by recipe. The rest as in `Audit`."""
-
-    names: Sequence[str]
-    classes: int
-    recipe: str | None = None
-    untried: tuple[str, ...] = ()
-    unfit: tuple[str, ...] = ()
-    own_test: bool = False
-    architecture: str = ""
-    epochs: int = 0
-    is_program: bool = False
-    asked_once: Mapping[str, float] = field(default_factory=dict)
-    planned: Mapping[str, float] = field(default_factory=dict)
-
-
 def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit | None:
     """The findings; None while nothing that was drawn of the model's people has been judged.
 
@@ -198,6 +186,8 @@ def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit |
         architecture=notes.architecture,
         epochs=notes.epochs,
         is_program=notes.is_program,
+        strangers=notes.strangers,
+        told=notes.told,
     )
 
 

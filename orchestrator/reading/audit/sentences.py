@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from smoothsweep.core.audit.portfolio import MOST_SEEDS
+from smoothsweep.core.audit.verified import LEARNT, few_strangers
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.exposure import TOP
 from smoothsweep.core.metrics.leak_comparisons import REDUCES, LeakComparison
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.orchestrator.reading.audit.result import HALF, Audit, Person, Reached, Trained
+from smoothsweep.orchestrator.reading.audit.second import second_lines
 from smoothsweep.orchestrator.reading.findings.findings import SEES
 from smoothsweep.orchestrator.reading.findings.uncertainty import named, start
 from smoothsweep.orchestrator.reading.leak.exposure import AMONG, among_words, rate_words
@@ -68,7 +70,25 @@ def _answer(audit: Audit) -> tuple[str, ...]:
     else:
         more = more_seeds(audit.beyond.n)
         sure = f"Whether that is more than a control reaches is inconclusive{more}."
-    return (first, *standing_lines(audit.standing), sure)
+    return (
+        first,
+        *standing_lines(audit.standing),
+        *second_lines(audit),
+        *_not_verified(audit),
+        sure,
+        *(f"{start(line)}." for line in audit.told),
+    )
+
+
+def _not_verified(audit: Audit) -> tuple[str, ...]:
+    """Why nobody says whether a face recogniser would accept what was drawn; empty where somebody does."""
+    if any(one.spec.verifies for one in audit.standing):
+        return ()
+    if audit.judge == "attack_acc1":
+        return (f"{LEARNT}: --judge gives one.",)
+    if audit.strangers is None:
+        return ()
+    return (f"{few_strangers(audit.strangers)}.",)
 
 
 def _reference(audit: Audit) -> tuple[str, ...]:
@@ -155,17 +175,17 @@ def _fixes(audit: Audit) -> tuple[str, ...]:
 def _of_access(audit: Audit, level: str, one: Reached) -> str:
     asked = f"{one.queries:,.0f} queries" if one.queries else "no queries"
     return (
-        f"Whoever sees {SEES[level]} gets {share(audit, one.leak)} ({one.attack}), at {asked} and "
-        f"{duration(one.seconds)} of a device per person."
+        f"Of what an attacker who sees {SEES[level]} reconstructs, the judge matches {share(audit, one.leak)} "
+        f"({one.attack}; {asked} and {duration(one.seconds)} of device time per person)."
     )
 
 
 def _exposed(audit: Audit, *, anonymous: bool) -> tuple[str, ...]:
     """Who is more probably than not among the most exposed, and how these rates are to be read."""
     if not audit.people:
-        return ("Nobody is named, since no attack was tried.",)
+        return ("No person is named, since no attack was tried.",)
     if not any(person.share > 0 for person in audit.people):
-        return ("Nobody was matched in a single image.",)
+        return ("No person was matched in any image.",)
     spec, runs = metric_of(audit.judge), audit.strongest.seeds
     sure = [person for person in audit.people if person.share > 0 and person.among_top > HALF][:TOP]
     listed = ", ".join(
@@ -176,7 +196,7 @@ def _exposed(audit: Audit, *, anonymous: bool) -> tuple[str, ...]:
         first = f"So few people were attacked that all are among the {AMONG} most exposed: {listed}."
     elif not sure:
         first = (
-            f"Nobody can be named as one of the {AMONG} most exposed: the surest is so with a probability of "
+            f"No person is among the {AMONG} most exposed with a probability above one half; the highest is "
             f"{among_words(audit.people[0])}."
         )
     how = "Rates are shrunk towards the mean of all people, since few images let the largest flatter themselves."

@@ -15,7 +15,14 @@ from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
 from smoothsweep.orchestrator.reading.numbers.evidence import COLUMNS
 from smoothsweep.orchestrator.reading.numbers.format import count, estimate, points, signed, signed_interval
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
-from smoothsweep.orchestrator.reading.numbers.wording import WORDING, Look, needed_words, reduction_cell, row_reduction
+from smoothsweep.orchestrator.reading.numbers.wording import (
+    WORDING,
+    Look,
+    needed_words,
+    reduction_cell,
+    row_reduction,
+    settling,
+)
 
 MANY = 12
 """With more recipes than this, figures name or show only the baseline and the recipes on the front."""
@@ -53,13 +60,15 @@ def hover(values: pd.Series, judge: str) -> str:
 @dataclass(frozen=True, kw_only=True)
 class Told:
     """A comparison in a cell of a table. words: the verdict, empty where the cell asks another question; size: what it
-    rests on: the reduction of a leak, or the interval of another metric's difference; needed: what would settle it;
-    look: good or bad for the owner, unclear, or neither (""); meaning: the words explained, for a tooltip."""
+    rests on: the reduction of a leak, or the interval of another metric's difference; needed: what might settle it;
+    settling: the same as a sentence; look: good or bad for the owner, unclear, or neither (""); meaning: the words
+    explained, for a tooltip."""
 
     words: str
     look: Look
     size: str
     needed: str = ""
+    settling: str = ""
     meaning: str = ""
 
 
@@ -73,6 +82,7 @@ def told(spec: Metric, one: LeakComparison | None) -> Told | None:
         look=wording.look,
         size=reduction_cell(spec, one),
         needed=needed_words(one),
+        settling=settling(one),
         meaning=wording.meaning,
     )
 

@@ -136,7 +136,7 @@ def _limited(found: tuple[Standing, ...]) -> tuple[str, ...]:
     one = short[0]
     reach, ceiling = number(one.spec, one.reach.value), number(one.spec, one.ceiling.value)
     return (
-        f"The attacker's prior limits this: of real photographs, projected into it by somebody who has them, {reach} "
+        f"The attacker's prior limits this: of real photographs projected into it, {reach} "
         f"are {one.words}, of the photographs themselves {ceiling}. A better prior may show more.",
     )
 

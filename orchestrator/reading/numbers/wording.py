@@ -85,9 +85,10 @@ def needed_words(one: LeakComparison) -> str:
 
 
 def settling(one: LeakComparison) -> str:
-    """`8 seeds might settle it`; empty where `needed_words` is."""
+    """`8 seeds might settle it`, or that no number would; empty where `needed_words` is."""
     needed = needed_words(one)
-    return f"{needed} might settle it" if needed else ""
+    how = "would" if needed.startswith("no number") else "might"
+    return f"{needed} {how} settle it" if needed else ""
 
 
 def row_reduction(spec: Metric, gap: Comparison) -> tuple[str, Word | None]:

@@ -5,7 +5,9 @@ import pytest
 import torch
 
 from smoothsweep.core.audit.pictures import people_of, public_pictures, refuse_shared
+from smoothsweep.core.data.labelled import SplitImages
 from smoothsweep.core.data.splits import stratified_split
+from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.errors import InputError
 from smoothsweep.sweeps.data import LabelledData
 
@@ -104,3 +106,31 @@ def test_private_pictures_among_the_public_are_named_by_their_rows_in_order():
         refuse_shared(private, public)
     refuse_shared(private, noise(9, 3, 8, 8, seed=9))
     refuse_shared(private, private.train.images[:, :, ::2, ::2])  # of another size they are other pictures
+
+
+def faces(many, each, population, first=0):
+    return synthetic_faces(
+        identities=many, per_identity=each, size=32, seed=4, population=population, first_image=first
+    )
+
+
+def split_of(found):
+    return SplitImages(train=found, test=found.subset(torch.arange(0)), notes=())
+
+
+def test_private_pictures_that_are_public_in_another_frame_are_told():
+    """As the command tells of them: an attack that shows such a picture may have shown what was public."""
+    own, others = faces(4, 6, "private"), faces(40, 1, "public").images
+    moved = torch.roll(own.images[7], (1, -1), (1, 2))[None].flip(3)
+    assert refuse_shared(split_of(own), others) == ()
+    (told,) = refuse_shared(split_of(own), torch.cat([others, moved]))
+    assert told.startswith("1 picture of data show a public one, or look like it: private row 7 ~ row 40")
+
+
+def test_public_pictures_of_another_kind_are_refused_and_grey_ones_told_of():
+    own, others = faces(4, 6, "private"), faces(40, 1, "public").images
+    grey = others.float().mean(dim=1, keepdim=True).expand_as(others).to(torch.uint8)
+    (told,) = refuse_shared(split_of(own), grey)
+    assert "0% of the public ones" in told and told.endswith("a low leak may then be the attacker's weakness")
+    with pytest.raises(InputError, match="public: expected the same kind of picture as in data, got another"):
+        refuse_shared(split_of(own), noise(40, 3, 32, 32))

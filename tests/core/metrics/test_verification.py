@@ -7,13 +7,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.metrics.false_accepts import strangers_needed
 from smoothsweep.core.metrics.verification import (
     accept_threshold,
     accepted,
     all_scores,
     gallery_ranks,
-    strangers_needed,
     template_scores,
+    unit,
 )
 
 few_values = st.lists(st.integers(-3, 3), min_size=1, max_size=80)  # many ties
@@ -111,12 +112,23 @@ def test_ranks_agree_with_a_count_one_by_one(seed, people):
     random = torch.Generator().manual_seed(seed)
     draw = lambda count: torch.randn(count, 3, generator=random)  # noqa: E731
     features, own, strangers = draw(4), draw(people), draw(7)
-    labels, own_labels = torch.zeros(4, dtype=torch.int64), torch.zeros(people, dtype=torch.int64)
+    labels, own_labels = torch.tensor([2, 0, 2, 0]), torch.arange(people) % 2 * 2  # photographs of two, in turn
+    if people == 1:
+        labels = torch.zeros(4, dtype=torch.int64)
     found = gallery_ranks(features, labels, own, own_labels, strangers)
     cosine = torch.nn.functional.cosine_similarity
     for row, feature in enumerate(features.double()):
         nearer = [
             float((cosine(feature[None], strangers.double()) > cosine(feature, photo, dim=0)).sum())
-            for photo in own.double()
+            for photo in own.double()[own_labels == labels[row]]
         ]
-        assert found[row] == 1 + 500 * sorted(nearer)[(people - 1) // 2] / 7
+        assert found[row] == 1 + 500 * sorted(nearer)[(len(nearer) - 1) // 2] / 7
+
+
+@pytest.mark.parametrize("wrong", [[0.0, 0.0], [float("nan"), 1.0], [float("inf"), 1.0]])
+def test_features_without_a_direction_are_refused(wrong):
+    features = torch.tensor([[3.0, 4.0], wrong])
+    for ask in (lambda: unit(features), lambda: all_scores(features, torch.eye(2))):
+        with pytest.raises(ValueError, match="finite features of a length above 0"):
+            ask()
+    assert torch.equal(unit(features[:1]), torch.tensor([[0.6, 0.8]], dtype=torch.float64))

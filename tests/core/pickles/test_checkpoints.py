@@ -344,3 +344,15 @@ def test_other_makers_take_what_torch_gives_them_and_nothing_else():
     for make, arguments in wrong:
         with pytest.raises(Refused):
             make(arguments)
+
+
+@pytest.mark.parametrize("zipped", [ZIPPED, LEGACY])
+def test_what_torch_writes_beside_tensors_is_read_from_a_whole_file(zipped):
+    types = {torch.zeros(1).to(kind).dtype for kind in (bool, int, float, torch.uint8, torch.int8, torch.int16)}
+    types |= {torch.int32, torch.int64, torch.float16, torch.float32, torch.float64, torch.bfloat16}
+    types |= {torch.complex64, torch.complex128}
+    kinds = sorted(types, key=str)
+    value = {"sizes": [torch.Size((2, 3)), torch.Size(())], "devices": [torch.device("cuda", 1)], "types": kinds}
+    found = read(saved(value, zipped))
+    assert found["sizes"] == [(2, 3), ()] and found["devices"] == ["cuda"]
+    assert [f"torch.{one.name}" for one in found["types"]] == [str(kind) for kind in kinds]

@@ -6,6 +6,7 @@ import pickle
 import pickletools
 import re
 import struct
+from sys import getsizeof
 
 import pytest
 from hypothesis import given
@@ -226,3 +227,26 @@ def test_what_a_stream_may_use_ends_exactly_where_it_says():
     with pytest.raises(Refused, match="the stack is deeper than 3"):
         machine.push(2)
     assert machine.stack == [1, None, "a"]
+
+
+MANY = range(200)
+KEPT = b"\x80\x04" + text("a") + b"q\x00"
+FILLINGS = {
+    "APPEND": ([], "", b"]" + b"h\x00a" * len(MANY)),
+    "APPENDS": ([], "", b"](" + b"h\x00" * len(MANY) + b"e"),
+    "SETITEM": ({}, "keys", b"}" + b"".join(b"K" + bytes([key]) + b"h\x00s" for key in MANY)),
+    "SETITEMS": ({}, "keys", b"}(" + b"".join(b"K" + bytes([key]) + b"h\x00" for key in MANY) + b"u"),
+    "ADDITEMS": (set(), "texts", b"\x8f(" + b"".join(text(str(key)) for key in MANY) + b"\x90"),
+}
+
+
+@pytest.mark.parametrize("opcode", FILLINGS)
+def test_what_a_container_grows_by_counts_against_the_memory(opcode):
+    """By Python's own sizes: of every value that was made, and of the container when it is full."""
+    empty, made, body = FILLINGS[opcode]
+    machine = run(Cursor(memoryview(KEPT + body + b"\x86.")), network_dialect("f.pkl"), name="f.pkl")
+    filled = machine.stack[0][1]
+    values = ["a", *{"": [], "keys": MANY, "texts": map(str, MANY)}[made]]
+    assert len(filled) == len(MANY) and getsizeof(filled) > getsizeof(empty)
+    each = sum(getsizeof(value) + 64 for value in values) + getsizeof(("a", filled)) + 64
+    assert machine.memory == each + getsizeof(filled) + 64

@@ -6,13 +6,14 @@ import xml.etree.ElementTree as ElementTree
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.exposure import exposures
 from smoothsweep.orchestrator.page.content import _micro
 from smoothsweep.orchestrator.page.drawing.colours import BASELINE, assign
-from smoothsweep.orchestrator.page.figures.accuracy_leak import _title_lines, plot
+from smoothsweep.orchestrator.page.figures.accuracy_leak import Panel, Point, _title_lines, plot
 from smoothsweep.orchestrator.page.figures.curves.epochs import alpha_curves, training_curves
 from smoothsweep.orchestrator.page.figures.curves.stability import gradient_curves
 from smoothsweep.orchestrator.page.figures.labels import Labels, text_width
@@ -55,6 +56,68 @@ def test_labels_do_not_cover_each_other(barred):
         if a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
     ]
     assert not overlaps
+
+
+def overlap(a, b):
+    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
+
+
+PANEL = (48.0, 30.0, 688.0, 386.0)
+PIXELS = st.tuples(st.floats(PANEL[0], PANEL[2]), st.floats(PANEL[1], PANEL[3]))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    points=st.lists(st.tuples(PIXELS, st.floats(20, 290), st.integers(1, 2)), min_size=11, max_size=16),
+    close=st.sampled_from([1.0, 0.1, 0.0]),
+)
+def test_no_name_lies_on_another_name_or_on_a_point(points, close):
+    """close: how far apart the points are, down to all at one place."""
+    middle = (300.0, 180.0)
+    spots = [tuple(m + close * (at - m) for at, m in zip(spot, middle, strict=True)) for spot, _, _ in points]
+    labels = Labels()
+    for x, y in spots:
+        labels.mark(x, y, 8)
+        labels.keep_clear(PANEL[0], y - 1, PANEL[2], y + 1)
+    placed = [
+        labels.place(x, y, width, PANEL, lines=lines) for (x, y), (_, width, lines) in zip(spots, points, strict=True)
+    ]
+    assert sum(spot is not None for spot in placed) == len(labels.names) >= 9, "there is room for most"
+    for number, box in enumerate(labels.names):
+        assert PANEL[0] <= box[0] and box[2] <= PANEL[2] and PANEL[1] <= box[1] and box[3] <= PANEL[3]
+        assert not any(overlap(box, other) for other in labels.names[:number])
+        assert not any(overlap(box, (x - 8, y - 8, x + 8, y + 8)) for x, y in spots)
+
+
+def test_the_names_of_twelve_recipes_are_drawn_clear_of_each_other_and_of_all_dots():
+    """As matplotlib draws them: the boxes of the texts themselves, not those that were planned."""
+    words = ("ramp, schedule start 0.3, schedule end 0.4, back 0.9", "constant", "step, schedule at 0.6")
+    points = [
+        Point(
+            recipe=f"r{n}",
+            name=f"alpha \u2212{n / 10}, {words[n % 3]}",
+            x=0.89 + 0.003 * (7 * n % 11),
+            y=0.42 + 0.005 * (n % 4),
+            colour="#444444",
+            words="",
+            x_ends=(0.7, 0.98),
+            y_ends=(0.3, 0.6),
+            chosen=n == 3,
+        )
+        for n in range(12)
+    ]
+    panel = Panel(title="Leak", spec=metric_of("embedder_acc1"), points=tuple(points), x=(0.88, 0.93), y=(0.0, 0.9))
+    canvas = plot([panel], 700, 430)
+    (axes,) = canvas.figure.axes
+    shown = [text for text in axes.texts if text.get_weight() == "bold" and text.get_text() != "Leak"]
+    assert {n for n in range(12) if any(f"\u2212{n / 10}," in text.get_text() for text in shown)} == set(range(12))
+    boxes = [text.get_window_extent().extents for text in shown]
+    dots = [axes.transData.transform((point.x, point.y)) for point in points]
+    for number, (x0, y0, x1, y1) in enumerate(boxes):
+        assert not any(x0 - 5 < x < x1 + 5 and y0 - 5 < y < y1 + 5 for x, y in dots)
+        for other in boxes[:number]:
+            both = (min(x1, other[2]) - max(x0, other[0]), min(y1, other[3]) - max(y0, other[1]))
+            assert min(both) < 2.5, "texts may touch by their line gap, not lie on each other"
 
 
 def test_the_panels_show_every_measured_cell_with_its_seeds(summary):

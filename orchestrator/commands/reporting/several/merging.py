@@ -6,7 +6,7 @@ counts once. A column whose judge differs from the first sweep's is left out for
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,10 +22,12 @@ from smoothsweep.orchestrator.reading.numbers.model import ReportData
 
 @dataclass(frozen=True, kw_only=True)
 class Merged:
-    """data: the rows of all, as a report has them. notes: what a reader has to know of them, in sentences."""
+    """data: the rows of all, as a report has them. notes: what a reader has to know of them, in sentences.
+    recipes: sweep and trial -> the name of its recipe in the comparison, which its own sweep may call otherwise."""
 
     data: ReportData
     notes: tuple[str, ...]
+    recipes: Mapping[tuple[str, str], str]
 
 
 def merged(sides: Sequence[Side]) -> Merged:
@@ -60,7 +62,9 @@ def merged(sides: Sequence[Side]) -> Merged:
     by_class = pd.concat(per_class, ignore_index=True) if per_class else None
     if by_class is not None:
         by_class = by_class[by_class["trial"].isin(kept)].drop_duplicates(["trial", "class"])
-    return Merged(data=_data(sides, rows, by_class, recipes), notes=(*notes, *_standing_notes(sides)))
+    called = {(side.name, note.trial): recipes[note.recipe] for side in sides for note in side.conditions.trials}
+    data = _data(sides, rows, by_class, recipes)
+    return Merged(data=data, notes=(*notes, *_standing_notes(sides)), recipes=called)
 
 
 def _names(sides: Sequence[Side]) -> tuple[dict[str, str], dict[str, str]]:

@@ -8,21 +8,19 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
-
 from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.orchestrator.commands.reporting.several.merging import Merged
 from smoothsweep.orchestrator.commands.reporting.several.pairing import Pairing, attacks_of
 from smoothsweep.orchestrator.commands.reporting.several.side import Side
+from smoothsweep.orchestrator.commands.reporting.several.tables import write_tables
 from smoothsweep.orchestrator.page import content
 from smoothsweep.orchestrator.page.render import fill
 from smoothsweep.orchestrator.reading.findings.findings import find
 from smoothsweep.orchestrator.reading.findings.tables import text_table
-from smoothsweep.orchestrator.reading.leak.hiding import hidings, verdict_frame, verdict_text
+from smoothsweep.orchestrator.reading.leak.hiding import hidings, verdict_text
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text, count, listing
 from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise
-from smoothsweep.orchestrator.reading.results import measured, write_rows
 
 SECTIONS = (
     "decision/defenses",
@@ -130,23 +128,18 @@ def _alone(side: Side) -> dict[str, Any]:
 
 
 def write_several(several: Several, out: Path) -> tuple[str, Path]:
-    """Write results.parquet, verdicts.parquet, figures and the page, which comes last; the text for a terminal, the
+    """Write the tables, figures and the page, which comes last; the text for a terminal, the
     page's path."""
-    rows = pd.concat([side.data.results.assign(sweep=side.name) for side in several.sides], ignore_index=True)
-    front = ["sweep", "trial", "recipe", "attack"]
-    rows = measured(rows)[[*front, *(name for name in measured(rows).columns if name not in front)]]
-    write_rows(rows, out / "results.parquet")
+    apart = several.sides if several.merged is None else _not_merged(several)
+    write_tables(out, several.sides, apart, several.merged, several.summary)
     texts = [*several.unfinished, *(one.sentence for one in several.pairings)]
     if several.merged is not None and several.summary is not None:
-        summary, found = several.summary, hidings(several.summary)
+        summary = several.summary
         figures = content.everything(several.merged.data, summary)["figures"]
         for name, canvas in {"frontier.svg": figures.frontier(), **figures.files()}.items():
             if canvas is not None:
                 write_file(out / "figures" / name, canvas.file(name), parents=True)
-        if found.verdicts:
-            write_rows(verdict_frame(summary, found), out / "verdicts.parquet")
         texts += [*several.merged.notes, "", *_tables(summary)]
-    apart = several.sides if several.merged is None else _not_merged(several)
     for side in apart:
         texts += ["", f"{side.name} by itself:", *_tables(side.summary)]
     page = out / "report.html"

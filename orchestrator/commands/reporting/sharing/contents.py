@@ -19,7 +19,7 @@ from smoothsweep.orchestrator.commands.reporting.sweep_report import contact_she
 from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.drawing.sheets import png, sheet_image
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
-from smoothsweep.orchestrator.page.tables.latex import latex_table
+from smoothsweep.orchestrator.page.tables.latex import latex_tables
 from smoothsweep.orchestrator.page.tables.plain import csv_table, markdown_table
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.leak.printed import printed_tables
@@ -78,14 +78,14 @@ def without_names(data: ReportData) -> ReportData:
 def table_files(sweep: Gathered, kinds: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:
     """The tables in these formats."""
     for table in printed_tables(sweep.summary, sweep.name, sweep.data.protocol):
-        written = {
-            "latex": (f"tables/{table.stem}.tex", lambda one: latex_table(one, f"tab:{sweep.name}-{one.stem}")),
-            "csv": (f"tables/{table.stem}.csv", csv_table),
-            "md": (f"tables/{table.stem}.md", markdown_table),
-        }
+        label = f"tab:{sweep.name}-{table.stem}"
         for kind in kinds:
-            name, write = written[kind]
-            yield name, write(table).encode()
+            if kind == "latex":
+                for ending, text in latex_tables(table, label).items():
+                    yield f"tables/{table.stem}{ending}.tex", text.encode()
+            else:
+                write = {"csv": csv_table, "md": markdown_table}[kind]
+                yield f"tables/{table.stem}.{kind}", write(table).encode()
 
 
 def figure_files(sweep: Gathered, kinds: tuple[str, ...]) -> Iterator[tuple[str, bytes]]:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from smoothsweep.orchestrator.page.tables.latex import _mark, escaped, latex_table
+from smoothsweep.orchestrator.page.tables.latex import _mark, escaped, latex_tables
 from smoothsweep.orchestrator.page.tables.plain import csv_table, markdown_table
 from smoothsweep.orchestrator.reading.leak.printed import Estimate, PrintedRow, PrintedTable
 
@@ -34,25 +34,32 @@ def table(*names, by_attack=False, attacks=None, **changes):
     return PrintedTable(rows=tuple(rows), by_attack=by_attack, **given)
 
 
+def latex_table(one, label):
+    """The only file of a table of one judge."""
+    (text,) = latex_tables(one, label).values()
+    return text
+
+
 def test_a_table_in_latex_whole():
     assert (
         latex_table(table("plain", "alpha\u00a0\u22120.2"), "tab:t")
         == r"""% \usepackage[T1]{fontenc}
-% \usepackage{booktabs}
-\begin{table}
+% \usepackage{booktabs,tabularx}
+\begin{table*}
   \centering
-  \small\setlength{\tabcolsep}{4pt}
+  \footnotesize\setlength{\tabcolsep}{4pt}
   \caption{C.}
   \label{tab:t}
-  \begin{tabular}{lrrr}
+  \begin{tabularx}{\textwidth}{>{\raggedright\arraybackslash\hangindent1em}Xrrr}
     \toprule
-    Recipe & n & Independent judge (\%) & Reduction (pp) \\
+     &  & Independent & Reduction \\
+    Recipe & n & judge (\%) & (pp) \\
     \midrule
     plain (baseline) & 3 & 25.0 {\scriptsize [20,~30]} &  \\
     alpha~$-$0.2 & 3 & 25.0 {\scriptsize [20,~30]} & \textbf{+50.0} {\scriptsize [+10,~+90]} \\
     \bottomrule
-  \end{tabular}
-\end{table}
+  \end{tabularx}
+\end{table*}
 """
     )
 

@@ -4,6 +4,7 @@ import json
 import shutil
 import zipfile
 from hashlib import sha256
+from types import SimpleNamespace
 
 import pandas as pd
 import pytest
@@ -11,6 +12,7 @@ import pytest
 import tests.shared_sweep as made
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.reporting.comparable.comparison import COMPARISON
+from smoothsweep.orchestrator.commands.reporting.several.tables import _joined, results_of
 from smoothsweep.orchestrator.commands.reporting.sharing.archive import INDEX
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.sweeps.load import load_sweep
@@ -66,7 +68,12 @@ def test_recipes_under_the_same_conditions_are_compared_and_shared_trials_count_
     told = capsys.readouterr().out
     assert "first and second are compared" in told
     assert "4 trials of second are counted once" in told  # plain training under two attacks and two seeds
-    verdicts = pd.read_parquet(tmp_path / "r" / "verdicts.parquet").set_index("recipe")
+    verdicts = pd.read_parquet(tmp_path / "r" / "verdicts.parquet")
+    results = pd.read_parquet(tmp_path / "r" / "results.parquet")
+    joined = results.merge(verdicts, on=["sweep", "recipe"], how="left", validate="many_to_one")
+    assert len(joined) == len(results) == 16 and set(verdicts["compared"]) == {"first and second"}
+    assert set(joined.loc[joined["verdict"].isna(), "recipe"]) == {"alpha\u00a00"}, "only the baseline has no verdict"
+    verdicts = verdicts.set_index("recipe")
     names = {f"alpha\u00a0\u2212{alpha}" for alpha in ("0.2", "0.8")}
     assert set(verdicts.index) == names and set(verdicts["comparisons"]) == {2 * len(names)}  # recipes times attacks
     assert (verdicts["seeds"] == 2).all()
@@ -81,6 +88,29 @@ def _mean(shared, alpha):
         if trial.cell.axes["alpha"] == alpha and not trial.is_control:
             by_attack.setdefault(trial.cell.axes["attack_settings"], []).append(shared.rates[trial.id].mean())
     return max(sum(found) / len(found) for found in by_attack.values())
+
+
+def test_a_recipe_that_two_sweeps_call_otherwise_has_one_name_in_both_tables():
+    rows = [pd.DataFrame({"trial": ["t1", "t2"], "recipe": names, "attack": "a"}) for names in (["x", "y"], ["y", "z"])]
+    sides = [
+        SimpleNamespace(name=name, data=SimpleNamespace(results=table.assign(status="done", test_acc=0.5)))
+        for name, table in zip("AB", rows, strict=True)
+    ]
+    called = {("A", "t1"): "x", ("A", "t2"): "y", ("B", "t1"): "y (B)", ("B", "t2"): "x"}
+    results = results_of(sides, SimpleNamespace(recipes=called))
+    assert list(results["recipe"]) == ["x", "y", "y (B)", "x"] and list(results["recipe_in_sweep"]) == [
+        "x",
+        "y",
+        "y",
+        "z",
+    ]
+    held = results[["sweep", "recipe"]].drop_duplicates()
+    verdicts = _joined(held, pd.DataFrame({"recipe": ["x", "y (B)"], "verdict": ["reduces", "inconclusive"]}))
+    assert set(verdicts[["sweep", "recipe"]].itertuples(index=False, name=None)) == {
+        ("A", "x"),
+        ("B", "x"),
+        ("B", "y (B)"),
+    }
 
 
 @pytest.mark.slow  # reports of two sweeps, each many CPU-seconds
@@ -110,7 +140,10 @@ def test_other_conditions_are_named_and_nothing_is_compared(swept, tmp_path, cap
     assert reported(swept, tmp_path / "r", "first", other) == 0
     told = capsys.readouterr().out
     assert f"not compared: {reason}." in told and f"{other} by itself:" in told
-    assert not (tmp_path / "r" / "verdicts.parquet").exists()
+    verdicts = pd.read_parquet(tmp_path / "r" / "verdicts.parquet")
+    assert list(verdicts[["sweep", "recipe", "compared"]].itertuples(index=False, name=None)) == [
+        ("first", "alpha\u00a0\u22120.2", "first")
+    ], "a sweep by itself has its own verdicts"
     page = (tmp_path / "r" / "report.html").read_text()
     assert "No recipes of different sweeps are compared here" in page and f"<h3>{other}</h3>" in page
     rows = pd.read_parquet(tmp_path / "r" / "results.parquet")

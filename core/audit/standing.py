@@ -1,0 +1,135 @@
+"""What a leak stands beside in an audit in memory: chance, a control, the reach of the prior, and the ceiling.
+
+The rows of the command's `standing`, computed by the same functions (`core.metrics.recognition`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+from torch import Tensor
+
+from smoothsweep.core.analysis.projected_photographs import projected_photographs, stranger_rows
+from smoothsweep.core.audit.attacking import Attacker, OnProgress, silent
+from smoothsweep.core.audit.statistics import Tally
+from smoothsweep.core.audit.verified import LEARNT, few_strangers
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.metrics.accuracy import class_means
+from smoothsweep.core.metrics.false_accepts import FIRST, PROJECTED, RATES
+from smoothsweep.core.metrics.open_set import Head
+from smoothsweep.core.metrics.recognition import Photographs, Reached, Recognised, reached, recognise
+
+MIDDLE_RANK = 251.0
+"""Of a stranger's image among 500 strangers."""
+COLUMNS = ("metric", "leak", "low", "high", "chance", "control", "reach", "ceiling")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recogniser:
+    """What a judge with features of its own is asked beside its verdict. embed: images uint8 [M, 3, R, R] -> features
+    [M, D]; real: features of the private images; head: on them; test: the images for testing. prefix: of its columns in
+    a sweep's results; closed: its verdict's columns begin so."""
+
+    embed: Callable[[Tensor], Tensor]
+    real: Photographs
+    head: Head
+    test: ImageSet
+    prefix: str
+    closed: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stands:
+    """table: a row per way of judging the strongest attack: metric (a column of a sweep's results), leak with low and
+    high, chance, control, reach and ceiling (NaN: not measured). verified: class -> the share of the strongest
+    attack's images that are accepted at 1 % false accepts; empty without. why_not: why nothing was verified, or empty.
+    """
+
+    table: pd.DataFrame
+    verified: dict[int, float]
+    why_not: str = ""
+
+
+def stands(
+    *,
+    by: Recogniser | None,
+    metric: str,
+    ceiling: float,
+    strongest: Tally,
+    control: Tally,
+    drawn: Sequence[tuple[Tensor, Tensor]],
+    drawn_by_control: Sequence[tuple[Tensor, Tensor]],
+    attacker: Attacker,
+    crop: int | None,
+    classes: int,
+    on_progress: OnProgress = silent,
+) -> Stands:
+    """by: of the judge, None for one without features of its own. metric, ceiling: of the judge. strongest, control:
+    its hits; drawn, drawn_by_control: the pictures with their labels, for every seed. crop: of the strongest attack;
+    classes: of the model."""
+    first: dict[str, Any] = {"metric": metric, "leak": strongest.leak.mean, **_ends(strongest)}
+    first |= {"chance": 1 / classes, "control": control.leak.mean, "ceiling": ceiling}
+    if by is None:
+        return Stands(table=_table([first]), verified={}, why_not=LEARNT)
+    strangers = by.embed(attacker.public[stranger_rows(len(attacker.public))])
+    said, said_of_control = (
+        [recognise(by.embed(images), labels, by.real, strangers) for images, labels in side]
+        for side in (drawn, drawn_by_control)
+    )
+    of_prior = _reach(by, attacker, strangers, crop, on_progress)
+    first["reach"] = of_prior.closed
+    rows, labels = [first], drawn[0][1]
+    for name, false_accepts in RATES.items():
+        if said[0].rates[name] is not None:
+            tally = Tally.of([one.hits[name] for one in said], labels)
+            row = {"metric": f"{by.prefix}verified_{name}", "leak": tally.leak.mean, **_ends(tally)}
+            row |= {"chance": false_accepts, "control": _mean(said_of_control, lambda one, of=name: one.rates[of])}
+            reach = of_prior.accepted if name == FIRST else None
+            rows.append({**row, "reach": reach, "ceiling": said[0].real[name]})
+    if said[0].rank is not None:
+        ranks = {"leak": _mean(said, lambda one: one.rank), "control": _mean(said_of_control, lambda one: one.rank)}
+        rank = {"metric": f"{by.prefix}gallery_rank", "chance": MIDDLE_RANK, "ceiling": said[0].rank_real}
+        rows.append({**rank, **ranks})
+    if FIRST not in said[0].hits:
+        return Stands(table=_table(rows), verified={}, why_not=few_strangers(len(strangers)))
+    return Stands(table=_table(rows), verified=_by_class([one.hits[FIRST] for one in said], labels))
+
+
+def _reach(by: Recogniser, attacker: Attacker, strangers: Tensor, crop: int | None, on_progress: OnProgress) -> Reached:
+    """Of real test images, projected into the attacker's prior."""
+    made = projected_photographs(
+        attacker.prior,
+        by.test,
+        most=PROJECTED,
+        crop=crop,
+        seed=0,
+        device=attacker.model.execution.device,
+        on_progress=on_progress,
+    )
+    return reached(by.embed(made.drawn), made.labels, by.real, strangers, by.head)
+
+
+def _ends(tally: Tally) -> dict[str, float | None]:
+    return {"low": tally.leak.low, "high": tally.leak.high}
+
+
+def _mean(said: Sequence[Recognised], number: Callable[[Recognised], float | None]) -> float:
+    """Over the seeds."""
+    found = [value for one in said if (value := number(one)) is not None]
+    return float(np.mean(found)) if found else float("nan")
+
+
+def _by_class(hits: Sequence[Tensor], labels: Tensor) -> dict[int, float]:
+    classes = class_means(hits[0], labels)[0].tolist()
+    shares = torch.stack([class_means(one, labels)[1] for one in hits]).mean(dim=0).tolist()
+    return dict(zip(classes, shares, strict=True))
+
+
+def _table(rows: Sequence[dict[str, Any]]) -> pd.DataFrame:
+    numbers = [column for column in COLUMNS if column != "metric"]
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(dict.fromkeys(numbers, float))

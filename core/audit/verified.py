@@ -1,0 +1,16 @@
+"""Why the reconstructions of an audit were not verified, in one sentence. Loads no torch."""
+
+from __future__ import annotations
+
+from smoothsweep.core.metrics.false_accepts import FIRST, RATES, strangers_needed
+
+LEARNT = (
+    "Not verified: the judge is a second classifier of the same images, and no face recogniser; an independent "
+    "embedder is one"
+)
+
+
+def few_strangers(images: int) -> str:
+    """Why nothing is verified where the public images are too few."""
+    needed = strangers_needed(RATES[FIRST])
+    return f"Not verified: a threshold of 1 % false accepts takes {needed} public images or more, there are {images}"

@@ -1,0 +1,133 @@
+"""Scores of membership attacks computed a second time: image by image, with scipy's distributions and counts."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.membership.base import MembershipAttack
+from smoothsweep.core.membership.evidence import Evidence, log_probability
+from smoothsweep.core.membership.registry import make_membership_attack
+from smoothsweep.core.membership.thresholds import odds_to_loss
+
+IMAGES, VIEWS = 9, 2
+LABELS = np.array([0, 2, 1, 0, 2, 2, 1, 0, 5])  # of class 5 there is one image
+
+
+def evidence(models):
+    """Half of the models with each image, drawn for each image alone."""
+    draw = np.random.default_rng(models)
+    inside = np.zeros((models, IMAGES), bool)
+    for image in range(IMAGES):
+        inside[draw.permutation(models)[: models // 2], image] = True
+    return Evidence(
+        labels=LABELS,
+        phi=draw.normal(1, 2, (VIEWS, IMAGES)),
+        margin=draw.normal(size=IMAGES),
+        shadow_phi=draw.normal(size=(models, VIEWS, IMAGES)) * draw.uniform(0.5, 3, (1, VIEWS, IMAGES)),
+        inside=inside,
+        right_over_views=draw.random((7, IMAGES)) < 0.5,
+        right_over_noise=draw.random((5, IMAGES)) < 0.5,
+        losses=draw.exponential(size=(6, IMAGES)),
+    )
+
+
+def sides(given, image, view):
+    own = given.shadow_phi[:, view, image]
+    return own[given.inside[:, image]], own[~given.inside[:, image]]
+
+
+def pooled(given, view, inner):
+    """The standard deviation of all answers of one side to one view."""
+    return given.shadow_phi[:, view][given.inside if inner else ~given.inside].std()
+
+
+@pytest.mark.parametrize("models", [62, 64])
+def test_lira_has_one_variance_for_all_images_below_32_models_on_a_side(models):
+    given = evidence(models)
+    online, offline = np.zeros(IMAGES), np.zeros(IMAGES)
+    for image in range(IMAGES):
+        for view in range(VIEWS):
+            told = given.phi[view, image]
+            for inner, side in zip((True, False), sides(given, image, view), strict=True):
+                spread = side.std() if models == 64 else pooled(given, view, inner)
+                online[image] += (1 if inner else -1) * stats.norm(side.mean(), spread).logpdf(told)
+                offline[image] -= 0 if inner else stats.norm(side.mean(), spread).logsf(told)
+    assert make_membership_attack("lira").scores(given) == pytest.approx(online)
+    assert make_membership_attack("lira_offline").scores(given) == pytest.approx(offline)
+
+
+@pytest.mark.parametrize(("strength", "weight"), [(4.0, 0.1), (2.0, 3.0)])
+def test_bavaria_is_the_ratio_of_two_predictives_of_a_normal_inverse_gamma(strength, weight):
+    given = evidence(12)
+    student, normal = np.zeros(IMAGES), np.zeros(IMAGES)
+    for view in range(VIEWS):
+        both = [[sides(given, image, view)[side] for image in range(IMAGES)] for side in (0, 1)]
+        for sign, answers in zip((1, -1), both, strict=True):
+            centre = np.mean([one.mean() for one in answers])
+            within = sum(((one - one.mean()) ** 2).sum() for one in answers) / sum(len(one) - 1 for one in answers)
+            for image, one in enumerate(answers):
+                kappa, a = weight + len(one), (strength + len(one)) / 2
+                mean = (weight * centre + one.sum()) / kappa
+                b = strength * within / 2 + ((one - one.mean()) ** 2).sum() / 2
+                b += weight * len(one) * (one.mean() - centre) ** 2 / (2 * kappa)
+                told = given.phi[view, image]
+                spread = np.sqrt(b * (kappa + 1) / (a * kappa))
+                student[image] += sign * stats.t(2 * a, mean, spread).logpdf(told)
+                normal[image] += sign * stats.norm(mean, np.sqrt(b / (a - 1))).logpdf(told)
+    options = {"strength": strength, "weight": weight}
+    assert make_membership_attack("bavaria_t", **options).scores(given) == pytest.approx(student)
+    assert make_membership_attack("bavaria_n", **options).scores(given) == pytest.approx(normal)
+
+
+@pytest.mark.parametrize(("gamma", "a"), [(1.0, 0.3), (2.0, 0.3), (0.5, 0.6)])
+def test_rmia_counts_the_other_images_whose_ratio_is_exceeded(gamma, a):
+    given = evidence(8)
+    p = 1 / (1 + np.exp(-given.shadow_phi[:, 0]))
+    target = 1 / (1 + np.exp(-given.phi[0]))
+    inner, outer = (
+        np.array([p[given.inside[:, image] == side, image].mean() for image in range(IMAGES)]) for side in (True, False)
+    )
+    for name, options, expected in (
+        ("rmia", {"gamma": gamma}, (inner + outer) / 2),
+        ("rmia_offline", {"gamma": gamma, "a": a}, ((1 + a) * outer + 1 - a) / 2),
+    ):
+        ratio = target / expected
+        counts = [np.mean([ratio[x] / ratio[z] >= gamma for z in range(IMAGES) if z != x]) for x in range(IMAGES)]
+        assert make_membership_attack(name, **options).scores(given) == pytest.approx(counts)
+
+
+def test_thresholds_and_labels():
+    given = evidence(8)
+    assert np.array_equal(make_membership_attack("margin").scores(given), given.margin)
+    assert np.array_equal(make_membership_attack("loss").scores(given), given.phi[0])
+    for name, scores in (("margin_per_class", given.margin), ("loss_per_class", given.phi[0])):
+        expected = np.zeros(IMAGES)
+        for label in (0, 1, 2):
+            expected[label == LABELS] = stats.zscore(scores[label == LABELS])
+        assert make_membership_attack(name).scores(given) == pytest.approx(expected)
+    assert make_membership_attack("loss_trace").scores(given) == pytest.approx(stats.iqr(given.losses, axis=0))
+    for name, flags in (("label_views", given.right_over_views), ("label_distance", given.right_over_noise)):
+        assert make_membership_attack(name).scores(given) == pytest.approx(flags.sum(axis=0) / len(flags))
+
+
+def test_losses_and_probabilities_of_log_odds():
+    p = np.array([0.001, 0.3, 0.9])
+    phi = np.log(p / (1 - p))
+    assert odds_to_loss(phi) == pytest.approx(-np.log(p)) and log_probability(phi) == pytest.approx(np.log(p))
+    assert (
+        log_probability(phi.astype(np.float32)).dtype == np.float64
+    )  # small differences decide at few false positives
+
+
+@pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
+def test_a_score_that_is_not_finite_is_one_line(wrong):
+    class Fixed(MembershipAttack):
+        def score(self, evidence):
+            return evidence.margin
+
+    scores = np.array([0.0, wrong, 1.0])
+    with pytest.raises(InputError, match="expected finite scores"):
+        Fixed().scores(Evidence(labels=LABELS[:3], margin=scores))
+    scores[1] = 0.5
+    assert np.array_equal(Fixed().scores(Evidence(labels=LABELS[:3], margin=scores)), scores)

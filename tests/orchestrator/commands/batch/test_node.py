@@ -1,0 +1,238 @@
+"""One node's part of a batch job's Ray: who is the head, what Ray is started with, and when it ends. No Ray starts."""
+
+import json
+import os
+import re
+import signal
+import sys
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from types import SimpleNamespace
+from unittest.mock import patch
+
+import pytest
+
+from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.commands.batch import node
+from smoothsweep.orchestrator.commands.batch.node import start_options
+
+AUTHENTICATION = ("RAY_AUTH_MODE", "RAY_AUTH_TOKEN_PATH")
+
+
+@pytest.fixture
+def job(tmp_path, monkeypatch):
+    """The job's folder, on a machine without Slurm's variables whose waits are over at once."""
+    for name in [name for name in os.environ if name.startswith(("SLURM", "RAY_", "AUTOSCALER", "DASHBOARD"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setattr(node.time, "sleep", lambda _: None)
+    folder = tmp_path / "job"
+    folder.mkdir()
+    (folder / "token").write_text("the job's token\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("rank", "more", "head"), [(None, [], True), ("0", [], True), ("1", [], False), ("0", ["--worker"], False)]
+)
+def test_the_first_node_is_the_head_and_all_have_the_jobs_token_and_what_the_user_has_set(job, rank, more, head):
+    kept = {"RAY_DEDUP_LOGS": "0"} | ({} if rank is None else {"SLURM_PROCID": rank})
+    started = []
+
+    def start(folder, own, *, head):
+        path = os.environ["RAY_AUTH_TOKEN_PATH"]
+        started.append((folder, str(own), head, Path(path).read_text(), dict(os.environ)))
+        assert str(own / "token") == path and os.stat(path).st_mode & 0o777 == 0o600
+        return 7
+
+    with patch.dict(os.environ, kept), patch.object(node, "_start", start), patch.object(node.tokens, "sweep_away"):
+        assert node.main([str(job), *more]) == 7
+    ((folder, own, was_head, token, environment),) = started
+    assert (folder, was_head, token) == (job, head, "the job's token")
+    assert environment["RAY_AUTH_MODE"] == "token" and environment[node.BASE_VARIABLE] == own
+    assert {**node.OF_A_NODE, **kept}.items() <= environment.items()
+    assert not os.path.exists(own), "nothing stays on the node"
+
+
+def test_what_drivers_that_were_killed_have_left_is_swept_away_before_ray_starts(job):
+    order = []
+    with (
+        patch.dict(os.environ),
+        patch.object(node.tokens, "sweep_away", lambda: order.append("swept")),
+        patch.object(node, "_start", lambda *_, head: order.append("started") or 0),
+    ):
+        assert node.main([str(job)]) == 0
+    assert order == ["swept", "started"]
+
+
+class Ray:
+    """Stands for the process of `ray start`: runs until its answers are used up, or until it is ended."""
+
+    def __init__(self, *answers, meanwhile=None):
+        self.answers, self.meanwhile, self.told = list(answers), meanwhile, []
+
+    def __call__(self, command, **streams):
+        self.command, self.streams = command, streams
+        return self
+
+    def poll(self):
+        if self.meanwhile:
+            self.meanwhile()
+        return self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+
+    def send_signal(self, number):
+        self.told.append(number)
+
+    def terminate(self):
+        self.told.append("terminate")
+        self.answers = [None, None, 143]
+
+
+@contextmanager
+def started(ray):
+    handlers = {}
+    with patch.object(node.subprocess, "Popen", ray), patch.object(node.signal, "signal", handlers.__setitem__):
+        yield handlers
+
+
+def test_the_head_says_where_it_is_once_ray_says_so_and_hands_signals_on(job, tmp_path):
+    own = tmp_path / "own"
+    (own / "ray").mkdir(parents=True)
+    current = own / "ray" / "ray_current_cluster"
+    current.write_text("of an earlier start")
+    seen = []
+
+    def meanwhile():
+        """What Ray writes: first nothing, then an empty file, then the address."""
+        seen.append((job / "address").read_text() if (job / "address").exists() else None)
+        assert len(seen) > 1 or not current.exists()
+        if len(seen) == 2:
+            current.write_text("")
+        if len(seen) == 3:
+            current.write_text("10.0.0.1:6379\n")
+
+    ray = Ray(*[None] * 5, 3, meanwhile=meanwhile)
+    with started(ray) as handlers:
+        assert node._once(job, own, None) == 3
+    assert seen[:3] == [None] * 3 and (job / "address").read_text() == "10.0.0.1:6379"
+    assert set(handlers) == {signal.SIGTERM, signal.SIGINT}
+    for number, handler in handlers.items():
+        handler(number, None)
+    assert ray.told == [signal.SIGTERM, signal.SIGINT]
+    assert ray.command[:4] == [sys.executable, "-m", "ray.scripts.scripts", "start"] and "--head" in ray.command
+    assert {ray.streams["stdout"].name, ray.streams["stderr"].name} == {str(own / "start.log")}
+
+
+@pytest.mark.parametrize("ending", ["ended", "gone"])
+def test_a_ray_is_ended_once_when_the_job_has_ended_and_that_is_no_failure(job, ending):
+    ray = Ray(None)
+    if ending == "ended":
+        (job / "ended").touch()
+    else:
+        job = job / "of an earlier attempt"
+    assert node._stay(ray, job) == 0 and ray.told == ["terminate"]
+
+
+def test_a_ray_that_ends_by_itself_gives_its_code(job):
+    ray = Ray(None, None, 9)
+    assert node._stay(ray, job) == 9 and ray.told == []
+
+
+@pytest.mark.parametrize(
+    ("head", "there", "started"), [(True, "address", 1), (False, "address", 3), (True, "ended", 1)]
+)
+def test_a_head_that_was_up_is_not_started_again_and_a_worker_is(job, tmp_path, capsys, head, there, started):
+    own, calls = tmp_path / "own", []
+    own.mkdir()
+    (own / "start.log").write_text("first word\nlast \x1b[31mword\n\n")
+    (job / there).write_text("h:1")
+
+    def once(*given):
+        calls.append(given)
+        return 5
+
+    with patch.object(node, "_once", once), patch.object(node.socket, "gethostname", lambda: "n17"):
+        assert node._start(job, own, head=head) == 5
+    assert calls == [(job, own, None if head else "h:1")] * started
+    said = capsys.readouterr().err
+    assert said.count("Ray on n17 ended with 5: last ") == (3 if started == 3 else 0) and "\x1b" not in said
+    assert (job / "ended").exists() is (there == "ended"), "a worker that fails ends nobody else"
+
+
+def test_a_ray_that_says_nothing_is_told_so(job, tmp_path, capsys):
+    (tmp_path / "start.log").write_text("\n \n")
+    with patch.object(node, "_once", lambda *_: 1):
+        assert node._start(job, tmp_path, head=True) == 1
+    assert "ended with 1: no word" in capsys.readouterr().err and (job / "ended").read_text() == ""
+
+
+def values(options):
+    """Option -> its value, of those that have one."""
+    return {one: two for one, two in pairwise(options) if one.startswith("--")}
+
+
+def test_a_head_offers_places_for_the_trials_of_all_nodes_and_every_node_its_own_cpus(job, monkeypatch):
+    monkeypatch.setattr(node, "allotted_cpus", lambda: 6)
+    found = values(start_options(None))
+    assert json.loads(found["--resources"]) == {"trial_slot": 2 * 8 * 1}
+    monkeypatch.setenv("SLURM_CPUS_ON_NODE", "5")
+    monkeypatch.setenv("SLURM_JOB_NUM_NODES", "3")
+    for address in (None, "h:1"):
+        options = start_options(address)
+        found = values(options)
+        assert found["--num-cpus"] == "6" and found["--object-store-memory"] == str(150 * 2**20)
+        assert {"--block", "--disable-usage-stats"} <= set(options)
+        ports = {name: value for name, value in found.items() if name.endswith("port")}
+        expected = {"--dashboard-agent-listen-port", *(() if address else ("--port", "--ray-client-server-port"))}
+        assert set(ports) == expected and all(1024 <= int(port) < 65536 for port in ports.values())
+        assert found.get("--address") == address and ("--head" in options) is (address is None)
+        if address is None:
+            assert json.loads(found["--resources"]) == {"trial_slot": 2 * 5 * 3}
+            assert found["--include-dashboard"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("named", "own"), [("10.1.2.3", "10.1.2.3"), ("10.9.9.9", None), ("127.0.1.1", None), (None, None)]
+)
+def test_the_nodes_address_is_that_of_slurms_name_where_it_is_this_machines(job, monkeypatch, named, own):
+    monkeypatch.setenv("SLURMD_NODENAME", "n17")
+
+    def look_up(name):
+        if name != "n17" or named is None:
+            raise OSError
+        return named
+
+    entries = {"lo": ["127.0.0.1", "127.0.1.1"], "eth0": ["fe80::1", "10.1.2.3"]}
+    own_ones = {name: [SimpleNamespace(address=one) for one in ones] for name, ones in entries.items()}
+    with (
+        patch.object(node.socket, "gethostbyname", look_up),
+        patch.object(node.psutil, "net_if_addrs", lambda: own_ones),
+    ):
+        assert node._own_address() == own
+        assert values(start_options("h:1")).get("--node-ip-address") == own
+
+
+def test_a_node_waits_five_minutes_for_the_head(job, monkeypatch):
+    now = [100.0]
+    monkeypatch.setattr(node.time, "monotonic", lambda: now[0])
+    waited = []
+
+    def sleep(seconds):
+        waited.append(seconds)
+        now[0] += seconds
+        if now[0] >= 399 and late:
+            (job / "address").write_text("h:1")
+
+    monkeypatch.setattr(node.time, "sleep", sleep)
+    late = False
+    with pytest.raises(
+        InputError, match=re.escape(f"{job}/address: expected the head's address within 300 s, got none")
+    ):
+        node._address_of_head(job)
+    assert sum(waited) == 300
+    now[0], late = 100.0, True
+    assert node._address_of_head(job) == "h:1"
+    waited.clear()
+    with pytest.raises(InputError):
+        node._address_of_head(job / "gone")
+    assert not waited

@@ -1,0 +1,95 @@
+"""The scripts of a job, from a job that is made by hand: every value where it belongs, and none where it does not."""
+
+import os
+import re
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from smoothsweep.orchestrator.commands.batch.script import Job, Workers, job_script, workers_path, workers_script
+
+JOB = Job(
+    sweep_name="faces",
+    run_arguments=("my sweep.yaml", "--set", "a=b c"),
+    store="/data/my store",
+    folder=Path("/home/me/slurm/my faces"),
+    working_folder=Path("/home/me/work here"),
+    nodes=1,
+    directives=("--time=2-00", "--qos=high"),
+    python=("apptainer", "exec", "my image.sif", "python"),
+    grace_s=600,
+    job_name="smoothsweep-faces",
+    setup="module load cuda\nulimit -n 4096\n",
+)
+WORKERS = Workers(array="0-5%3", count=3, gpus_per_node=4, directives=("--gpus-per-node=4", "--mem=8G"))
+ELASTIC = replace(JOB, workers=WORKERS)
+
+
+def directives(text):
+    return re.findall(r"^#SBATCH (.*)$", text, re.MULTILINE)
+
+
+def checked(text):
+    """A script that a shell can read, with a last line that ends."""
+    assert subprocess.run(["bash", "-n"], input=text, text=True, capture_output=True).stderr == ""
+    assert text.startswith("#!/bin/bash\n") and text.endswith("\n") and "{{" not in text and "{%" not in text
+    return text
+
+
+@pytest.mark.parametrize(
+    "job", [JOB, replace(JOB, nodes=3), ELASTIC, replace(JOB, store="s3://bucket/store", setup="")]
+)
+def test_the_job_says_what_it_was_given_and_words_with_blanks_stay_one_word(job):
+    text = checked(job_script(job))
+    assert directives(text)[:5] == [
+        "--job-name=smoothsweep-faces",
+        f"--nodes={job.nodes}",
+        "--ntasks-per-node=1",
+        "--time=2-00",
+        "--qos=high",
+    ]
+    assert "--signal=B:USR1@600" in directives(text)
+    cluster, elastic, folder = job.nodes > 1 or job.workers is not None, job.workers is not None, "://" not in job.store
+    assert ("srun" in text, "/head" in text, "find" in text) == (cluster, elastic, folder)
+    assert ("export SMOOTHSWEEP_CLUSTER_GPUS=12 SMOOTHSWEEP_NODE_GPUS=4" in text) is elastic
+    assert ("module load cuda\nulimit -n 4096\n" in text) is bool(job.setup) is ("set-up lines" in text)
+    shown = "; ".join(
+        [
+            *re.findall(r"^(?:python|store|folder)=.*$", text, re.MULTILINE),
+            "printf '%s|' " + re.search(r"-m smoothsweep run (.*) --store", text)[1],
+            'printf "%s|" "$store" "$folder" "${python[@]}"',
+            "printf '%s|' " + re.search(r"^cd (.*)$", text, re.MULTILINE)[1],
+        ]
+    )
+    environment = {"PATH": os.environ["PATH"], "SLURM_JOB_ID": "17"}
+    found = subprocess.run(["bash", "-c", shown], env=environment, capture_output=True, text=True, check=True).stdout
+    place = f"{job.folder}/job-17"
+    assert found.split("|")[:-1] == [*job.run_arguments, job.store, place, *job.python, "/home/me/work here"]
+    assert "faces: one sweep as one Slurm job" in text and "sbatch '/home/me/slurm/my faces/job.sh'" in text
+
+
+@pytest.mark.parametrize(("grace", "left"), [(120, 30), (121, 31), (300, 210)])
+def test_the_command_ends_ninety_seconds_before_the_limit_and_never_less_than_thirty_after_the_signal(grace, left):
+    assert f"(sleep {left}; end_command)" in job_script(replace(JOB, grace_s=grace))
+
+
+def test_workers_say_what_they_were_given():
+    text = checked(workers_script(ELASTIC))
+    assert directives(text)[:6] == [
+        "--job-name=smoothsweep-faces-workers",
+        "--array=0-5%3",
+        "--nodes=1",
+        "--ntasks=1",
+        "--gpus-per-node=4",
+        "--mem=8G",
+    ]
+    assert "--signal=B:TERM@600" in directives(text) and "--time=2-00" not in directives(text)
+    assert "\npython=(apptainer exec 'my image.sif' python)\n" in text and "\ncd '/home/me/work here'\n" in text
+    assert (
+        "module load cuda" in text and "Workers of faces:" in text and "readlink '/home/me/slurm/my faces'/head" in text
+    )
+    assert workers_path(ELASTIC) == Path("/home/me/slurm/my faces/workers.sh")
+    with pytest.raises(ValueError, match="separate workers"):
+        workers_script(JOB)
