@@ -8,6 +8,7 @@ BENCHMARKS = (
     "synthetic_faces",
     "priors",
     "attack_core",
+    "attack_side_by_side",
     "orchestration",
     "workers",
     "data_loading",
