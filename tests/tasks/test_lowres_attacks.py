@@ -25,6 +25,7 @@ from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors
 from smoothsweep.tasks.parts import make_part
 from smoothsweep.tasks.reconstructions import reconstructed_images
+from tests.dear import first_of
 from tests.killed_parts import KILLED
 
 GAN = {"width": 2, "epochs": 2, "batch_size": 6, "critic_steps": 2, "z_dim": 4}
@@ -130,7 +131,7 @@ def test_shards_of_whole_batches_give_what_one_task_gives(name, protocol, reques
     assert torch.equal(torch.cat([work[label] for label in range(3)]), expected)
 
 
-@pytest.mark.parametrize("part", ["specific_gan", "students"])
+@pytest.mark.parametrize("part", first_of(["specific_gan", "students"]))
 def test_a_part_killed_between_two_steps_ends_as_one_that_was_not(part, paper, tmp_path):
     """Under paper: the target in training mode, whose dropout and norms must not remember what was asked before."""
     inputs = {"public": paper.folder("attack.prior.public"), "target": paper.folder("target")}

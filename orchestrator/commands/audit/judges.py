@@ -14,7 +14,7 @@ from smoothsweep.core.text import brief
 Judges = dict[str, dict[str, str]]
 """As a sweep file's `judges` have them."""
 
-FACE = "embedder"
+FACE = judge_of_network(next(iter(FACES)))
 ENDINGS = (".safetensors", ".pth", ".pt", ".ckpt")
 
 

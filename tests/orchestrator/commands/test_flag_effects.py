@@ -32,7 +32,7 @@ def one_round(monkeypatch):
     """An audit whose first round does nothing, and for whose others there is no time."""
     monkeypatch.setattr(work, "run_and_report", lambda *_, **__: 0)
     monkeypatch.setattr(work, "forecast", lambda tree, store: Cost(training=1e9, rest=1e9))
-    monkeypatch.setattr(auditing, "_look_for_the_same", lambda request: None)
+    monkeypatch.setattr(auditing, "_look_for_the_same", lambda request: ())
 
 
 @pytest.fixture

@@ -16,7 +16,9 @@ from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
 from tests.attack_examples import EXAMPLES as ATTACK_EXAMPLES
+from tests.core.attacks.examples import example
 from tests.core.defenses.examples import told
+from tests.dear import but_dear
 from tests.defense_examples import EXAMPLES
 
 SMALL = {"kind": "synthetic", "test_per_class": 1, "size": 16}
@@ -219,7 +221,10 @@ def test_a_poison_is_refused_when_planned_or_planted(share, placed, tmp_path):
     assert accepted == (0 < round(16 * share) < 16)
 
 
-@pytest.mark.parametrize("kind", sorted(ATTACK_EXAMPLES))
+DEAR = [kind for kind in ATTACK_EXAMPLES if getattr(example(kind), "DEAR", False)]
+
+
+@pytest.mark.parametrize("kind", but_dear(sorted(ATTACK_EXAMPLES), DEAR))
 def test_an_attack_is_refused_when_planned_or_ends(kind, tmp_path):
     """On two people with one image each, from latents of a single direction."""
     judges, recipe = {"embedder": {"name": "synthetic"}}, {**tiny_sweep()["recipe"], "epochs": 1}

@@ -12,6 +12,7 @@ from tests.core.attacks.examples import (
     SWEPT_STUDENTS,
 )
 
+DEAR = True
 EXAMPLE = {**LOW_RESOLUTION, **DISTRIBUTION, "students": STUDENTS}
 
 DECLARED = {

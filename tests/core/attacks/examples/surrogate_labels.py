@@ -2,6 +2,7 @@
 
 from tests.core.attacks.examples import KEPT_SURROGATE, SURROGATE, SURROGATE_SWEPT
 
+DEAR = True
 EXAMPLE = SURROGATE
 
 TOO_LITTLE = ("none",)  # access with which it fails

@@ -2,6 +2,7 @@
 
 from tests.core.attacks.examples import KEPT_SURROGATE, SURROGATE, SURROGATE_SWEPT
 
+DEAR = True
 EXAMPLE = SURROGATE
 
 TOO_LITTLE = ("labels",)  # access with which it fails

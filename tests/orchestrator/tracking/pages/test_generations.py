@@ -9,6 +9,7 @@ from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.running.recorder import open_recorder
 from smoothsweep.orchestrator.tracking.runs.recipes import recipe_id
 from smoothsweep.tasks.registry import TASKS
+from tests.dear import first_of
 
 GRID = {"recipe.defense.alpha": [0.0, -0.2]}
 
@@ -34,7 +35,7 @@ def runs(uri):
     return found
 
 
-@pytest.mark.parametrize("kind", ["judge_embedder", "target", "data"])
+@pytest.mark.parametrize("kind", first_of(["judge_embedder", "target", "data"]))
 def test_runs_of_an_earlier_version_are_retired_and_come_back_with_it(kind, load, store, uri, finished, monkeypatch):
     loaded = load(seeds=[1], grid=GRID)
     before = finished(loaded)

@@ -27,6 +27,7 @@ from smoothsweep.orchestrator.tracking import Tracker, local_uri, refusals, told
 from smoothsweep.orchestrator.tracking.server import connection, databases
 from smoothsweep.orchestrator.tracking.server.connection import connect
 from smoothsweep.orchestrator.tracking.server.deadline import within
+from tests.dear import first_of
 
 PASSWORD = "Qz7%40x%3Ay%2Fz"  # Qz7@x:y/z
 PIECES = re.compile("Qz7|x:y|x%3Ay")
@@ -227,7 +228,7 @@ def test_a_database_that_may_not_be_written(empty_database):
     assert said == ["attempt to write a readonly database\n", f"a folder that cannot be written: {folder}\n"]
 
 
-@pytest.mark.parametrize("moving", [shutil.move, shutil.copytree])
+@pytest.mark.parametrize("moving", first_of([shutil.move, shutil.copytree]))
 def test_artifacts_follow_a_store_that_was_moved_or_copied(moving, load, store, finished, tmp_path):
     loaded = load(seeds=[1])
     first, second = finished(loaded)

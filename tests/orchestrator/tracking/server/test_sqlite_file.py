@@ -19,6 +19,7 @@ from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.orchestrator.tracking import local_uri
 from smoothsweep.orchestrator.tracking.server import sqlite_file
 from smoothsweep.orchestrator.tracking.server.connection import connect
+from tests.dear import first_of
 
 OURS = (
     "import sys; from smoothsweep.orchestrator.tracking.server.connection import connect; "
@@ -246,7 +247,7 @@ def test_what_sqlite_left_beside_a_lost_database_is_not_taken_for_the_new_ones(m
     assert len(list(store.root.glob("mlflow.db.damaged-*-journal"))) == 1
 
 
-@pytest.mark.parametrize("home", ["/dev/null", "/proc/1/nowhere"])
+@pytest.mark.parametrize("home", first_of(["/dev/null", "/proc/1/nowhere"]))
 def test_a_home_that_cannot_be_written_is_no_obstacle(home, tmp_path):
     env = {key: value for key, value in os.environ.items() if key not in ("XDG_CACHE_HOME", "SMOOTHSWEEP_CACHE")}
     done = subprocess.run(
