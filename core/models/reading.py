@@ -102,7 +102,8 @@ def check_reading(
         return
     stated = f"; its card states {claim.accuracy:.1%}" if claim.accuracy is not None else ""
     found = (
-        f"{best.hits.double().mean():.1%} {best.words}; {best.as_stated.double().mean():.1%} as stated: "
+        f"{best.hits.double().mean():.1%} {best.words}{_enlarged(best.size, test)}; "
+        f"{best.as_stated.double().mean():.1%} as stated: "
         f"{then(best.normalisation, best.reordered, best.size)}"
         if best is not None and better
         else "no usual normalisation, size or class order fits: is it a classifier of these classes?"
@@ -111,6 +112,13 @@ def check_reading(
         f"{where}: expected a classifier that recognises real test images, got {accuracy:.1%} of {len(hits)} "
         f"(chance {chance:.1%}{stated}); {found}"
     )
+
+
+def _enlarged(size: int | None, test: ImageSet) -> str:
+    """What a size that fits best says where the images have fewer pixels: enlarging brings none back."""
+    if size is None or size <= test.size:
+        return ""
+    return f" (of images loaded with {test.size}, so that a still larger size may be right)"
 
 
 def _chance(test: ImageSet) -> float:

@@ -222,3 +222,18 @@ def test_a_wrong_size_and_swapped_channels_are_named_with_the_flags_to_give(side
         with pytest.raises(InputError) as told:
             tell()
         assert str(told.value).endswith(flags) and "\n" not in str(told.value)
+        enlarged = f" (of images loaded with {data.size}, so that a still larger size may be right);" in str(told.value)
+        assert enlarged == ("--image-size" in flags), "48 may be the best of a model for 64 where the images have 32"
+
+
+def test_a_size_that_the_images_have_is_named_without_a_doubt():
+    """A model of 32 pixels, stated as one of 64, on images of 64: nothing was enlarged."""
+    small = coloured()
+    data = ImageSet(
+        images=small.images.repeat_interleave(16, 2).repeat_interleave(16, 3), labels=small.labels, names=NAMES
+    )
+    model = Stripes(32, "rgb")
+    logits = evaluate_logits(model, data.images, image_size=64)
+    claim = Claim(normalisation=Normalisation(), order=torch.arange(CLASSES))
+    with pytest.raises(InputError, match=r"with images of 32 pixels; .*import it with --image-size 32$"):
+        check_reading(model, data, logits, claim, orders={}, image_size=64, device="cpu", where="f")
