@@ -59,7 +59,7 @@ def refuse_shared(people: SplitImages, public: Tensor) -> tuple[str, ...]:
     where the public ones show another kind of thing. Returns what to be told of the others, a sentence each: private
     pictures that are public in another frame, and why the public ones may not fit.
 
-    public: uint8 [N, 3, S, S]; pictures of another side are told apart by it.
+    public: uint8 [N, 3, S, S]; pictures of another size are never the same as a private one.
     """
     parts = (people.train, people.test)
     own = look_at_tensors(torch.cat([part.images for part in parts]), "private row")

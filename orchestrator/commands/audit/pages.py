@@ -92,13 +92,18 @@ def write_audit(
     portraits = [] if anonymous else _portraits(audit, next(trial for trial in trials if trial.id in best), store)
     facts = {key: words for key, words in data.facts.items() if not anonymous or key not in NAMES_PLACES}
     given = {"name": name, "facts": facts, "portraits": portraits, "anonymous": anonymous}
+    write_file(out / "audit.pdf", audit_pdf(audit, **given))
+    described = _described(name, card, anonymous=anonymous)
+    write_file(out / "audit.json", json.dumps(audit_json(audit, described, anonymous=anonymous), indent=1) + "\n")
+    write_file(out / "audit.html", audit_page(audit, **given))
+
+
+def _described(name: str, card: TargetCard, *, anonymous: bool) -> dict[str, Any]:
+    """The model as audit.json has it; without its file's name where nobody is to be named."""
     source = {"file": card.source.file, "sha256": card.source.sha256} if card.source else {}
     if anonymous:
         source.pop("file", None)
-    described = {"name": name, "architecture": card.architecture, "image_size": card.image_size, **source}
-    write_file(out / "audit.pdf", audit_pdf(audit, **given))
-    write_file(out / "audit.json", json.dumps(audit_json(audit, described, anonymous=anonymous), indent=1) + "\n")
-    write_file(out / "audit.html", audit_page(audit, **given))
+    return {"name": name, "architecture": card.architecture, "image_size": card.image_size, **source}
 
 
 def _with_second(audit: Audit, second: Path, store: Store, out: Path) -> Audit:

@@ -85,10 +85,10 @@ def by_stages(root, people, public, prior, attacks):
     columns: dict[str, list] = {key: [value] for key, value in reach(asked, folders, root / "reach", context).items()}
     for name, found in attacks.items():
         for at, (images, labels) in enumerate(found):
-            loot, out = root / f"{name}{at}", root / f"{name}{at}-out"
-            loot.mkdir(), out.mkdir()
-            save_tensors(loot / "images.safetensors", {"images": images, "labels": labels})
-            inputs = {**folders, "loot": loot}
+            reconstructions, out = root / f"{name}{at}", root / f"{name}{at}-out"
+            reconstructions.mkdir(), out.mkdir()
+            save_tensors(reconstructions / "images.safetensors", {"images": images, "labels": labels})
+            inputs = {**folders, "loot": reconstructions}  # the role's name in stores
             numbers = {**judge_by_embedder(NETWORK, inputs, out, context), **verify(asked, inputs, out, context)}
             for key, value in numbers.items():
                 columns.setdefault(key if name == "own" else f"control.{key}", []).append(value)
