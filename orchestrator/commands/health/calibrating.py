@@ -104,9 +104,18 @@ def _prior(size: Size, execution: Execution) -> PriorRate:
     transform = Preprocess(size=size.image_size, crop=size.crop)
 
     def descend() -> None:
-        settings = OptimiseConfig(steps=1, batch_size=size.rows)
-        how = {"transform": transform, "device": device, "execution": execution}
-        optimise(prior, _no_target, w0, 0, settings, seed=0, protocol="paper", **how)
+        optimise(
+            prior,
+            _no_target,
+            w0,
+            0,
+            OptimiseConfig(steps=1, batch_size=size.rows),
+            seed=0,
+            protocol="paper",
+            transform=transform,
+            device=device,
+            execution=execution,
+        )
 
     synthesise = execution.synthesizer(prior, size.crop)
 
