@@ -12,7 +12,7 @@ from drills import ledger
 from drills.emulated import wait_until
 from drills.kept import Kept
 from drills.slurm_here import Slurm, missing, said, state_of
-from drills.sweep_runs import finish, partly_done, stray_files, table, write_sweep
+from drills.sweep_runs import SweepRun, partly_done, stray_files, table, write_sweep
 
 pytestmark = [
     pytest.mark.slow,
@@ -33,7 +33,8 @@ def slurm():
 def reference(tmp_path_factory):
     """The store of the same sweep, run here without Slurm."""
     folder = tmp_path_factory.mktemp("reference")
-    finish(write_sweep(folder), folder / "store", None)
+    run = SweepRun(write_sweep(folder), folder / "store", None, environment={"RAY_worker_niceness": "0"})
+    assert run.wait(PATIENCE_S) == 0, run.tail()
     return folder / "store"
 
 
