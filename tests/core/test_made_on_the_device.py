@@ -1,8 +1,8 @@
 """No GPU needed: on a device that is not the CPU, no tensor of ours is made on the CPU and mixed with others.
 
 FakeTensor carries shapes and devices and computes nothing, and an operation on tensors of two devices raises. The
-device is "meta" and not "cuda", since the backward pass asks for a real card on the latter. A tensor without dimensions, or
-one that is an index, may lie on the CPU: torch allows it on a card too.
+device is "meta" and not "cuda", since the backward pass asks for a real card on the latter. A tensor without
+dimensions, or one that is an index, may lie on the CPU: torch allows it on a card too.
 """
 
 from contextlib import nullcontext
