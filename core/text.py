@@ -17,6 +17,9 @@ _NEVER_SHOWN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 _DIRECTIONS = frozenset("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
+_MOVING = re.compile(f"[\\x00-\\x08\\x0b-\\x1f\\x7f-\\x9f\\u2028\\u2029{''.join(sorted(_DIRECTIONS))}]")
+"""Control characters but tabs and line breaks, breaks of lines and paragraphs, marks of direction."""
+
 
 def printable(text: str, *, most: int = MAX_LINE) -> str:
     """The text as one line that changes nothing but itself on a terminal or a page.
@@ -51,7 +54,7 @@ def upright(text: str) -> str:
 
     What else `printable` escapes (joiners, say) belongs to how names are written.
     """
-    return text if text.isprintable() else "".join(_escaped(c) if _moves(c) else c for c in text)
+    return text if text.isprintable() else _MOVING.sub(lambda found: _escaped(found[0]), text)
 
 
 def note(text: str) -> str:
@@ -67,12 +70,6 @@ def shown(value: object, *, most: int = MAX_VALUE) -> str:
 def brief(text: str) -> str:
     """A key, a name or a path as an error line shows it: printable and cut."""
     return printable(text, most=MAX_VALUE)
-
-
-def _moves(character: str) -> bool:
-    if character in "\n\t":
-        return False
-    return character in _DIRECTIONS or unicodedata.category(character) in ("Cc", "Zl", "Zp")
 
 
 def _is_harmless(character: str) -> bool:

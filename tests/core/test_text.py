@@ -17,6 +17,7 @@ from smoothsweep.orchestrator.planning.state import SweepState
 from smoothsweep.orchestrator.running.progress import Display
 from smoothsweep.sweeps.axes import axis_value
 
+DIRECTING = ("LRE", "RLE", "PDF", "LRO", "RLO", "LRI", "RLI", "FSI", "PDI")
 HOSTILE = "a\x1b[31mb\nc\r\x07\u202ed\u2028e\x9b2J\x00f\ud800"
 
 
@@ -47,6 +48,14 @@ def test_nothing_that_moves_the_cursor_is_left(text):
 @given(st.text(alphabet=st.characters(categories=["L", "N", "P", "S"]), max_size=100))
 def test_what_is_harmless_stays_as_it_is(text):
     assert printable(text) == text and upright(text) == text
+
+
+def test_exactly_control_characters_and_marks_of_direction_are_escaped_on_a_page():
+    every = [chr(code) for code in range(0x110000)]
+    moving = {c for c in every if unicodedata.category(c) in ("Cc", "Zl", "Zp")} - {"\n", "\t"}
+    moving |= {c for c in every if unicodedata.bidirectional(c) in DIRECTING} | {"\u061c", "\u200e", "\u200f"}
+    shown_so = {c: c.encode("unicode_escape").decode() for c in moving}
+    assert upright("".join(every)) == "".join(shown_so.get(c, c) for c in every)
 
 
 def test_long_text_is_cut():

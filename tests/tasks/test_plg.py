@@ -115,6 +115,7 @@ def short(ready, tmp_path_factory):
     return config, folder, outcome("plg_gan", config, inputs, folder)
 
 
+@pytest.mark.slow  # a part of another attack is killed so in test_lowres_attacks
 def test_a_gan_killed_between_two_steps_ends_as_one_that_was_not(ready, tmp_path, monkeypatch):
     config, inputs = ready
     for name in ("whole", "killed"):

@@ -34,6 +34,7 @@ def stages(clean):
     return make
 
 
+@pytest.mark.slow
 def test_a_poisoned_target_follows_its_trigger(clean, stages):
     planted, target, judge = stages()
     execute_with_inputs(clean.store, judge)

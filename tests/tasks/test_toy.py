@@ -38,6 +38,7 @@ def trained():
     return net.eval(), points, labels
 
 
+@pytest.mark.slow
 def test_the_artifact_holds_climb_and_map_of_the_trained_network(tmp_path, monkeypatch):
     monkeypatch.setattr(toy, "train_toy", partial(toy.train_toy, steps=STEPS))
     metrics = run_toy({"alpha": ALPHA}, {}, tmp_path, TaskContext(work=tmp_path))

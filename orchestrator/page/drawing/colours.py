@@ -85,7 +85,7 @@ def numeric_order(summary: Summary) -> list[tuple[str, float]]:
     if len(axes) != 1 or summary.baseline_recipe is None:
         return []
     found: dict[str, float] = {}
-    for _, row in summary.frame.iterrows():
+    for row in summary.cells.values():
         value = row[axes[0].key]
         if is_null(value) or isinstance(value, (str, bool, dict, list, tuple)):
             return []

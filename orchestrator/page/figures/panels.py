@@ -125,7 +125,7 @@ class Panels:
             summary.defenses.get(recipe),
             summary.compared.recommendation.probability_best,
         )
-        words = hover(summary.frame.loc[row], summary.deciding)
+        words = hover(summary.cells[row], summary.deciding)
         if choice and recipe in choice:
             words = f"{words}\nbest with probability {share(choice[recipe])}"
         shape = family_index(summary, defended.words.family) if defended and not defended.words.plain else 0
@@ -143,7 +143,8 @@ class Panels:
 
     def _of_attack(self, judge: str, attack: str, x: Ends, y: Ends) -> Panel:
         frame, spec, named = self.summary.frame, metric_of(judge), shown_rows(self.summary)
-        at = frame[(frame["attack"] == attack) & frame[judge].notna() & frame["test_acc"].notna()]
+        measured = (frame["attack"] == attack) & frame[judge].notna() & frame["test_acc"].notna()
+        at = frame.loc[measured, ["recipe", "is_baseline"]]
         points = [
             self._point(
                 row,
@@ -207,7 +208,7 @@ class Panels:
         return _small_first(points)
 
     def _point(self, row: int, metric: str, **look: Any) -> Point:
-        values = self.summary.frame.loc[row]
+        values = self.summary.cells[row]
         bars: dict[str, Any] = {
             name: None if is_null(values[f"{key}_low"]) else (float(values[f"{key}_low"]), float(values[f"{key}_high"]))
             for name, key in (("x_ends", "test_acc"), ("y_ends", metric))

@@ -42,7 +42,7 @@ def judges(summary: Summary, colours: Colours) -> Canvas | None:
     _judges_key(axes, keys, summary.judged_classes)
     step = 0.3 / (len(keys) - 1)
     for row, y in places.items():
-        values, colour = summary.frame.loc[row], colours.of(summary.frame.loc[row, "recipe"])
+        values, colour = summary.cells[row], colours.of(summary.cells[row]["recipe"])
         seen = [key for key in keys if not pd.isna(values[key])]
         axes.plot([values[key] for key in seen], [y] * len(seen), color=LINE, lw=6, zorder=1)
         for place, key in enumerate(keys):

@@ -22,14 +22,14 @@ WIDTH, HEIGHT = 620.0, 390.0
 
 def two_leaks_figure(found: TwoLeaks | None, summary: Summary, colours: Colours) -> Canvas | None:
     """None where no recipe has both leaks."""
-    both = [row for row in found.rows if row.inversion is not None] if found else []
+    both = [(row, row.inversion) for row in found.rows if row.inversion is not None] if found else []
     if found is None or not both:
         return None
     canvas = Canvas(WIDTH, HEIGHT, "Inversion against membership of every recipe")
     axes = canvas.axes(56, 24, WIDTH - 16, HEIGHT - 52, grid="both")
     attack, spots = found.attacks[0], []
-    for row in both:
-        cell, colour = summary.frame.loc[row.inversion], colours.of(row.recipe)
+    for row, inversion in both:
+        cell, colour = summary.cells[inversion], colours.of(row.recipe)
         across = [cell[f"{summary.primary}{part}"] for part in ("", "_low", "_high")]
         member = crossed_mean_interval(row.cells[attack], bounds=(0.0, 1.0))
         x, y = float(across[0]), member.mean
@@ -38,7 +38,7 @@ def two_leaks_figure(found: TwoLeaks | None, summary: Summary, colours: Colours)
         if member.low is not None and member.high is not None:
             axes.plot([x, x], [member.low, member.high], color=colour, lw=1.4, alpha=0.7)
         (mark,) = axes.plot([x], [y], "o", ms=9, color=colour, mew=0, zorder=4)
-        inverted = summary.shown(int(row.inversion or 0))
+        inverted = summary.shown(inversion)
         canvas.tell(mark, f"{row.recipe}: inversion {inverted}, membership {found.shown(row, attack)}")
         spots.append((row.recipe, x, y, colour))
     axes.axhline(0.5, color=SOFT, lw=1.2, ls=(0, (8, 3, 2, 3)))

@@ -239,7 +239,7 @@ def _seconds(data: ReportData, summary: Summary, own: str) -> dict[str, tuple[fl
 
 
 def _reached(data: ReportData, summary: Summary, row: int, asked_once: Mapping[str, float]) -> Reached:
-    cell, metric = summary.frame.loc[row], summary.primary
+    cell, metric = summary.cells[row], summary.deciding
     of_attack = [
         sum(link.seconds * link.devices for link in data.links.get(trial, ()) if link.stage in (*PARTS, "attack"))
         for trial in cell["trials"]

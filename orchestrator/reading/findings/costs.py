@@ -36,7 +36,7 @@ class Costs:
 
 def costs(data: ReportData, summary: Summary) -> Costs | None:
     """From the manifests that the trials lead to; None where they lead to none."""
-    owner = {trial: row["recipe"] for _, row in summary.frame.iterrows() for trial in row["trials"]}
+    owner = {trial: row["recipe"] for row in summary.cells.values() for trial in row["trials"]}
     uses = pd.DataFrame(
         [
             {

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-import pandas as pd
+from typing import Any
 
 from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
@@ -46,7 +46,7 @@ def shown_rows(summary: Summary) -> list[int]:
     return chosen or rows[:MANY]
 
 
-def hover(values: pd.Series, judge: str) -> str:
+def hover(values: Mapping[str, Any], judge: str) -> str:
     """A point's recipe, accuracy and leak, in the words that appear above it."""
     name = values["recipe"] + (f", {values['attack']}" if values["attack"] else "")
     pieces = [name]
@@ -99,7 +99,7 @@ def told_difference(spec: Metric, gap: Comparison) -> Told | None:
     return Told(words=f"{points(spec, gap.difference)} {gap.verdict}", look=look, size=ends)
 
 
-def of_cell(summary: Summary, spec: Metric, cell: pd.Series) -> Told | None:
+def of_cell(summary: Summary, spec: Metric, cell: Mapping[str, Any]) -> Told | None:
     """A row of the summary's frame beside its baseline. The word of a leak is that of its recipe; where several attacks
     were tried, a row shows its own reduction alone, and the table of recipes has the word."""
     gap = Comparison(**{name: cell[f"{spec.key}{end}"] for end, name in COLUMNS.items()})
@@ -117,6 +117,6 @@ def of_cell(summary: Summary, spec: Metric, cell: pd.Series) -> Told | None:
     return Told(words=word, look=WORDING[word].look, size=size)
 
 
-def of_recipe(summary: Summary, spec: Metric, cell: pd.Series) -> Told | None:
+def of_recipe(summary: Summary, spec: Metric, cell: Mapping[str, Any]) -> Told | None:
     """The recipe of a row beside the baseline, for a table of recipes."""
     return told(spec, summary.verdict(cell["recipe"], spec.key)) if spec.is_leak else of_cell(summary, spec, cell)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import pandas as pd
+from collections.abc import Mapping
+from typing import Any
 
 from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.metric import Metric
@@ -29,7 +30,7 @@ def text_table(summary: Summary) -> str:
     head = ["", *axes, "n", *(metric_of(key).label for key in keys)]
     choice, rows = decide(summary), []
     by_row = summary.primary is not None and (len(summary.attacks) == 1 or len(summary.recipes) == 1)
-    for index, cell in summary.frame.iterrows():
+    for index, cell in summary.cells.items():
         mark = ("*" if index == choice.marked else "") + ("=" if cell["is_baseline"] else "")
         values = [axis_value(axis, cell[axis.key]) for axis in summary.axes] or [cell["recipe"]]
         rows.append([mark, *values, seeds(cell), *(with_interval(metric_of(key), cell) for key in keys)])
@@ -56,18 +57,18 @@ def shown_metrics(summary: Summary) -> list[str]:
     return keys
 
 
-def seeds(cell: pd.Series) -> str:
+def seeds(cell: Mapping[str, Any]) -> str:
     """`2`, or `2 of 3` where trials failed or are missing."""
     planned = cell["n"] + cell["failed"] + cell["missing"]
     return str(cell["n"]) if planned == cell["n"] else f"{cell['n']} of {planned}"
 
 
-def with_interval(spec: Metric, cell: pd.Series) -> str:
+def with_interval(spec: Metric, cell: Mapping[str, Any]) -> str:
     """`47.2 % [34, 60]` of a row of the summary's frame, the interval where there is one."""
     return f"{number(spec, cell[spec.key])} {interval(spec, cell[f'{spec.key}_low'], cell[f'{spec.key}_high'])}".strip()
 
 
-def _versus(summary: Summary, cell: pd.Series) -> tuple[str, str, str]:
+def _versus(summary: Summary, cell: Mapping[str, Any]) -> tuple[str, str, str]:
     if cell["is_baseline"]:
         return "", "baseline", ""
     found = of_cell(summary, summary.spec, cell)

@@ -157,7 +157,7 @@ def verdict_text(summary: Summary, found: Hidings) -> str:
 
 
 def _line(summary: Summary, found: Hidings, recipe: str, row: int, *, hides: bool) -> list[str]:
-    cells, one = summary.frame.loc[row], found.verdicts.get(recipe)
+    cells, one = summary.cells[row], found.verdicts.get(recipe)
     measured = [with_interval(spec, cells) for spec in (metric_of("test_acc"), summary.spec)]
     size = "" if one is None else reduction_cell(summary.spec, one)
     part = "" if one is None or one.hidden is None else bounded_cell(summary.spec, one.hidden.part)

@@ -46,7 +46,7 @@ def known_error(data: ReportData, summary: Summary) -> KnownError | None:
 
 
 def _corrected(summary: Summary, row: int, sensitivity: Rate, false_positives: Rate) -> Corrected | None:
-    metric, cell = summary.primary, summary.frame.loc[row]
+    metric, cell = summary.deciding, summary.cells[row]
     low, high = cell[f"{metric}_low"], cell[f"{metric}_high"]
     interval = None if pd.isna(low) or pd.isna(high) else (float(low), float(high))
     return corrected_leak(

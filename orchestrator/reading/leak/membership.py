@@ -109,7 +109,7 @@ class TwoLeaks:
         rows = []
         for row in self.rows:
             found: dict[str, object] = {"recipe": row.recipe, "seeds": self.seeds, "persons": self.persons}
-            cell = None if row.inversion is None else summary.frame.loc[row.inversion]
+            cell = None if row.inversion is None else summary.cells[row.inversion]
             for part in ("", "_low", "_high") if summary.primary is not None else ():
                 found[f"inversion{part}"] = None if cell is None else cell[f"{summary.primary}{part}"]
             for attack, cells in row.cells.items():

@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-import pandas as pd
+from typing import Any
 
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.metric import Metric
@@ -129,7 +128,7 @@ def shown_reduction(spec: Metric, one: Estimate) -> tuple[str, str]:
 def _by_recipe(summary: Summary, title: str, protocol: str) -> PrintedTable:
     metrics, rows = tuple(shown_metrics(summary)), []
     for recipe, row in summary.rows(summary.deciding).items():
-        cell, one = summary.frame.loc[row], summary.verdict(recipe)
+        cell, one = summary.cells[row], summary.verdict(recipe)
         reduction = None
         if one is not None:
             reduction = Estimate(value=one.reduction, low=one.low, high=one.high, seeds=one.seeds, differs=one.is_clear)
@@ -150,7 +149,7 @@ def _by_recipe(summary: Summary, title: str, protocol: str) -> PrintedTable:
     return PrintedTable(stem=BY_RECIPE, caption=caption, metrics=metrics, leak=summary.primary, rows=tuple(rows))
 
 
-def _of_recipe(summary: Summary, recipe: str, key: str, cell: pd.Series) -> Estimate:
+def _of_recipe(summary: Summary, recipe: str, key: str, cell: Mapping[str, Any]) -> Estimate:
     """A leak under the attack that works best by its own judge, as its comparison is; another metric of the row."""
     if not metric_of(key).is_leak:
         return _estimate(cell, key)
@@ -158,12 +157,12 @@ def _of_recipe(summary: Summary, recipe: str, key: str, cell: pd.Series) -> Esti
     if row is None:
         return Estimate(value=None)
     one = summary.verdict(recipe, key)
-    return _estimate(summary.frame.loc[row], key, differs=one is not None and one.is_clear)
+    return _estimate(summary.cells[row], key, differs=one is not None and one.is_clear)
 
 
 def _by_attack(summary: Summary, title: str, protocol: str) -> PrintedTable:
     metrics, rows = tuple(shown_metrics(summary)), []
-    for _, cell in summary.frame.iterrows():
+    for cell in summary.cells.values():
         reduction = _reduction(summary, cell)
         rows.append(
             PrintedRow(
@@ -181,7 +180,7 @@ def _by_attack(summary: Summary, title: str, protocol: str) -> PrintedTable:
     )
 
 
-def _reduction(summary: Summary, cell: pd.Series) -> Estimate | None:
+def _reduction(summary: Summary, cell: Mapping[str, Any]) -> Estimate | None:
     """Of a row beside the baseline's row under the same attack."""
     key = summary.primary
     if key is None or f"{key}_diff" not in cell or is_null(cell[f"{key}_diff"]):
@@ -198,7 +197,7 @@ def _reduction(summary: Summary, cell: pd.Series) -> Estimate | None:
     )
 
 
-def _estimate(cell: pd.Series, key: str, *, differs: bool | None = None) -> Estimate:
+def _estimate(cell: Mapping[str, Any], key: str, *, differs: bool | None = None) -> Estimate:
     if is_null(cell[key]):
         return Estimate(value=None)
     low, high = (None if is_null(cell[f"{key}{end}"]) else float(cell[f"{key}{end}"]) for end in ("_low", "_high"))
@@ -206,7 +205,7 @@ def _estimate(cell: pd.Series, key: str, *, differs: bool | None = None) -> Esti
     return Estimate(value=float(cell[key]), low=low, high=high, seeds=int(cell[f"{key}_n"]), differs=found)
 
 
-def _differs(cell: pd.Series, key: str) -> bool:
+def _differs(cell: Mapping[str, Any], key: str) -> bool:
     return cell.get(f"{key}_verdict", "") not in ("", INCONCLUSIVE)
 
 

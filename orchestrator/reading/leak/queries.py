@@ -43,7 +43,7 @@ def query_frame(summary: Summary, by_parts: Mapping[str, float]) -> pd.DataFrame
     leak among the recipe's attacks, controls left out, that ask at most so much; NaN for a control, and where the
     queries are not known.
     """
-    rows = [_row(summary, index, cell, by_parts) for index, cell in summary.frame.iterrows()] if summary.primary else []
+    rows = [_row(summary, index, cell, by_parts) for index, cell in summary.cells.items()] if summary.primary else []
     if not rows:
         return pd.DataFrame()
     frame = pd.DataFrame(rows)
@@ -77,9 +77,9 @@ def _reached(frame: pd.DataFrame, sign: int) -> pd.Series:
     return sign * strongest.where(counted.notna())
 
 
-def _row(summary: Summary, index: Any, cell: pd.Series, by_parts: Mapping[str, float]) -> dict[str, Any]:
+def _row(summary: Summary, index: Any, cell: Mapping[str, Any], by_parts: Mapping[str, float]) -> dict[str, Any]:
     """The cell's queries and its leak. Without classes known to the judge, what parts ask cannot be shared out."""
-    key = summary.primary
+    key = summary.deciding
     asked = 0.0 if cell["access"] == ASKS_NOTHING else float("nan") if is_null(cell["queries"]) else cell["queries"]
     once = float(np.mean([by_parts[trial] for trial in cell["trials"] if trial in by_parts] or [0.0]))
     hits = [sample.by_class for sample in summary.samples[index][key].values()]

@@ -175,7 +175,7 @@ def _reach(summary: Summary, row: int, spec: Metric) -> Number:
 def _at(summary: Summary, row: int, key: str) -> Number:
     if key not in BY_KEY or key not in summary.frame:
         return NOT_MEASURED
-    cell = summary.frame.loc[row]
+    cell = summary.cells[row]
     value, low, high = (
         None if pd.isna(cell[name]) else float(cell[name]) for name in (key, f"{key}_low", f"{key}_high")
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,13 @@ class AttackedCells:
     _known: dict[tuple[str, str | None], tuple[CompleteCases, dict[str, int]]] = field(
         default_factory=dict, repr=False, compare=False
     )
+
+    @cached_property
+    def cells(self) -> Mapping[int, Mapping[str, Any]]:
+        """Every row of the frame by its number: of some hundred columns, rows are slow to take from the frame."""
+        columns = {str(key): values.tolist() for key, values in self.frame.items()}
+        rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
+        return dict(zip(self.frame.index.tolist(), rows, strict=True))
 
     def cases(self, metric: str, access: str | None = None) -> CompleteCases:
         """The recipes that can be compared by a leak metric, each under every attack. Controls are no attacks.
@@ -96,10 +104,10 @@ class AttackedCells:
         """Recipe -> (attack, row) of its attacks, controls left out."""
         most = ACCESS_LEVELS[-1] if access is None else access
         allowed = ACCESS_LEVELS[: ACCESS_LEVELS.index(most) + 1]
-        frame = self.frame[~self.frame["control"] & self.frame["access"].isin(allowed)]
         found: dict[str, list[tuple[str, int]]] = {}
-        for row, recipe, attack in zip(frame.index, frame["recipe"], frame["attack"], strict=True):
-            found.setdefault(str(recipe), []).append((str(attack), int(row)))
+        for row, cell in self.cells.items():
+            if not cell["control"] and cell["access"] in allowed:
+                found.setdefault(str(cell["recipe"]), []).append((str(cell["attack"]), int(row)))
         return found
 
     def leaks_of(self, metric: str, cases: CompleteCases) -> dict[str, dict[str, np.ndarray]]:

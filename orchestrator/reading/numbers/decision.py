@@ -84,7 +84,8 @@ def decide(summary: Summary) -> Decision:
 
 def _front(summary: Summary, rows: dict[str, int], sign: int) -> tuple[str, ...]:
     """The Pareto front of accuracy and leak, by their means, among the recipes accurate enough."""
-    places = summary.frame.loc[list(rows.values())].dropna(subset="test_acc")
+    columns = list(dict.fromkeys(("recipe", "test_acc", summary.primary)))
+    places = summary.frame.loc[list(rows.values()), columns].dropna(subset="test_acc")
     if not len(places):
         return ()
     leak = sign * places[summary.primary].to_numpy(float)

@@ -75,7 +75,8 @@ def collect(
 ) -> dict[str, dict[int, Sample]]:
     """metric -> seed -> sample, from the trials that are done. test_images: of the private data, None if not known."""
     found: dict[str, dict[int, Sample]] = {key: {} for key in BY_KEY}
-    for _, trial in trials[trials["status"] == "done"].iterrows():
+    known = trials.filter(["trial", "seed", *BY_KEY])
+    for trial in known[trials["status"] == "done"].to_dict("records"):
         rows = None if per_class is None else per_class[per_class["trial"] == trial["trial"]]
         for key in BY_KEY:
             if key in trial and not is_null(trial[key]):
@@ -101,14 +102,14 @@ def _counted(rows: pd.DataFrame | None, spec: Metric, test_images: int | None) -
     column = None if judge is None or spec.counted is None else images_column(judge)
     if rows is None or column not in rows.columns:
         return None, None
-    counts = rows.set_index("class")[column].dropna().astype(int)
+    counts = rows[column].set_axis(rows["class"]).dropna().astype(int)
     return (int(counts.sum()), counts) if len(counts) else (None, None)
 
 
 def _by_class(rows: pd.DataFrame | None, key: str) -> pd.Series | None:
     if rows is None or key not in CLASS_METRICS or key not in rows.columns:
         return None
-    hits = rows.set_index("class")[key].dropna().astype(float).sort_index()
+    hits = rows[key].set_axis(rows["class"]).dropna().astype(float).sort_index()
     return hits if len(hits) else None
 
 

@@ -228,18 +228,22 @@ class Cells(AttackedCells):
         verdict on a page.
         """
         columns: dict[str, list] = {}
-        attacks = self.frame["attack"].tolist()
+        attacks, recipes = self.frame["attack"].tolist(), self.frame["recipe"].tolist()
         pairs = [(row, other) for row, other in enumerate(references) if other is not None]
+        beside = dict(pairs)
         several = len(set(attacks)) > 1
         across = [(row, other) for row, other in pairs if attacks[row] != attacks[other]]
         for spec in METRICS:
             gaps = [NOTHING] * len(self.frame)
-            for _, met in self.frame[self.frame[spec.key].notna()].groupby("attack", sort=False):
-                rows = {str(recipe): int(row) for row, recipe in met["recipe"].items()}
-                known = [row for row in met.index if references[row] in rows.values()]
+            under: dict[str, list[int]] = {}
+            for row in np.flatnonzero(self.frame[spec.key].notna()).tolist():
+                under.setdefault(attacks[row], []).append(row)
+            for met in under.values():
+                rows = {str(recipes[row]): row for row in met}
+                known = [row for row in met if beside.get(row) in rows.values()]
                 evidence = self.gather(spec.key, rows) if known else None
                 for row in known:
-                    gaps[row] = self.between_rows(present(evidence, "evidence"), row, references[row])
+                    gaps[row] = self.between_rows(present(evidence, "evidence"), row, beside[row])
             for other, rows in self._families(across):
                 for row, gap in self._across(spec.key, other, rows, among=len(across)):
                     gaps[row] = gap
@@ -253,7 +257,7 @@ class Cells(AttackedCells):
         and the reference's own recipe under all other attacks, where the training drops out."""
         found: dict[tuple[int, str | None], list[int]] = {}
         for row, other in across:
-            mine, theirs = self.frame.loc[row], self.frame.loc[other]
+            mine, theirs = self.cells[row], self.cells[other]
             attack = None if mine["recipe"] == theirs["recipe"] else mine["attack"]
             found.setdefault((other, attack), []).append(row)
         return [(other, rows) for (other, _), rows in found.items()]

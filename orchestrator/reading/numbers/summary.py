@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import pandas as pd
@@ -70,8 +70,8 @@ class Summary(Cells):
         that have met every attack."""
         if attack is None:
             return self.worst(metric)
-        mine = self.frame[(self.frame["attack"] == attack) & self.frame[metric].notna()]
-        return {recipe: int(row) for row, recipe in mine["recipe"].items()}
+        mine = self.frame.loc[(self.frame["attack"] == attack) & self.frame[metric].notna(), "recipe"]
+        return {recipe: int(row) for row, recipe in mine.items()}
 
     def leaks(self, metric: str, attack: str | None = None) -> dict[str, float]:
         """Recipe -> leak, small is good: under one attack, or (None) the worst for it."""
@@ -84,8 +84,8 @@ class Summary(Cells):
 
     def shown(self, row: int, metric: str | None = None) -> str:
         """A metric of a row for a sentence, by default the one that decides: `13 % [10, 17]`."""
-        values, key = self.frame.loc[row], metric or self.primary
-        return estimate_words(metric_of(present(key, "key")), values[key], values[f"{key}_low"], values[f"{key}_high"])
+        values, key = self.cells[row], metric or self.deciding
+        return estimate_words(metric_of(key), values[key], values[f"{key}_low"], values[f"{key}_high"])
 
     @property
     def recipes(self) -> list[str]:
@@ -104,11 +104,11 @@ class Summary(Cells):
 
     def worst_of_control(self, metric: str) -> tuple[str, int] | None:
         """(control, row) with the largest leak that a judge credits to a control, whatever the recipe."""
-        measured = self.frame[self.frame["control"] & self.frame[metric].notna()]
+        measured = self.frame.loc[self.frame["control"] & self.frame[metric].notna(), metric]
         if not len(measured):
             return None
-        row = (metric_of(metric).sign * measured[metric]).idxmax()
-        return str(measured.loc[row, "attack"]), int(row)
+        row = (metric_of(metric).sign * measured).idxmax()
+        return str(self.frame.loc[row, "attack"]), int(row)
 
     @property
     def access_levels(self) -> list[str]:
@@ -163,7 +163,8 @@ class Summary(Cells):
         """Recipe -> the baseline that it is compared with, where there is one; several settings have several."""
         if "reference_recipe" not in self.frame:
             return {}
-        known = self.frame[self.frame["reference_recipe"].notna() & ~self.frame["control"]]
+        compared = self.frame["reference_recipe"].notna() & ~self.frame["control"]
+        known = self.frame.loc[compared, ["recipe", "reference_recipe"]]
         return dict(zip(known["recipe"], known["reference_recipe"], strict=True))
 
 
@@ -176,7 +177,7 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
     if len(frame):
         named = [None if row is None else frame.loc[row, "recipe"] for row in references]
         frame = cells.with_differences(references, primary).assign(reference_recipe=named)
-    of_cells: dict[str, Any] = vars(cells) | {"frame": frame}
+    of_cells: dict[str, Any] = {one.name: getattr(cells, one.name) for one in fields(cells)} | {"frame": frame}
     return Summary(
         **of_cells,
         axes=data.axes,
@@ -234,8 +235,9 @@ def _reference_key(key: Key, data: ReportData) -> Key:
 
 def _defenses(data: ReportData, frame: pd.DataFrame) -> dict[str, Defended]:
     others = [axis for axis in data.axes if not axis.defense]
+    needed = dict.fromkeys(("recipe", "trials", *(axis.key for axis in others)))
     found = {}
-    for row in frame.to_dict("records"):
+    for row in frame.filter(list(needed)).to_dict("records"):
         defense = data.defenses.get(row["trials"][0])
         if defense is not None and row["recipe"] not in found:
             found[row["recipe"]] = Defended(words=recipe_words(defense), setting=_label(others, row, "recipe"))

@@ -122,7 +122,7 @@ def beside_paper(data: ReportData, summary: Summary) -> Published | None:
     standings = [reference.standings[trials[0]] for trials in summary.frame["trials"]]
     shared = [d for d in (standings[0].departures if standings else ()) if all(d in s.departures for s in standings)]
     blocks, strangers = [], {}
-    for (_, cell), standing in zip(summary.frame.iterrows(), standings, strict=True):
+    for cell, standing in zip(summary.cells.values(), standings, strict=True):
         row, reason = _row(standing.axes, reference.table)
         if row is None:
             strangers[cell["recipe"]] = reason
@@ -204,14 +204,14 @@ def _row(axes: Mapping[str, object] | None, table: str) -> tuple[PaperRow | None
     return row, "" if row else "the table has no such row"
 
 
-def _lines(row: PaperRow, cell: pd.Series, standing: Standing, data: ReportData) -> list[Line]:
+def _lines(row: PaperRow, cell: Mapping[str, Any], standing: Standing, data: ReportData) -> list[Line]:
     """Every metric that the paper prints for the row or that we measured and the paper's tables know."""
     keys = [key for key in SYMBOLS if key in row.numbers or not is_null(cell.get(key))]
     keys += [key for key in row.numbers if key not in SYMBOLS]
     return [_line(key, row, cell, standing, data) for key in keys]
 
 
-def _line(key: str, row: PaperRow, cell: pd.Series, standing: Standing, data: ReportData) -> Line:
+def _line(key: str, row: PaperRow, cell: Mapping[str, Any], standing: Standing, data: ReportData) -> Line:
     paper, ours = row.numbers.get(key), standing.columns.get(key, key)
     mean, low, high = (float(cell.get(f"{ours}{end}", math.nan)) for end in ("", "_low", "_high"))
     return Line(
@@ -226,7 +226,7 @@ def _line(key: str, row: PaperRow, cell: pd.Series, standing: Standing, data: Re
     )
 
 
-def _reason(key: str, cell: pd.Series, reasons: Mapping[str, str]) -> str:
+def _reason(key: str, cell: Mapping[str, Any], reasons: Mapping[str, str]) -> str:
     if key in reasons:
         return reasons[key]
     if key not in BY_KEY:

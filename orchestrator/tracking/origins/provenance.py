@@ -6,6 +6,7 @@ import json
 import platform
 import shutil
 import subprocess
+from functools import lru_cache
 from importlib.metadata import distributions, version
 from pathlib import Path
 
@@ -30,7 +31,7 @@ def commit() -> str | None:
 def provenance_tags() -> dict[str, str]:
     """Commit and the versions that matter, as tags of the sweep's run."""
     tags = {"smoothsweep.python": platform.python_version(), "smoothsweep.platform": platform.platform()}
-    found = {d.metadata["Name"].lower() for d in distributions()}
+    found = {name.lower() for name, _ in _installed()}
     tags.update({f"smoothsweep.{name}": version(name) for name in SHOWN if name in found})
     head = commit()
     return {**tags, **({"mlflow.source.git.commit": head} if head else {})}
@@ -48,5 +49,11 @@ def write_provenance(loaded: LoadedSweep, folder: Path) -> None:
         write_file(sweep / f"{name}.yaml", as_yaml(content), flush=False)
     facts = {**provenance_tags(), "machine": platform.machine(), "cpus": allotted_cpus(), "host": platform.node()}
     write_file(environment / "environment.json", json.dumps(facts, indent=1), flush=False)
-    packages = sorted({f"{d.metadata['Name']}=={d.version}" for d in distributions()}, key=str.lower)
+    packages = sorted({f"{name}=={number}" for name, number in _installed()}, key=str.lower)
     write_file(environment / "packages.txt", "\n".join(packages) + "\n", flush=False)
+
+
+@lru_cache(maxsize=1)
+def _installed() -> tuple[tuple[str, str], ...]:
+    """(name, version) of every distribution: read once, since each is a file to be parsed."""
+    return tuple((one.metadata["Name"], one.version) for one in distributions())

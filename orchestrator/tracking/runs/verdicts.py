@@ -74,7 +74,7 @@ def verdicts_of(summary: Summary, found: Hidings, answer: str = "") -> Verdicts:
     worst, last = summary.worst(summary.primary), summary.stops(summary.primary)
     places, choice = _places(summary, worst), decide(summary)
     marked = None if choice.marked is None else summary.frame.loc[choice.marked, "recipe"]
-    for index, row in summary.frame.iterrows():
+    for index, row in summary.cells.items():
         one = found.verdicts.get(row["recipe"])
         look = ascii_text(look_words(summary, last[row["recipe"]])) if row["recipe"] in last else ""
         numbers = {} if one is None else _numbers(one)

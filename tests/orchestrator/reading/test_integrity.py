@@ -20,7 +20,8 @@ def summary(**rates):
     frame = pd.DataFrame(
         [{"recipe": recipe, **dict(zip(RATES, values, strict=True))} for recipe, values in rates.items()]
     )
-    return SimpleNamespace(frame=frame, measured=("test_acc", "zero_gradients"))
+    cells = dict(enumerate(frame.to_dict("records")))
+    return SimpleNamespace(frame=frame, cells=cells, measured=("test_acc", "zero_gradients"))
 
 
 def data(**columns):

@@ -46,7 +46,9 @@ def trial_with_every_judge(weights, protocol, **attack):
     return trial
 
 
-@pytest.mark.parametrize(("protocol", "attack"), [("paper", {}), ("clean", {"loot_size": 16})])
+@pytest.mark.parametrize(
+    ("protocol", "attack"), [("paper", {}), pytest.param("clean", {"loot_size": 16}, marks=pytest.mark.slow)]
+)
 def test_one_synthesis_serves_every_judge(tmp_path, weights, monkeypatch, protocol, attack):
     store = open_store(str(tmp_path / "store"))
     store.open_for_writing()
