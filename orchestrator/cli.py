@@ -139,14 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     _confirmation_options(run)
 
     plan = _sweep_command(commands, "plan", "what would run, what is reused, expected device-hours and dollars", _plan)
-    plan.add_argument("--price", metavar="DOLLARS", help=PRICE_HELP)
-    plan.add_argument(
-        "--rates",
-        metavar="DEVICE|FILE",
-        help="GPU-hours by stated rates for an A100, H100 or H200, or by a file of `doctor --calibrate`",
-    )
-    plan.add_argument("--tell", metavar="POINTS", help="what a difference of so many percentage points needs")
-    plan.add_argument("--json", action="store_true", help="as JSON")
+    _plan_options(plan)
 
     status = _sweep_command(commands, "status", "what is done, running, failed, missing", _status)
     status.add_argument("--json", action="store_true", help="as JSON")
@@ -223,6 +216,17 @@ def _sweep_options() -> argparse.ArgumentParser:
     )
     options.add_argument("--store", default="store", metavar="STORE", help=STORE_HELP)
     return options
+
+
+def _plan_options(plan: argparse.ArgumentParser) -> None:
+    plan.add_argument("--price", metavar="DOLLARS", help=PRICE_HELP)
+    plan.add_argument(
+        "--rates",
+        metavar="DEVICE|FILE",
+        help="GPU-hours by stated rates for an A100, H100 or H200, or by a file of `doctor --calibrate`",
+    )
+    plan.add_argument("--tell", metavar="POINTS", help="what a difference of so many percentage points needs")
+    plan.add_argument("--json", action="store_true", help="as JSON")
 
 
 def _run(options: argparse.Namespace) -> int:
