@@ -106,7 +106,7 @@ def fit_judge(
     data: the private images: (images uint8 [N, 3, S, S], labels [N]), or a folder with one folder per person, or a
     Parquet file, read at `size` pixels. A tenth of every person's images test the judge where they bring no split.
     by: "evaluator", a second classifier of the same images (`architecture`, `training`: fields of a sweep's evaluator),
-    which flatters the attacker; or an independent face embedder: synthetic, facenet, mobilefacenet_a, mobilefacenet_b,
+    which overstates the leak; or an independent face embedder: synthetic, facenet, mobilefacenet_a, mobilefacenet_b,
     ir50, ir152, with the file of its `weights` unless they are shipped; or swag_vit_b_16, of pictures of anything.
 
     Raises InputError, one line.

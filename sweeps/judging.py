@@ -102,7 +102,7 @@ def _key(declared: type[Judge]) -> tuple[Any, None]:
 
 
 class AnyJudges(Model):
-    """Who scores reconstructions, and beside them the target itself (`robustness`). Columns of a judge that is absent
+    """Judges of the reconstructions, and of the target itself (`robustness`). Columns of a judge that is absent
     are empty, with the reason."""
 
     @model_validator(mode="before")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-LEAK = "leak: recognised by the independent judge, %"
+LEAK = "leak: matched by the independent judge, %"
 REDUCTION = "reduction against plain training, points"
 ACCURACY = "test accuracy, %"
 
@@ -87,7 +87,7 @@ FIGURES: dict[str, Figure] = {
     "attacks_evaluator": Figure(
         page="results/attacks.md",
         labels=("attack",),
-        panels=(Panel(columns=FACTORS, names=FACTOR_NAMES, axis="recognised by the paper's evaluation model, %"),),
+        panels=(Panel(columns=FACTORS, names=FACTOR_NAMES, axis="accepted by the paper's evaluation model, %"),),
     ),
     "recipes": Figure(
         page="results/recipes.md",

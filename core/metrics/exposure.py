@@ -1,6 +1,6 @@
 """How exposed single people are: rates shrunk towards the mean, with intervals, and how sure the first ranks are.
 
-Of a few images per person and seed, the largest share flatters itself, and the same attack under another seed puts
+With few images per person and seed, the highest rates tend to be too high, and the same attack under another seed puts
 others first. So shares are read as in a beta-binomial model with seeds as repeats:
 
     rate of a person          theta_i ~ Beta(mean mu, correlation rho)

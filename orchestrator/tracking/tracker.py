@@ -35,8 +35,9 @@ from smoothsweep.sweeps.loaded import LoadedSweep
 
 PRIMARY = {f"{PRIMARY_METRIC}.name": "test_acc", f"{PRIMARY_METRIC}.greaterIsBetter": "true"}
 HOW_TO_COMPARE = (
-    "Side by side, with columns and charts: the saved views `Trials` and `Recipes`, which `smoothsweep ui` opens; or "
-    "filter by ``tags.`smoothsweep.kind` = 'recipe'`` (single seeds: `'trial'`), select, Compare."
+    "The saved views `Trials` and `Recipes` show the runs side by side, with columns and charts; `smoothsweep ui` "
+    "opens them. Or filter by ``tags.`smoothsweep.kind` = 'recipe'`` (single seeds: `'trial'`), select runs, and press "
+    "Compare."
 )
 NOTE = "mlflow.note.content"  # what MLflow's pages show as the description, in Markdown
 

@@ -126,7 +126,7 @@ class Canvas:
             "class": "fig",
             "role": "img",
             "aria-label": _harmless(self.title),
-            "style": f"max-width:{self.width:g}px",
+            "style": f"max-width:{self.width:g}px;--w:{self.width:g}px",
         }
         return tree
 

@@ -13,8 +13,7 @@ from PIL import Image, ImageDraw, ImageFont
 from PIL.PngImagePlugin import PngInfo
 
 from smoothsweep.orchestrator.page.drawing.canvas import ACCENT, INK, LINE, PAPER, SOFT
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text
-from smoothsweep.orchestrator.reading.numbers.model import ContactSheet, Tile
+from smoothsweep.orchestrator.reading.numbers.model import ContactSheet, SheetRow, Tile
 
 TILE = 96
 LARGEST = 128
@@ -46,15 +45,17 @@ def tile_uri(tile: Tile) -> str:
 
 
 def sheet_image(sheet: ContactSheet, *, tile: int = TILE, rows: int | None = None) -> Image.Image:
-    """The sheet as one picture: REAL column first, names at the left, a red frame where the judge recognises."""
+    """The sheet as one picture: training images first, names at the left, red frames explained in a line below."""
     shown, gap, margin = sheet.rows[:rows], 10, 16
     pitch = tile + gap
-    heads = [_lines(ascii_text(name), tile + gap - 4) for name in (sheet.real_label, *sheet.columns)]
+    heads = [_lines(name, tile + gap - 4) for name in (sheet.real_label, *sheet.columns)]
     top = margin + 16 + HEAD_LINE * max(map(len, heads))
     names = [_fit(row.name, 150) for row in shown]
     left = margin + int(max(map(font(14).getlength, names), default=0)) + 12
     width = left + pitch * (1 + len(sheet.columns)) + gap + margin
-    image = Image.new("RGB", (width, top + pitch * len(shown) + margin), PAPER)
+    legend = _legend(sheet, width - 2 * margin) if any(_is_framed(row) for row in shown) else []
+    bottom = top + pitch * len(shown)
+    image = Image.new("RGB", (width, bottom + margin + HEAD_LINE * len(legend)), PAPER)
     draw = ImageDraw.Draw(image)
     places = [left + column * pitch + (gap if column else 0) for column in range(1 + len(sheet.columns))]
     for x, head in zip(places, heads, strict=True):
@@ -66,7 +67,18 @@ def sheet_image(sheet: ContactSheet, *, tile: int = TILE, rows: int | None = Non
         draw.text((left - 12, y + tile / 2), name, font=font(14), fill=INK, anchor="rm")
         for x, picture in zip(places, (row.real, *row.reconstructions), strict=True):
             _paste(image, picture, (x, y), tile)
+    for number, line in enumerate(legend):
+        draw.text((margin, bottom + HEAD_LINE * number), line, font=font(13), fill=SOFT, anchor="la")
     return image
+
+
+def _is_framed(row: SheetRow) -> bool:
+    return any(tile is not None and tile.recognised for tile in (row.real, *row.reconstructions))
+
+
+def _legend(sheet: ContactSheet, width: float) -> list[str]:
+    """What a red frame means, on as many lines as `width` pixels need."""
+    return _lines(f"Red frame: the {sheet.judge} matches it with the class.", width)
 
 
 def _paste(image: Image.Image, tile: Tile | None, at: tuple[int, int], size: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import cycle
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,7 +14,8 @@ from smoothsweep.core.judges.columns import CLASS_METRICS, CLOSED_SET, metric_of
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.orchestrator.page.drawing.canvas import INK, LINE, PAPER, SOFT, Canvas, percent, words_for
 from smoothsweep.orchestrator.page.drawing.colours import Colours
-from smoothsweep.orchestrator.page.figures.labels import text_width
+from smoothsweep.orchestrator.page.figures.labels import LINE_HEIGHT, text_width
+from smoothsweep.orchestrator.page.figures.naming import LONGEST
 from smoothsweep.orchestrator.reading.findings.display import shown_rows
 from smoothsweep.orchestrator.reading.findings.pairs import by_leak
 from smoothsweep.orchestrator.reading.leak.exposure import AMONG, Exposed, among_words, exposed, rate_words
@@ -185,7 +187,9 @@ def _rows(
     for attack in dict.fromkeys(frame.loc[rows, "attack"]):
         lines += [(None, attack)] if attack else []
         lines += [(row, frame.loc[row, "recipe"]) for row in rows if frame.loc[row, "attack"] == attack]
-    left = min(300.0, 24 + max(text_width(name, 12.5) for _, name in lines))
+    written = {name: wrap(words_for(name), LONGEST) for row, name in lines if row is not None}
+    left = 24 + max(text_width(line, 12.5) for name in written for line in written[name])
+    height = max(height, 8 + LINE_HEIGHT * max(map(len, written.values())))
     canvas = Canvas(WIDTH, 84 + height * len(lines), title)
     axes = canvas.axes(left, 34, WIDTH - right, 34 + height * len(lines), grid="x")
     axes.set(xlim=(0, 1), ylim=(len(lines) - 0.5, -0.5), yticks=[])
@@ -202,7 +206,8 @@ def _rows(
             axes.annotate(words_for(name), (0, y), (-left, 4), color=SOFT, **at)
             continue
         places[row] = float(y)
-        axes.annotate(words_for(name), (0, y), (-14, 0), ha="right", weight="bold", color=colours.of(name), **at)
+        label = "\n".join(written[name])
+        axes.annotate(label, (0, y), (-14, 0), ha="right", weight="bold", color=colours.of(name), **at)
     return canvas, axes, places
 
 

@@ -199,7 +199,7 @@ def _exposed(audit: Audit, *, anonymous: bool) -> tuple[str, ...]:
             f"No person is among the {AMONG} most exposed with a probability above one half; the highest is "
             f"{among_words(audit.people[0])}."
         )
-    how = "Rates are shrunk towards the mean of all people, since few images let the largest flatter themselves."
+    how = "Rates are shrunk towards the mean of all people: with few images per person the highest tend to be too high."
     if runs < LEAST_SEEDS:
         how += " With one run of the attack, how much people vary between runs is assumed, not measured."
     return first, how

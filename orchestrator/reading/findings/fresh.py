@@ -1,4 +1,4 @@
-"""Checked again with fresh seeds: how much the choice flattered the recipes it chose."""
+"""Checked again with fresh seeds: how much the audit that chose the recipes underestimated their leaks."""
 
 from __future__ import annotations
 
@@ -82,8 +82,8 @@ def meaning(summary: Summary, one: Reaudit) -> str:
         return "inconclusive: one seed says nothing of chance"
     if one.verdict == INCONCLUSIVE:
         return "inconclusive: no more than chance explains"
-    flattered = (one.verdict == HIGHER) == (summary.compared.sign > 0)
-    return "the first audit flattered it" if flattered else "the first audit was too harsh"
+    was_low = (one.verdict == HIGHER) == (summary.compared.sign > 0)
+    return f"the first audit {'underestimated' if was_low else 'overestimated'} the leak"
 
 
 def _pairs(summary: Summary, again: Summary, metric: str) -> dict[str, tuple[Leaks, Leaks]]:

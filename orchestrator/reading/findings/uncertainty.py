@@ -110,7 +110,7 @@ def share(probability: float) -> str:
 
 
 def optimism(evidence: Evidence, resamples: int, seed: int) -> Optimism | None:
-    """By how much the least leak flatters itself; None where fewer than two were chosen among."""
+    """By how much the lowest leak tends to be too low; None where fewer than two were chosen among."""
     allowed = evidence.recommendation.allowed
     if len(allowed) < 2:
         return None
@@ -126,11 +126,14 @@ def flattery(summary: Summary) -> tuple[str, ...]:
         return ()
     many = len(evidence.recommendation.allowed)
     if math.isnan(found.optimism):
-        return (f"The least of {many} noisy numbers flatters itself, by how much is not known.",)
+        return (f"The lowest of {many} noisy numbers tends to look lower than it is; by how much is not known.",)
     if found.optimism < 0.0005 and spec.unit == "percent":
-        return (f"The least of {many} noisy numbers flatters itself; here they lie too far apart for that to matter.",)
+        return (
+            f"The lowest of {many} noisy numbers tends to look lower than it is; here they differ too much for that to "
+            "matter.",
+        )
     shown = points(spec, found.optimism) if spec.unit == "percent" else significant(found.optimism)
     return (
-        f"The least of {many} noisy numbers flatters itself, here by about {shown}. Only fresh seeds show what it "
-        "really leaks.",
+        f"The lowest of {many} noisy numbers tends to look lower than it is, here by about {shown}. Only fresh seeds "
+        "show what it really leaks.",
     )

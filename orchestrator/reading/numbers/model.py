@@ -83,7 +83,7 @@ class ContactSheet:
     columns: tuple[str, ...]
     rows: tuple[SheetRow, ...]
     caption: str = ""
-    real_label: str = "REAL"
+    real_label: str = "training image"
     judge: str = "independent judge"
 
     def __post_init__(self) -> None:

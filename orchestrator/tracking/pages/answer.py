@@ -95,8 +95,8 @@ def answer_text(found: Answer, verdicts: Verdicts | None = None) -> str:
     elif best is None:
         first = "No recipe is accurate enough."
     else:
-        several = f"**{best.label}** has the smallest leak that was measured"
-        told = several if found.recommended else f"{ONE_SEED} The smallest number: {best.label}"
+        several = f"**{best.label}** has the lowest leak measured"
+        told = several if found.recommended else f"{ONE_SEED} The lowest leak measured: {best.label}"
         first = f"{told}: {_shown(best, spec)} by {_judge(spec)}"
         if "test_acc" in best.metrics:
             first += f", at a test accuracy of {_shown(best, BY_KEY['test_acc'])}"
@@ -141,12 +141,12 @@ def _judge(spec: Metric) -> str:
 
 
 def _shown(recipe: RecipeMeans, spec: Metric) -> str:
-    """`12.3 % (10.1 to 14.9)`."""
+    """`12.3 % [10.1, 14.9]`, as the report writes an interval."""
     if spec.key not in recipe.metrics:
         return "–"
     scale, unit = (100, " %") if spec.unit == "percent" else (1, "")
     digits = 1 if spec.unit == "percent" else 3
     low, high = (recipe.metrics.get(f"{spec.key}_{end}") for end in ("low", "high"))
     known = low is not None and high is not None
-    interval = f" ({scale * low:.{digits}f} to {scale * high:.{digits}f})" if known else ""
+    interval = f" [{scale * low:.{digits}f}, {scale * high:.{digits}f}]" if known else ""
     return f"{scale * recipe.metrics[spec.key]:.{digits}f}{unit}{interval}"

@@ -66,7 +66,7 @@ def _state(kind: str, leak: str | None, measured: Collection[str]) -> dict[str, 
         "searchFilter": f"tags.`{KIND}` = '{kind}'",
         **order,
         "selectedColumns": ["attributes.`Duration`", *columns],
-        "columnOrder": [RUN_NAME, "duration", *columns, "runDateAndNestInfo"],  # as the page's grid calls its columns
+        "columnOrder": [RUN_NAME, *columns, "duration", "runDateAndNestInfo"],  # as the page's grid calls its columns
         "columnWidths": {RUN_NAME: 340, "duration": 90},  # pixels
         "runsHiddenMode": "SHOW_ALL",  # else the charts hold ten runs
         "hideEmptyCharts": True,

@@ -73,12 +73,12 @@ def test_the_bias_is_fresh_minus_first_paired_by_class():
     assert found.together.bias == pytest.approx(0.06, abs=0.02) and found.together.verdict == "higher"
 
 
-def test_the_words_say_whether_the_choice_was_flattered():
+def test_the_words_say_whether_the_first_audit_was_too_low():
     data = audited({-0.2: 0.2, -0.1: 0.3, 0.0: 0.5}, {-0.2: 0.3, -0.1: 0.4})
     summary = summarise(data, resamples=200)
     first, second = (ascii_text(line) for line in fresh_words(summary, checked(data, summary)))
     assert first.startswith("Alpha -0.2 leaks 29.5 % with fresh seeds, 20.2")
-    assert first.endswith("the first audit flattered it.")
+    assert first.endswith("the first audit underestimated the leak.")
     assert "Over the 2 recipes checked, selection bias is +" in second
     data = audited({-0.2: 0.2, 0.0: 0.5}, {-0.2: 0.2})
     summary = summarise(data, resamples=200)
@@ -91,7 +91,7 @@ def test_only_the_recipes_checked_are_listed_and_the_first_audit_alone_decides()
     summary = summarise(data, resamples=200)
     assert ascii_text(summary.evidence.recommendation.best) == "alpha -0.2"
     shown = ascii_text(part("fresh", data, summary))
-    assert "alpha -0.1" in shown and "alpha -0.2" not in shown and "too harsh" in shown
+    assert "alpha -0.1" in shown and "alpha -0.2" not in shown and "overestimated" in shown
     page = render(data, summary)
     assert 'id="fresh"' in page and "101" in page
 

@@ -127,7 +127,7 @@ def test_a_search_is_reported_from_its_store(searched, tmp_path, monkeypatch):
         assert f'id="{ident}"' in page
     assert "Among the recipes with at least 80.0 % test accuracy" in page
     assert "4 recipes were attacked both by it and in full, 1 of them though dropped" in page
-    assert "Checked again: " in page and "flatters itself" not in page
+    assert "Checked again: " in page and "tends to look lower" not in page
     assert "4 classes, steps 2" in page and "with fresh seeds" in page and "80.0 % asked for" in page
     assert "51 done and 1 missing" in page  # the second audit's, which is no trial of the comparison
 

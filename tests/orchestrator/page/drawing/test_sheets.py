@@ -47,7 +47,7 @@ def table_of(make_data, sheet):
 def test_the_table_has_real_headers_and_says_who_was_recognised(make_data, sheet):
     table = table_of(make_data, sheet)
     assert table.count("<img") == 2 * 3 and table.count('scope="row"') == 2 and table.count('scope="col"') == 5
-    assert "matched by the independent judge" in table and "REAL" in table
+    assert "matched by the independent judge" in table and "training image" in table
     assert table.count("<b>matched</b>") == 2 and "none" in table
 
 
@@ -75,8 +75,21 @@ def test_recipes_whose_names_begin_alike_are_told_apart_over_their_columns(sheet
         for at in ("0.1", "0.5")
     )
     assert one.size == other.size and not np.array_equal(np.asarray(one), np.asarray(other))
-    assert one.height == sheet_image(replace(sheet, columns=("a", "b", "c"))).height + 2 * HEAD_LINE
+    assert one.height == sheet_image(replace(sheet, columns=("a", "b", "c"))).height + HEAD_LINE, (
+        "three lines against two"
+    )
 
 
 def test_a_strip_shows_the_first_rows(sheet):
     assert sheet_image(sheet, rows=1).height < sheet_image(sheet).height
+
+
+def test_red_frames_are_explained_below_where_there_are_any(sheet):
+    bare = [
+        replace(row, reconstructions=tuple(t and replace(t, recognised=None) for t in row.reconstructions))
+        for row in sheet.rows
+    ]
+    with_frames, without = sheet_image(sheet), sheet_image(replace(sheet, rows=tuple(bare)))
+    assert with_frames.height - without.height in (HEAD_LINE, 2 * HEAD_LINE)
+    named = sheet_image(replace(sheet, judge="evaluator"))
+    assert not np.array_equal(np.asarray(named), np.asarray(with_frames)), "the judge is named"
