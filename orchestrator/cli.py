@@ -21,11 +21,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError, StoreGone
 from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.text import brief, printable
+from smoothsweep.core.text import brief
 from smoothsweep.orchestrator.cluster import interrupts
 from smoothsweep.orchestrator.commands.audit.arguments import add_audit_command
 from smoothsweep.orchestrator.commands.batch.arguments import add_slurm_command
 from smoothsweep.orchestrator.commands.data.arguments import add_data_commands
+from smoothsweep.orchestrator.commands.health.arguments import add_doctor_command
 from smoothsweep.orchestrator.commands.health.plugins import add_plugins_command
 from smoothsweep.orchestrator.commands.health.storage.arguments import add_store_commands
 from smoothsweep.orchestrator.commands.importing.arguments import add_import_commands, add_weights_commands
@@ -138,9 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     _confirmation_options(run)
 
     plan = _sweep_command(commands, "plan", "what would run, what is reused, expected device-hours and dollars", _plan)
-    plan.add_argument("--price", metavar="DOLLARS", help=PRICE_HELP)
-    plan.add_argument("--tell", metavar="POINTS", help="what a difference of so many percentage points needs")
-    plan.add_argument("--json", action="store_true", help="as JSON")
+    _plan_options(plan)
 
     status = _sweep_command(commands, "status", "what is done, running, failed, missing", _status)
     status.add_argument("--json", action="store_true", help="as JSON")
@@ -156,9 +155,7 @@ def _parser() -> argparse.ArgumentParser:
     ui.add_argument("--no-browser", action="store_false", dest="browser", help="print the links, open nothing")
     ui.set_defaults(command=_ui)
 
-    doctor = commands.add_parser("doctor", help="what this machine can run; with --store: check a store")
-    doctor.add_argument("--store", metavar="STORE", help="read this whole store, and say what in it is damaged")
-    doctor.set_defaults(command=_doctor)
+    add_doctor_command(commands)
     add_plugins_command(commands)
     add_store_commands(commands, STORE_HELP)
     add_record_commands(commands, STORE_HELP, _sweep_options())
@@ -221,6 +218,17 @@ def _sweep_options() -> argparse.ArgumentParser:
     return options
 
 
+def _plan_options(plan: argparse.ArgumentParser) -> None:
+    plan.add_argument("--price", metavar="DOLLARS", help=PRICE_HELP)
+    plan.add_argument(
+        "--rates",
+        metavar="DEVICE|FILE",
+        help="GPU-hours by stated rates for an A100, H100 or H200, or by a file of `doctor --calibrate`",
+    )
+    plan.add_argument("--tell", metavar="POINTS", help="what a difference of so many percentage points needs")
+    plan.add_argument("--json", action="store_true", help="as JSON")
+
+
 def _run(options: argparse.Namespace) -> int:
     interrupts.listen()
     asked = _confirmation(options)
@@ -248,7 +256,8 @@ def _confirmation(options: argparse.Namespace) -> Confirmation:
 def _plan(options: argparse.Namespace) -> int:
     from smoothsweep.orchestrator.commands.plan import tell_plan
 
-    return tell_plan(options.sweep, options.overrides, options.store, options.price, options.tell, as_json=options.json)
+    asked = (options.price, options.tell, options.rates)
+    return tell_plan(options.sweep, options.overrides, options.store, *asked, as_json=options.json)
 
 
 def _status(options: argparse.Namespace) -> int:
@@ -280,16 +289,6 @@ def _ui(options: argparse.Namespace) -> int:
 
     serve_pages(options.store, options.port, browser=options.browser)
     return EXIT_DONE
-
-
-def _doctor(options: argparse.Namespace) -> int:
-    from smoothsweep.orchestrator.commands.health.doctor import examine, examine_artifacts
-
-    findings = examine(options.store or "store", only_read=bool(options.store))
-    findings += examine_artifacts(options.store) if options.store else []
-    for finding in findings:
-        screen.out(f"{'ok  ' if finding.fine else 'MISS' if finding.needed else 'note'}  {printable(finding.text)}")
-    return EXIT_DONE if all(f.fine or not f.needed for f in findings) else EXIT_FAILED
 
 
 if __name__ == "__main__":

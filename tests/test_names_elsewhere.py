@@ -58,6 +58,7 @@ SMOOTHED = (
     "orchestrator/commands/data/own_sweep",
     "orchestrator/commands/importing/describing",
     "orchestrator/commands/reporting/sharing/bibliography",
+    "orchestrator/planning/rates/calibrated",
     "orchestrator/planning/reference",
     "orchestrator/stages/graph",
     "sweeps/defenses",
@@ -68,6 +69,12 @@ SMOOTHED = (
     "tasks/training",
 )
 REASONS = {
+    "orchestrator/commands/health/calibrating.py": {
+        PAPER: "densenet121 inception_v3 resnet152 resnet50 resnext50",
+    },
+    "orchestrator/planning/rates/calibrated.py": {
+        MEASURED: "evaluator judge_evaluator knowledge",
+    },
     "core/attacks/distillation/config.py": {
         PAPER: "efficientnet_b0 efficientnet_b1 efficientnet_b2",
     },

@@ -55,7 +55,7 @@ class Slurm:
     """Use as a context manager. Commands find it by SLURM_CONF, which is set meanwhile."""
 
     def __init__(self) -> None:
-        self.folder = Path(tempfile.mkdtemp(prefix="slurm-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="sl-", dir="/tmp"))  # short: names of Ray's sockets hold it
         self._daemons: dict[str, subprocess.Popen] = {}
         self._before = os.environ.get("SLURM_CONF")
 

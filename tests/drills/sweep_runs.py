@@ -68,7 +68,11 @@ class SweepRun:
             )
 
     def wait(self, seconds: float = PATIENCE_S) -> int:
-        return self.process.wait(timeout=seconds)
+        try:
+            return self.process.wait(timeout=seconds)
+        except subprocess.TimeoutExpired:
+            self.process.terminate()  # else it goes on beside the drills that follow, and slows them too
+            raise AssertionError(f"the run did not end within {seconds:g} s: {self.tail()}") from None
 
     def until(self, condition: Any) -> Any:
         """What the condition gives once it is true; an error with the log's end if the run has ended before."""

@@ -1,9 +1,9 @@
 """A sweep as a Slurm job, on a real Slurm: beside another, at its time limit, cancelled, requeued, with a node lost."""
 
+import os
 import re
 import subprocess
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from drills import ledger
 from drills.emulated import wait_until
 from drills.kept import Kept
 from drills.slurm_here import Slurm, missing, said, state_of
-from drills.sweep_runs import finish, partly_done, stray_files, table, write_sweep
+from drills.sweep_runs import SweepRun, partly_done, stray_files, table, write_sweep
 
 pytestmark = [
     pytest.mark.slow,
@@ -33,7 +33,8 @@ def slurm():
 def reference(tmp_path_factory):
     """The store of the same sweep, run here without Slurm."""
     folder = tmp_path_factory.mktemp("reference")
-    finish(write_sweep(folder), folder / "store", None)
+    run = SweepRun(write_sweep(folder), folder / "store", None, environment={"RAY_worker_niceness": "0"})
+    assert run.wait(PATIENCE_S) == 0, run.tail()
     return folder / "store"
 
 
@@ -46,9 +47,11 @@ class Submitted:
         if begun:
             partly_done(reference, self.store, begun)
         command = [sys.executable, "-m", "smoothsweep", "slurm", str(write_sweep(folder)), "--store", str(self.store)]
-        command += ["--time", "30", "--cpus-per-node", "2", "--grace", "120", "--setup", "export OMP_NUM_THREADS=1"]
+        command += ["--time", "240", "--cpus-per-node", "2", "--grace", "120"]  # no limit that a busy machine reaches
+        command += ["--setup", "export OMP_NUM_THREADS=1 RAY_worker_niceness=0"]  # else Ray's workers starve there
         repository = Path(__file__).resolve().parents[2]
-        command += ["--setup", f"export PYTHONPATH={repository}", "--folder", str(folder / "job"), *options]
+        command += ["--setup", f"export PYTHONPATH={repository}", "--setup", f"export RAY_TMPDIR={ray_place()}"]
+        command += ["--folder", str(folder / "job"), *options]
         answer = subprocess.run(command, cwd=folder, capture_output=True, text=True)
         assert answer.returncode == 0, answer.stderr
         self.number = re.search(r"submitted job (\d+)", answer.stdout)[1]
@@ -82,24 +85,24 @@ def trainings(store):
     return list(store.glob("target/*.work/checkpoint.pt"))
 
 
-def own_files():
-    """Folders of jobs' Rays on this machine that belong to nobody who lives."""
-    return {path for path in Path(tempfile.gettempdir()).glob("ssray-*") if not _lives(path)}
+def ray_place() -> Path:
+    """Where the jobs' Rays have their files: apart from those of whatever else runs on this machine."""
+    return Path(os.environ["SLURM_CONF"]).parent
 
 
-def _lives(path: Path) -> bool:
-    return Path(f"/proc/{path.name.split('-')[1]}").exists()
+def files_of_rays() -> list[Path]:
+    """Folders of jobs' Rays, of those that live and of others."""
+    return list(ray_place().glob("ssray-*"))
 
 
 def test_two_jobs_at_once_share_a_node_and_never_meet(slurm, reference, tmp_path):
-    before = own_files()
     two = Submitted(tmp_path / "a", reference, None, "--nodes", "2", "--sbatch=--nodelist=n1,n2")
     one = Submitted(tmp_path / "b", reference, None, "--sbatch=--nodelist=n1")
     for job in (two, one):
         assert job.until_over() == "COMPLETED", job.log[-3000:]
         job.is_as_undisturbed("two Slurm jobs at once, which share a node")
         assert sorted(path.name for path in (job.folder / "job").iterdir()) == ["job.sh"]
-    assert own_files() <= before
+    assert not files_of_rays()
 
 
 def test_three_time_limits(slurm, reference, tmp_path):
@@ -118,13 +121,12 @@ def test_three_time_limits(slurm, reference, tmp_path):
 
 
 def test_cancelled_and_submitted_again(slurm, reference, tmp_path):
-    before = own_files()
     job = Submitted(tmp_path, reference, "target", "--nodes", "2")
     job.until(lambda: trainings(job.store))
     harm = [Kept.now(job.store)]
     said("scancel", job.number)
     assert job.until_over() == "CANCELLED"
-    wait_until(lambda: own_files() <= before, seconds=90, every=1.0)
+    wait_until(lambda: not files_of_rays(), seconds=300, every=1.0)
     assert not list((tmp_path / "job").glob("job-*"))
     again = Submitted(tmp_path, reference, None, "--nodes", "2")
     assert again.until_over() == "COMPLETED", again.log[-3000:]

@@ -36,7 +36,8 @@ from smoothsweep.orchestrator.cluster.settings import (
 
 ADDRESS, TOKEN, ENDED = "address", "token", "ended"  # files in the job's folder
 LOOK_EVERY_S = 0.5
-WAIT_FOR_HEAD_S, STARTS = 300.0, 3
+STARTS = 3
+WAIT_FOR_HEAD_S = 900.0  # longer than the head's last start takes on a busy node: who gives up earlier leaves it alone
 LOG = "start.log"  # what `ray start` says; shown only where it fails
 CURRENT = "ray/ray_current_cluster"  # where Ray notes the address of the cluster of a folder
 OF_A_NODE = {**OF_EVERY_RAY, **NO_METRICS, "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}

@@ -40,7 +40,7 @@ def plan_text(summary: dict[str, Any]) -> str:
     says = [f"the sweep file says: {stated}"] if stated and summary["device_hours"] is None else []
     told = ["", *power_lines(summary["power"])] if summary.get("power") else []
     told += membership_lines(summary.get("membership"))
-    by_rate = stated_text(summary.get("stated_cost"))
+    by_rate = [*stated_text(summary.get("stated_cost")), *calibrated_text(summary.get("calibrated_cost"))]
     lines += ["", *by_rate, *expectation(summary), *says, *absent, *weights_text(summary), *told]
     return "\n".join(map(printable, lines))
 
@@ -58,10 +58,28 @@ def stated_text(cost: dict[str, Any] | None) -> list[str]:
     dollars = f", about ${_rounded(cost['dollars'])}" if "dollars" in cost else ""
     return [
         f"attacks: {' + '.join(parts)}: about {_rounded(cost['gpu_hours'])} GPU-hours, {days}{dollars}",
-        f"  stated, not measured here: {cost['rate']} on one {cost['device']} ({cost['source']}); "
+        f"  stated, not measured here: {cost['rate']} ({cost['source']}); "
         "training and judging come on top, and nobody states a rate for them",
         "",
     ]
+
+
+def calibrated_text(cost: dict[str, Any] | None) -> list[str]:
+    """Device-hours by the rates of a calibration, and what they do not tell."""
+    if cost is None:
+        return []
+    dollars = f", about ${_rounded(cost['dollars'])}" if "dollars" in cost else ""
+    lines = [f"by the rates measured on {cost['device']} ({cost['date']}): about {_hours(cost['hours'])}{dollars}"]
+    lines += [f"  {name}: {row['stages']} stages, {_hours(row['hours'])}" for name, row in cost["stages"].items()]
+    lines += [
+        f"  {row['stage']}: {row['stages']} stages, each {_hours(row['hours_each'])} per {row['images']:,} images, "
+        "whose number nobody has counted yet"
+        for row in cost["per_images"]
+    ]
+    if cost["without_rate"]:
+        names = ", ".join(f"{name} ({count})" for name, count in cost["without_rate"].items())
+        lines.append(f"  not counted, for want of a rate: {names}")
+    return [*lines, ""]
 
 
 def _rounded(value: float) -> str:

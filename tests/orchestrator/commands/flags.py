@@ -76,6 +76,7 @@ ASKED: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             "orchestrator.commands.health.doctor:examine",
             "orchestrator.commands.health.doctor:examine_artifacts",
+            "orchestrator.commands.health.calibrating:calibrate",
         ),
     ),
     "audit": ("m.pth --data d", ("orchestrator.commands.audit.auditing:run_audit",)),
@@ -166,6 +167,11 @@ FLAGS: dict[tuple[str, str], Flag] = {
     ),
     ("plan", "--price"): flag(
         "2.5", f"{PLAN}::test_the_plan_as_json_has_the_price", plan_summary__price=2.5, before_data__price=2.5
+    ),
+    ("plan", "--rates"): flag(
+        "H100",
+        "orchestrator/planning/rates/test_calibrated.py::test_a_stated_rate_is_told_for_other_devices_with_its_ratio",
+        before_data__device="H100",
     ),
     ("plan", "--tell"): flag("12.5", f"{POWER}::test_what_a_difference_needs_is_answered", power_of_plan__tell=0.125),
     ("plan", "--json"): flag("", f"{PLAN}::test_the_plan_as_json_has_the_price", is_json=True),
@@ -270,6 +276,11 @@ FLAGS: dict[tuple[str, str], Flag] = {
         examine__store="there",
         examine__only_read=True,
         examine_artifacts__location="there",
+    ),
+    ("doctor", "--calibrate"): flag(
+        "r.json",
+        f"{COMMANDS}health/test_calibrating.py::test_it_times_prior_and_networks_and_a_plan_reads_what_it_wrote",
+        calibrate__place=Path("r.json"),
     ),
     ("audit", "--data"): flag("e", WRONG_AUDIT, request__data=Path("e")),
     ("audit", "--gallery"): flag(

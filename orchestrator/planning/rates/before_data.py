@@ -15,26 +15,28 @@ from smoothsweep.core.attacks.shared.stated_work import StatedWork
 from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.orchestrator.planning.history import History
 from smoothsweep.orchestrator.planning.plan import Plan
+from smoothsweep.orchestrator.planning.rates.devices import derived, speed
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.images import prior_card, prior_is_absent
 from smoothsweep.sweeps.other_trials import known_classes
 from smoothsweep.sweeps.schema import InversionSweep
 
-DEVICES = 4
+GPUS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class StatedCost:
-    """Attacks of one size. attacks: how many; classes: that each inverts; work: of one class."""
+    """Attacks of one size. attacks: how many; classes: that each inverts; work: of one class; device: it runs on."""
 
     attacks: int
     classes: int
     work: StatedWork
+    device: str
 
     @property
     def hours_each(self) -> float:
         """GPU-hours of one attack."""
-        return self.classes * self.work.hours
+        return self.classes * self.work.hours / speed(self.work.rate, self.device)
 
     @property
     def hours(self) -> float:
@@ -42,16 +44,19 @@ class StatedCost:
         return self.attacks * self.hours_each
 
 
-def before_data(plan: Plan, history: History, absent: Mapping[str, str], price: float | None) -> dict[str, Any]:
+def before_data(
+    plan: Plan, history: History, absent: Mapping[str, str], price: float | None, device: str | None = None
+) -> dict[str, Any]:
     """Keys of a plan's summary: `cards`, counts of data that are not there; `stated_cost`, null where no rate suits.
 
     history: of the plan. absent: key of the sweep file -> place where nothing lies. price: dollars per device-hour.
+    device: one of `DEVICES` that the cost is told for; None for the one that the rate is of.
     """
     settings = [trial.settings for trial in plan.trials if isinstance(trial.settings, InversionSweep)]
     kinds = dict.fromkeys(one.data.kind for one in settings) if "data.path" in absent else {}
     return {
         "cards": [_card(kind) for kind in kinds if kind in PUBLISHED_NAMES],
-        "stated_cost": _stated(plan, history, price),
+        "stated_cost": _stated(plan, history, price, device),
     }
 
 
@@ -63,8 +68,8 @@ def _card(kind: str) -> dict[str, Any]:
     return {"data": kind, **counts, "training_images": train}
 
 
-def _stated(plan: Plan, history: History, price: float | None) -> dict[str, Any] | None:
-    costs = stated_costs(plan, history)
+def _stated(plan: Plan, history: History, price: float | None, device: str | None) -> dict[str, Any] | None:
+    costs = stated_costs(plan, history, device)
     if not costs:
         return None
     hours = sum(cost.hours for cost in costs)
@@ -80,28 +85,31 @@ def _stated(plan: Plan, history: History, price: float | None) -> dict[str, Any]
             for one in costs
         ],
         "gpu_hours": hours,
-        "days": hours / 24 / DEVICES,
-        "days_on": DEVICES,
-        "device": ", ".join(dict.fromkeys(rate.device for rate in rates)),
-        "rate": ", ".join(f"{rate.hours:g} h for {rate.latents:,} latents" for rate in rates),
-        "source": "; ".join(rate.source for rate in rates),
+        "days": hours / 24 / GPUS,
+        "days_on": GPUS,
+        "device": ", ".join(dict.fromkeys(cost.device for cost in costs)),
+        "rate": ", ".join(f"{rate.hours:g} h for {rate.latents:,} latents on one {rate.device}" for rate in rates),
+        "source": "; ".join(rate.source + derived(rate, device or rate.device) for rate in rates),
     }
     return found if price is None else {**found, "dollars": price * hours}
 
 
-def stated_costs(plan: Plan, history: History) -> list[StatedCost]:
+def stated_costs(plan: Plan, history: History, device: str | None = None) -> list[StatedCost]:
     """Attacks that must run, that this store has not measured, and that the rate suits, by their size."""
     missing = {stage.fingerprint for stage in plan.missing if history.expected(stage) is None}
     sizes: dict[str, tuple[int, StatedWork]] = {}
     for trial in plan.trials:
         for stage in trial.stages:
-            if stage.name == "attack" and stage.fingerprint in missing and (size := _size(trial)):
+            if stage.name == "attack" and stage.fingerprint in missing and (size := size_of_attack(trial)):
                 sizes[stage.fingerprint] = size
     counted = Counter(sizes.values())
-    return [StatedCost(attacks=count, classes=classes, work=work) for (classes, work), count in counted.items()]
+    return [
+        StatedCost(attacks=count, classes=classes, work=work, device=device or work.rate.device)
+        for (classes, work), count in counted.items()
+    ]
 
 
-def _size(trial: Trial) -> tuple[int, StatedWork] | None:
+def size_of_attack(trial: Trial) -> tuple[int, StatedWork] | None:
     """Classes of the trial's attack and the work of one; None where no rate is of such an attack."""
     settings = trial.settings
     if not isinstance(settings, InversionSweep) or settings.attack is None:
