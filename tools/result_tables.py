@@ -46,6 +46,9 @@ class Numbers:
         """A measure that is the same under every attack, as test accuracy is."""
         return next(one for one in self.rows if (one.recipe, one.measure) == (recipe, measure))
 
+    def measured(self, measure: str) -> bool:
+        return any(one.measure == measure for one in self.rows)
+
     def strongest(self, recipe: str, measure: str = JUDGE) -> Shown:
         """The highest rate of a recipe under an attack that is no control."""
         found = [one for one in self.rows if (one.recipe, one.measure) == (recipe, measure)]
@@ -130,7 +133,30 @@ def _measure(sheet: Sheet, numbers: Numbers) -> tuple[list[str], list[list[str]]
     return ["recipe", *(["attack"] if with_attack else []), "n", sheet.title, "against the baseline"], lines
 
 
-KINDS = {"recipes": _recipes, "attacks": _attacks, "verdicts": _verdicts, "measure": _measure}
+def _leaks(sheet: Sheet, numbers: Numbers) -> tuple[list[str], list[list[str]]]:
+    """Membership by each attack beside inversion, what scores and labels find less, and the word by scores."""
+    shown = {measure: title for measure, title in LEAKS.items() if numbers.measured(measure)}
+    lines = []
+    for recipe in numbers.recipes:
+        rates = [numbers.one(recipe, "", measure) for measure in shown]
+        labels, told = numbers.one(recipe, "", BY_LABELS), numbers.one(recipe, "", VERDICT)
+        less = _change(labels.difference, labels.difference_low, labels.difference_high) if labels else ""
+        by_scores, word = _told(told, hidden=False)
+        n = next(one.n for one in rates if one)
+        lines.append([recipe, n, *(rate(one) for one in rates), by_scores, less, word])
+    return ["recipe", "n", *shown.values(), "less by scores, points", "less by labels, points", "verdict"], lines
+
+
+BY_LABELS = "Membership by labels"
+LEAKS = {
+    "Membership by shadow models": "AUC, shadow models",
+    "Membership by scores": "AUC, margin",
+    BY_LABELS: "AUC, labels",
+    "Inversion": "inversion",
+}
+"""Measure of a file of numbers -> title in the table of two leaks."""
+
+KINDS = {"recipes": _recipes, "attacks": _attacks, "verdicts": _verdicts, "measure": _measure, "leaks": _leaks}
 
 
 def placed(page: str, name: str, table: str) -> str:
