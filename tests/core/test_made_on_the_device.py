@@ -21,6 +21,7 @@ from smoothsweep.core.priors.eigenfaces import fit_eigenfaces
 from smoothsweep.core.priors.registry import NETWORKS
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from tests.dear import but_dear
 from tests.defense_examples import EXAMPLES
 from tests.tiny_random_face import random_generator
 
@@ -31,7 +32,7 @@ ARCHITECTURES = {"resnet_small": 32, "vgg_small": 32, "inception_v3": 299, "vgg1
 """Ours, one with a second output, one of the low-resolution attacks; most others are torchvision's alone."""
 STOPS = {
     "bido": (DynamicOutputShapeException, "_unique2"),
-    "mixup": (DataDependentOutputException, ""),
+    "mixup": (DataDependentOutputException, "_local_scalar_dense"),
     "trap_mid": (RuntimeError, "fused=True"),
 }
 """Defenses whose step reads a value, which a fake tensor does not have, or has an optimizer that wants a real device:
