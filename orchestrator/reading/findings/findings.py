@@ -142,7 +142,7 @@ def _of_one_seed(summary: Summary, choice: Decision) -> tuple[str, ...]:
         beside += _price(summary, best, reference)
     return (
         start(f"{_among(summary)}with one seed, what leaks least {_judge(summary)}{of_attack} is inconclusive."),
-        f"The lowest leak measured is that of {_recipe(summary, best)}: {_leak(summary, best)}{beside}. Another "
+        f"The smallest number is that of {_recipe(summary, best)}: {_leak(summary, best)}{beside}. Another "
         "training run may reverse any of these differences: add seeds.",
     )
 

@@ -126,14 +126,14 @@ def flattery(summary: Summary) -> tuple[str, ...]:
         return ()
     many = len(evidence.recommendation.allowed)
     if math.isnan(found.optimism):
-        return (f"The lowest of {many} noisy numbers tends to look lower than it is; by how much is not known.",)
+        return (f"The smallest of {many} noisy numbers tends to be too small; by how much is not known.",)
     if found.optimism < 0.0005 and spec.unit == "percent":
         return (
-            f"The lowest of {many} noisy numbers tends to look lower than it is; here they differ too much for that to "
+            f"The smallest of {many} noisy numbers tends to be too small; here they differ too much for that to "
             "matter.",
         )
     shown = points(spec, found.optimism) if spec.unit == "percent" else significant(found.optimism)
     return (
-        f"The lowest of {many} noisy numbers tends to look lower than it is, here by about {shown}. Only fresh seeds "
+        f"The smallest of {many} noisy numbers tends to be too small, here by about {shown}. Only fresh seeds "
         "show what it really leaks.",
     )

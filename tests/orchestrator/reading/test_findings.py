@@ -65,14 +65,14 @@ def test_a_clear_case_is_called_clear():
     assert "probability that alpha -0.2 is the best of the 3 is above 99 %; it leaks less than each" in answer
     assert "inconclusive" not in answer.split("The difference in")[0]
     assert "Alpha 0.1 leaks more than alpha 0: 55" in more and "(reduction -1" in more
-    assert "The lowest of 3 noisy numbers tends to look lower than it is" in more
+    assert "The smallest of 3 noisy numbers tends to be too small" in more
 
 
 def test_an_unclear_case_is_inconclusive_and_says_what_might_settle_it():
     answer, more = said(sweep({-0.2: 0.30, 0.0: 0.39}, noise=0.2, drift=0.05))
     assert answer.startswith("Inconclusive: alpha -0.2 has the lowest leak by the independent judge")
     assert "this is inconclusive (p = " in answer and "might settle it" in answer
-    assert "reduces" not in answer and "leaks more" not in more and "tends to look" not in more
+    assert "reduces" not in answer and "leaks more" not in more and "tends to be too small" not in more
 
 
 def test_one_seed_is_never_more_than_these_models():
