@@ -70,6 +70,14 @@ FIGURES: dict[str, Figure] = {
         labels=("recipe",),
         panels=(Panel(columns=("cross entropy", "logit")), _points(*TOLD, names=TOLD_NAMES)),
     ),
+    "membership_small": Figure(
+        page="results/membership.md",
+        labels=("recipe",),
+        panels=(
+            _own("membership AUC within persons, %", "AUC, shadow models", "AUC, margin", "AUC, labels"),
+            Panel(columns=("inversion",)),
+        ),
+    ),
     "membership": Figure(
         page="results/membership.md",
         labels=("recipe",),

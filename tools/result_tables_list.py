@@ -65,6 +65,7 @@ TABLES: dict[str, Sheet] = {
     "defenses": Sheet(numbers="defenses_small", pages=_page("defenses"), kind="recipes"),
     "attacks": Sheet(numbers="attacks_small", pages=_page("attacks"), kind="attacks", names={}),
     "attacks-verdicts": Sheet(numbers="attacks_small", pages=_page("attacks"), kind="verdicts", hidden=True),
+    "membership-small": Sheet(numbers="membership_small", pages=_page("membership"), kind="leaks"),
     "membership-scores": Sheet(
         numbers="membership",
         pages=_page("membership"),

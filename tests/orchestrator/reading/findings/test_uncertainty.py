@@ -176,7 +176,7 @@ def test_the_bias_is_that_of_those_chosen_among():
 def test_the_bias_is_said_of_three_and_more_with_its_size():
     found = selection_optimism({name: VALUES[name] for name in "abcd"}, resamples=200, seed=3).optimism
     (line,) = flattery(made("abcd", values=VALUES))
-    assert "lowest of 4" in line and f"{100 * found:.1f}" in line and found > 0.0005
+    assert "smallest of 4" in line and f"{100 * found:.1f}" in line and found > 0.0005
     assert flattery(made("ab", values=VALUES)) == ()
     apart = {name: np.full((3, 6), level) for name, level in zip("abc", (0.1, 0.5, 0.9), strict=True)}
     (far,) = flattery(made("abc", values=apart))
