@@ -181,7 +181,7 @@ def test_the_bias_is_said_of_three_and_more_with_its_size():
     apart = {name: np.full((3, 6), level) for name, level in zip("abc", (0.1, 0.5, 0.9), strict=True)}
     (far,) = flattery(made("abc", values=apart))
     (one_seed,) = flattery(made("abc", values={name: value[:1, :1] for name, value in VALUES.items()}))
-    assert len({line, far, one_seed}) == 3 and not any(ch.isdigit() for ch in far.replace("lowest of 3", ""))
+    assert len({line, far, one_seed}) == 3 and not any(ch.isdigit() for ch in far.replace("smallest of 3", ""))
 
 
 def test_names_with_commas_stand_in_quotes_and_sentences_begin_with_a_capital():
