@@ -17,7 +17,7 @@ from typing import Any
 import pandas as pd
 
 from smoothsweep.core.files import write_file
-from tools.result_numbers import FOLDER, VERDICT, Shown, written
+from tools.result_numbers import FOLDER, VERDICT, Shown, plain, written
 
 MEASURES = {
     "rmia": "Membership by shadow models",
@@ -40,7 +40,7 @@ def rows_of(table: pd.DataFrame) -> Iterator[Shown]:
             ends = {end: _percent(recipe[f"{column}_{end}"]) for end in ("low", "high")}
             beside = _reduced(recipe, COMPARED[column]) if told and column in COMPARED else ("", "", "")
             yield Shown(
-                recipe=_plain(recipe["recipe"]),
+                recipe=plain(recipe["recipe"]),
                 measure=measure,
                 n=str(recipe["seeds"]),
                 value=_percent(recipe[column]),
@@ -50,8 +50,9 @@ def rows_of(table: pd.DataFrame) -> Iterator[Shown]:
             )
         if told:
             value, low, high = _reduced(recipe, "less_by_scores")
-            word = "reduces" if float(low) > 0 else "leaks more" if float(high) < 0 else "inconclusive"
-            yield Shown(recipe=_plain(recipe["recipe"]), measure=VERDICT, value=value, low=low, high=high, word=word)
+            least, most = recipe["less_by_scores_low"], recipe["less_by_scores_high"]
+            word = "reduces" if least > 0 else "leaks more" if most < 0 else "inconclusive"
+            yield Shown(recipe=plain(recipe["recipe"]), measure=VERDICT, value=value, low=low, high=high, word=word)
 
 
 def _percent(value: float) -> str:
@@ -61,11 +62,6 @@ def _percent(value: float) -> str:
 def _reduced(recipe: Mapping[str, Any], name: str) -> tuple[str, str, str]:
     value, low, high = (f"{100 * recipe[f'{name}{end}']:+.1f}" for end in ("", "_low", "_high"))
     return value, low, high
-
-
-def _plain(text: str) -> str:
-    """A recipe as files of numbers name it: the page's typographer's signs back to those of a keyboard."""
-    return text.replace("\u2212", "-").replace("\u00a0", " ")
 
 
 if __name__ == "__main__":

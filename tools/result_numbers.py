@@ -98,14 +98,15 @@ class _Tables(HTMLParser):
             self._cell = False
         elif tag == "tr" and self.tables:
             kind = f"{'every ' if self._every else ''}{self._kind}"
-            self.tables[-1].append(_Row(kind=kind, cells=[_plain(cell) for cell in self._cells]))
+            self.tables[-1].append(_Row(kind=kind, cells=[plain(cell) for cell in self._cells]))
 
     def handle_data(self, data: str) -> None:
         if self._cell and not self._drawing:
             self._cells[-1] += f" {data}"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
+    """A report's text with the signs of a keyboard and single spaces."""
     return " ".join(text.replace("−", "-").split())
 
 

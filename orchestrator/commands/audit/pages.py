@@ -59,12 +59,9 @@ def write_audit(
     data = report_data(loaded, trials, store, results_table(trials, store, {}), out)
     summary = summarise(data)
     names = class_names(store, inversion_stages(inversion(trials[0].settings), trials[0].seed))
-    own, trained = (
-        [trial for trial in trials if isinstance(inversion(trial.settings).recipe, ImportedClassifier) is is_own]
-        for is_own in (True, False)
-    )
-    made_here = (inversion(trial.settings).recipe for trial in trained)
-    recipes = [recipe for recipe in made_here if not isinstance(recipe, ImportedClassifier)]
+    own = next(trial for trial in trials if isinstance(inversion(trial.settings).recipe, ImportedClassifier))
+    every = (inversion(trial.settings).recipe for trial in trials)
+    trained = next((recipe for recipe in every if not isinstance(recipe, ImportedClassifier)), None)
     audit = read_audit(
         data,
         summary,
@@ -77,9 +74,9 @@ def write_audit(
             planned=planned,
             strangers=strangers,
             told=told,
-            recipe=recipe_label(data.axes, own[0].cell.axes),
-            architecture=recipes[0].architecture if recipes else "",
-            epochs=recipes[0].epochs if recipes else 0,
+            recipe=recipe_label(data.axes, own.cell.axes),
+            architecture=trained.architecture if trained else "",
+            epochs=trained.epochs if trained else 0,
             is_program=card.outside is not None,
             asked_once=asked_by_parts(trials, store),
         ),

@@ -97,19 +97,24 @@ def _stated(plan: Plan, history: History, price: float | None, device: str | Non
 def stated_costs(plan: Plan, history: History, device: str | None = None) -> list[StatedCost]:
     """Attacks that must run, that this store has not measured, and that the rate suits, by their size."""
     missing = {stage.fingerprint for stage in plan.missing if history.expected(stage) is None}
-    sizes: dict[str, tuple[int, StatedWork]] = {}
-    for trial in plan.trials:
-        for stage in trial.stages:
-            if stage.name == "attack" and stage.fingerprint in missing and (size := size_of_attack(trial)):
-                sizes[stage.fingerprint] = size
-    counted = Counter(sizes.values())
+    counted = Counter(size for attack, size in sizes_of_attacks(plan).items() if attack in missing)
     return [
         StatedCost(attacks=count, classes=classes, work=work, device=device or work.rate.device)
         for (classes, work), count in counted.items()
     ]
 
 
-def size_of_attack(trial: Trial) -> tuple[int, StatedWork] | None:
+def sizes_of_attacks(plan: Plan) -> dict[str, tuple[int, StatedWork]]:
+    """Fingerprint of an attack -> its classes and the work of one; without those that no rate is of."""
+    found: dict[str, tuple[int, StatedWork]] = {}
+    for trial in plan.trials:
+        for stage in trial.stages:
+            if stage.name == "attack" and stage.fingerprint not in found and (size := _size_of_attack(trial)):
+                found[stage.fingerprint] = size
+    return found
+
+
+def _size_of_attack(trial: Trial) -> tuple[int, StatedWork] | None:
     """Classes of the trial's attack and the work of one; None where no rate is of such an attack."""
     settings = trial.settings
     if not isinstance(settings, InversionSweep) or settings.attack is None:

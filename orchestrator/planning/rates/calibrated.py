@@ -8,21 +8,24 @@ with known numbers of images. A training on images that nobody has counted is to
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from smoothsweep.core.attacks.shared.stated_work import StatedWork
 from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.orchestrator.planning.history import History
 from smoothsweep.orchestrator.planning.plan import Plan
-from smoothsweep.orchestrator.planning.rates.before_data import size_of_attack
+from smoothsweep.orchestrator.planning.rates.before_data import sizes_of_attacks
 from smoothsweep.orchestrator.planning.rates.calibration import Calibration, NetworkRate
-from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.stage import Stage
 
 UNCOUNTED = 10_000  # images that a training is told for where their number is not known
 HOUR = 3600.0
 SINGLE = "fp32"
+
+Sizes = Mapping[str, tuple[int, StatedWork]]
+"""Fingerprint of an attack -> its classes and the work of one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +38,7 @@ class Work:
 
 def calibrated_cost(plan: Plan, history: History, rates: Calibration, price: float | None) -> dict[str, Any]:
     """A plan's key `calibrated_cost`. history: of the plan; what the store has measured is left to it."""
-    sizes = _attacks(plan)
+    sizes = sizes_of_attacks(plan)
     hours: dict[str, float] = defaultdict(float)
     counts: Counter[str] = Counter()
     per_images: Counter[tuple[str, float]] = Counter()
@@ -67,17 +70,7 @@ def calibrated_cost(plan: Plan, history: History, rates: Calibration, price: flo
     }
 
 
-def _attacks(plan: Plan) -> dict[str, tuple[int, Trial]]:
-    """Fingerprint of an attack -> its classes and a trial that has it."""
-    found = {}
-    for trial in plan.trials:
-        for stage in trial.stages:
-            if stage.name == "attack" and stage.fingerprint not in found and (size := size_of_attack(trial)):
-                found[stage.fingerprint] = size[0], trial
-    return found
-
-
-def _work(stage: Stage, sizes: dict[str, tuple[int, Trial]], rates: Calibration) -> Work | None:
+def _work(stage: Stage, sizes: Sizes, rates: Calibration) -> Work | None:
     if stage.name == "attack":
         seconds = _attacked(stage, sizes, rates)
     elif stage.name in ("pool", "candidates"):
@@ -93,15 +86,13 @@ def _work(stage: Stage, sizes: dict[str, tuple[int, Trial]], rates: Calibration)
     return None if seconds is None else Work(seconds=seconds)
 
 
-def _attacked(stage: Stage, sizes: dict[str, tuple[int, Trial]], rates: Calibration) -> float | None:
+def _attacked(stage: Stage, sizes: Sizes, rates: Calibration) -> float | None:
     """Candidates through the steps of the descent, then through the views by which some of them are kept."""
-    network, size = _network(stage.inputs.get("target"), rates, stage.config.get("image_size")), None
-    if stage.fingerprint in sizes:
-        classes, trial = sizes[stage.fingerprint]
-        size = size_of_attack(trial), classes
-    if network is None or size is None or size[0] is None or stage.config.get("precision", SINGLE) != SINGLE:
+    network = _network(stage.inputs.get("target"), rates, stage.config.get("image_size"))
+    size = sizes.get(stage.fingerprint)
+    if network is None or size is None or stage.config.get("precision", SINGLE) != SINGLE:
         return None
-    work, classes = size[0][1], size[1]
+    classes, work = size
     if work.crop != rates.prior.crop or work.rate.side != rates.prior.side:
         return None
     views = stage.config.get("selection_repeats", 0)
@@ -120,7 +111,7 @@ def _pooled(stage: Stage, rates: Calibration) -> float | None:
     return None if network is None else pool["size"] * network.forward_s
 
 
-def _reconstructed(stage: Stage, sizes: dict[str, tuple[int, Trial]]) -> int | None:
+def _reconstructed(stage: Stage, sizes: Sizes) -> int | None:
     """Images in the reconstructions that a stage reads."""
     for attack in _above(stage):
         if attack.name == "attack" and attack.fingerprint in sizes and "selected" in attack.config:
@@ -134,12 +125,12 @@ def _above(stage: Stage) -> Iterator[Stage]:
         yield from _above(source)
 
 
-def _judged(stage: Stage, sizes: dict[str, tuple[int, Trial]], rates: Calibration) -> float | None:
+def _judged(stage: Stage, sizes: Sizes, rates: Calibration) -> float | None:
     images, network = _reconstructed(stage, sizes), _network(stage.inputs.get("evaluator"), rates)
     return None if images is None or network is None else images * network.forward_s
 
 
-def _learnt(stage: Stage, sizes: dict[str, tuple[int, Trial]], rates: Calibration) -> float | None:
+def _learnt(stage: Stage, sizes: Sizes, rates: Calibration) -> float | None:
     images, network = _reconstructed(stage, sizes), _network(stage, rates)
     return None if images is None or network is None else stage.config["epochs"] * images * network.train_s
 

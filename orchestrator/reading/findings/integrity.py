@@ -80,13 +80,13 @@ def _masked(summary: Summary) -> tuple[str, ...]:
     if "zero_gradients" not in summary.measured:
         return ()
     found = []
-    for row, cell in summary.cells.items():
+    for cell in summary.cells.values():
         published, unmasking = (
             pd.Series([cell[key] for key in keys], dtype=float).max() for keys in (PUBLISHED, UNMASKING)
         )
         if pd.notna(published) and pd.notna(unmasking) and unmasking - published >= MASKED:
             shown = number(metric_of(PUBLISHED[0]), published), number(metric_of(UNMASKING[0]), unmasking)
-            found.append(f"{named(summary.frame.loc[row, 'recipe'])} ({shown[0]} against {shown[1]})")
+            found.append(f"{named(cell['recipe'])} ({shown[0]} against {shown[1]})")
     if not found:
         return ()
     return (
