@@ -29,7 +29,7 @@ browser:
 		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends chromium fonts-liberation >/dev/null; }
 
 test: env browser
-	$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # The property tests with examples that no run before has drawn.
 explore: env
@@ -53,7 +53,7 @@ latest:
 	$(PYTHON) -m venv $(VENV)-latest
 	$(VENV)-latest/bin/python -m pip install --quiet --disable-pip-version-check --upgrade -e '.[dev]'
 	$(VENV)-latest/bin/python -m pip list --outdated
-	$(VENV)-latest/bin/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+	$(VENV)-latest/bin/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 drills: env
 	DRILLS_TABLE=docs/reliability.md $(BIN)/python -m pytest -m slow -p no:cacheprovider tests/drills
