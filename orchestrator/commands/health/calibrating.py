@@ -66,7 +66,7 @@ def calibrate(place: Path) -> None:
     """Measure this machine's first device, print the rates, write them to a file."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
-    screen.out(printable(f"calibrating {name}: about a minute on a GPU, a few on CPUs"))
+    screen.out(printable(f"calibrating {name}: about a minute"))
     found = measure(paper_size(device), device, name)
     write_calibration(place, found)
     for line in calibration_lines(found):

@@ -69,7 +69,8 @@ def calibrated_text(cost: dict[str, Any] | None) -> list[str]:
     if cost is None:
         return []
     dollars = f", about ${_rounded(cost['dollars'])}" if "dollars" in cost else ""
-    lines = [f"by the rates measured on {cost['device']} ({cost['date']}): about {_hours(cost['hours'])}{dollars}"]
+    counted = f"about {_hours(cost['hours'])}{dollars}" if cost["stages"] else "nothing that can be counted"
+    lines = [f"by the rates measured on {cost['device']} ({cost['date']}): {counted}"]
     lines += [f"  {name}: {row['stages']} stages, {_hours(row['hours'])}" for name, row in cost["stages"].items()]
     lines += [
         f"  {row['stage']}: {row['stages']} stages, each {_hours(row['hours_each'])} per {row['images']:,} images, "

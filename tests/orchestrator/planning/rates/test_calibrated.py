@@ -72,6 +72,12 @@ def test_the_plan_says_whose_rates_they_are_and_what_has_none(capsys, tmp_path, 
     assert "data (2)" in line and "target (6)" in line and "stated, not measured here" not in text
 
 
+def test_a_plan_of_other_work_has_no_hours_by_these_rates(capsys, tmp_path, rates):
+    text = planned(capsys, tmp_path, "table8", "--rates", str(rates))
+    assert "by the rates measured on A card of ours (2026-01-31): nothing that can be counted\n" in text
+    assert "attack (147)" in text
+
+
 def test_twice_the_steps_are_twice_the_descent_and_nothing_else(capsys, tmp_path, rates):
     def attack(*more):
         given = ("--rates", str(rates), "--json", *more)
