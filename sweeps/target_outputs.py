@@ -28,7 +28,7 @@ def check_what_is_shown(sweep: InversionSweep) -> None:
     for name, judge in sweep.judges.built.items():
         if judge.layers:
             raise ValueError(f"judges.{name}: expected none for {words}, whose layers nobody sees")
-        if ACCESS_LEVELS.index(judge.sees) > ACCESS_LEVELS.index(gives):
+        if ACCESS_LEVELS.index(judge.needs or judge.sees) > ACCESS_LEVELS.index(gives):
             raise ValueError(f"judges.{name}: expected none for {words} that gives {gives} alone")
     if sweep.attack is not None:
         _check_attack(sweep, words, target)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -94,7 +95,7 @@ def audit_membership(
     found = measure(_evidence(model, images, seed), member, asked=np.ones(len(member), dtype=bool))
     scored = model.access != "labels"
     return MembershipAudit(
-        attacks=_table(found),
+        attacks=attack_table([found]),
         shift=roc_auc(told[member], told[~member]),
         copies=int(copied.sum()),
         members=int(member.sum()),
@@ -141,19 +142,32 @@ def _evidence(model: OpenModel, images: ImageSet, seed: int) -> Evidence:
     )
 
 
-def _table(found: Measured) -> pd.DataFrame:
-    rows = []
-    for name, scores in found.scores.items():
-        auc = over_persons(roc_auc, scores, found.member, found.labels)
-        low, high = (auc.low, auc.high) if auc else (float("nan"), float("nan"))
+def attack_table(runs: Sequence[Measured]) -> pd.DataFrame:
+    """`MembershipAudit.attacks` of one training, or its mean over several on the same images.
+
+    All runs must have the same images in the same order, and the same attacks. Intervals are over people: trainings are
+    not resampled.
+    """
+    first, rows = runs[0], []
+    for name in first.scores:
+        scores = np.stack([run.scores[name] for run in runs], axis=1)
+        asked = np.isfinite(scores).all(axis=1)
+        scores, member = scores[asked], first.member[asked]
+        auc = over_persons(_mean_auc, scores, member, first.labels[asked])
+        found = [tpr_at(one[member], one[~member], RATES["fpr1"]) for one in scores.T]
         rows.append(
             {
                 "attack": name,
                 "access": MEMBERSHIP_ATTACKS[name].access,
-                "auc": roc_auc(*found.split(name)),
-                "low": low,
-                "high": high,
-                "tpr_fpr1": tpr_at(*found.split(name), RATES["fpr1"]),
+                "auc": auc.value if auc else float("nan"),
+                "low": auc.low if auc else float("nan"),
+                "high": auc.high if auc else float("nan"),
+                "tpr_fpr1": None if None in found else float(np.mean([one for one in found if one is not None])),
             }
         )
     return pd.DataFrame(rows).sort_values("auc", ascending=False, ignore_index=True)
+
+
+def _mean_auc(members: np.ndarray, others: np.ndarray) -> float:
+    """Over trainings, of scores [images, trainings]."""
+    return float(np.mean([roc_auc(*pair) for pair in zip(members.T, others.T, strict=True)]))

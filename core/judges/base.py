@@ -126,7 +126,8 @@ class Judge:
     of the target's images, so that its word comes first. learns_private: whether it is trained on these images.
     beside: judges that a sweep must have with it,
     with the reason in words. sees: the most that it is shown of a target's answers; layers: whether it looks at the
-    network's layers. accompanies: the judge whose settings it has, and beside which it is planned wherever it is
+    network's layers. needs: what it cannot do without, where that is less than what it sees; None: all of that.
+    accompanies: the judge whose settings it has, and beside which it is planned wherever it is
     `wanted`. weights: the published file that it needs staged, unless its setting `weights` names another;
     weights_words: what that file is called where it is missing.
     size: side in pixels of the images that it compares, 0 for those of the target. reads: what `measure` is shown of
@@ -145,6 +146,7 @@ class Judge:
     learns_private: ClassVar[bool] = False
     beside: ClassVar[Mapping[str, str]] = {}
     sees: ClassVar[Access] = "none"
+    needs: ClassVar[Access | None] = None
     layers: ClassVar[bool] = False
     accompanies: ClassVar[str] = ""
     weights_words: ClassVar[str] = ""

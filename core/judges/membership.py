@@ -165,6 +165,7 @@ class Membership(Judge):
     columns = COLUMNS
     needs_attack = False
     sees = "scores"
+    needs = "labels"
     example: ClassVar[Mapping[str, Any]] = {"copies": 2, "levels": 2}
     wrong: ClassVar[tuple[Mapping[str, Any], ...]] = ({"shadows": 3}, {"share": 1.0}, {"copies": 0})
 
@@ -198,6 +199,14 @@ class Membership(Judge):
         require(
             self.shadows == 0 or alone, "judges.membership.shadows", "0 with stop_at_test_acc of a trial", self.shadows
         )
+
+    def most_shown(self, members: int, others: int, *, scores: bool) -> int:
+        """How many pictures a target is shown at most, of so many training and test images.
+
+        scores: whether it gives them; each image and its mirror image is then shown, beside what labels are asked of.
+        """
+        drawn = sum(min(kind, self.images or kind) for kind in (members, others))
+        return (self.copies + self.levels) * drawn + (2 * (members + others) if scores else 0)
 
     def plan(self, bench: Bench, name: str) -> Planned:
         """The target, its images, and shadow models of its recipe."""

@@ -117,7 +117,7 @@ def over_persons(
 ) -> Bootstrapped | None:
     """A measure of (members, others) with its interval over persons, who are resampled with all of their images.
 
-    None where the measure is.
+    scores: [n], or [n, k] for a measure of k scores for each image. None where the measure is.
     """
     values, inside, classes = np.asarray(scores, np.float64), np.asarray(member, bool), np.asarray(labels)
     value = measure(values[inside], values[~inside])

@@ -16,6 +16,7 @@ from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.page.drawing.sheets import cut, data_uri
 from smoothsweep.orchestrator.page.render import fill
+from smoothsweep.orchestrator.reading.audit.member_sentences import found_words
 from smoothsweep.orchestrator.reading.audit.result import Audit, Trained
 from smoothsweep.orchestrator.reading.audit.sentences import accuracy, audit_sentences, person_name, share
 from smoothsweep.orchestrator.reading.findings.display import told
@@ -93,6 +94,7 @@ def audit_page(
         among=among_words,
         among_count=AMONG,
         standing_head=HEAD,
+        found_words=found_words,
     )
 
 
@@ -186,6 +188,9 @@ def audit_pdf(
     for line in said["people"]:
         paper.write_line(line)
     _write_portraits(paper, audit, portraits, anonymous)
+    if said["membership"]:
+        paper.write_line("Which images it was trained on", size=12, bold=True)
+        paper.write_line(" ".join(said["membership"]), size=8.5)
     paper.write_line("What this does not say", size=12, bold=True)
     for line in (*said["trainings"], *said["unknown"]):
         paper.write_line(line, size=9)

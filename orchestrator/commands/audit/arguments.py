@@ -75,6 +75,12 @@ def _add_images(audit: argparse.ArgumentParser) -> None:
         help="instead, where MODEL is a face embedder: the people who are enrolled with it, in the same form",
     )
     audit.add_argument(
+        "--trained-on-data",
+        action="store_true",
+        help="the images of --data marked for training are those that MODEL was trained on, its test images are not: "
+        "also measure how well an attacker tells the two apart (membership)",
+    )
+    audit.add_argument(
         "--public",
         type=Path,
         metavar="PATH",
@@ -195,6 +201,7 @@ def _audit(options: argparse.Namespace) -> int:
             model=options.model,
             data=options.data if options.gallery is None else options.gallery,
             gallery=options.gallery is not None,
+            trained_on_data=options.trained_on_data,
             templates=options.templates,
             threshold=options.threshold,
             public=options.public,

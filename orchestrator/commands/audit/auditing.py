@@ -21,9 +21,12 @@ def run_audit(request: AuditRequest) -> int:
     started = time.monotonic()
     request.check()
     people, own_test = people_of(request.data)
+    request.check_split(own_test)
     told = _look_for_the_same(request)
     model, card = imported_model(request, people)
     work = Work(request=request, model=model, card=card, started=started, own_test=own_test, told=told)
+    for line in work.allowance.membership.coming:
+        screen.out(line)
     wanted = request.beside(card)
     done = work.earlier(wanted) or FIRST
     code = work.do(done)
@@ -66,7 +69,8 @@ def _look_for_the_same(request: AuditRequest) -> tuple[str, ...]:
 def _say_where(request: AuditRequest) -> None:
     folder = request.folder
     said = json.loads((folder / "audit.json").read_text(encoding="utf-8"))["said"]
-    for line in (*said["answer"], *said["beside"], *said["trainings"], *said["access"], *said["people"]):
-        screen.out(line)
+    for part in ("answer", "beside", "membership", "trainings", "access", "people"):
+        for line in said[part]:
+            screen.out(line)
     screen.out(f"audit: {folder / 'audit.html'}, {folder / 'audit.pdf'}, {folder / 'audit.json'}")
     screen.out(f"compare: smoothsweep ui --store {folder / STORE}")

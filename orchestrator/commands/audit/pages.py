@@ -18,6 +18,7 @@ from smoothsweep.orchestrator.page.stored import class_names, reconstruction, tr
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
+from smoothsweep.orchestrator.reading.audit.members import read_membership
 from smoothsweep.orchestrator.reading.audit.result import Audit, AuditNotes, read_audit
 from smoothsweep.orchestrator.reading.audit.second import with_second
 from smoothsweep.orchestrator.reading.leak.queries import asked_by_parts
@@ -48,9 +49,12 @@ def write_audit(
     strangers: int | None,
     second: Path | None,
     told: tuple[str, ...],
+    member_access: str | None,
+    unmeasured: tuple[str, ...],
 ) -> None:
-    """Each file replaces its predecessor in one step. untried, unfit, own_test, planned, strangers, told: as of
-    `AuditNotes`. second: the sweep file of a second embedder's judging, None without.
+    """Each file replaces its predecessor in one step. untried, unfit, own_test, planned, strangers, told,
+    unmeasured: as of `AuditNotes`. second: the sweep file of a second embedder's judging, None without.
+    member_access: what an attacker on membership sees; None where nobody asked for it.
 
     Raises InputError where nothing has been judged.
     """
@@ -79,6 +83,8 @@ def write_audit(
             epochs=trained.epochs if trained else 0,
             is_program=card.outside is not None,
             asked_once=asked_by_parts(trials, store),
+            membership=read_membership(trials, store, data, summary, member_access) if member_access else None,
+            unmeasured=unmeasured,
         ),
     )
     if audit is not None and second is not None:

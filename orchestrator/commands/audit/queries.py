@@ -2,33 +2,62 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.data.sources import TEST, list_labelled
+from smoothsweep.core.audit.portfolio import portfolio
+from smoothsweep.core.data.sources import TEST, TRAIN, list_labelled
 from smoothsweep.core.durations import duration
 from smoothsweep.core.external.kinds import asked_with, is_outside
+from smoothsweep.core.judges.membership import Membership
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
+from smoothsweep.orchestrator.commands.audit.sweep_file import lesser
 from smoothsweep.sweeps.imported import TargetCard
 
 PROTOCOL = "clean"
+OWN: Mapping[str, Any] = {"trained_on_data": True}
+"""The judge of membership, of a model that was trained on the training images of `--data`."""
+
 TEST_FRACTION = 0.1
 TRYING = 8
 """Images beside those of `--data` by which an import finds out what a model gives."""
 
 
+LEAST_DRAWN = 20
+"""Training images, and test images, of which labels are asked at least: fewer show nothing."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MembershipAsked:
+    """What measuring membership asks. settings: of its judge, None where it is not measured; queries: at most;
+    coming: what to say before they are sent; left_out: why it is not measured, if it was asked for."""
+
+    settings: Mapping[str, Any] | None = None
+    queries: int = 0
+    coming: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Allowance:
     """Queries that attacks may ask. queries: in all that may be sent, None without bound; reading: those that finding
-    out whether the model recognises the data takes; per_second: their pace; people: how many are attacked."""
+    out whether the model recognises the data takes; per_second: their pace; people: how many are attacked. membership:
+    what measuring it asks, once for all seeds; the attacks of the first answer come before it, the others after it."""
 
     queries: int | None
     reading: int
     per_second: float
     people: int
+    membership: MembershipAsked = MembershipAsked()
+
+    @property
+    def fixed(self) -> int:
+        """Queries that no attack asks."""
+        return self.reading + self.membership.queries
 
     def needed(self, settings: Mapping[str, Any], *, seeds: int = 1) -> int | None:
         """What an attack asks at most, of all people together; None where nobody states a bound."""
@@ -40,7 +69,7 @@ class Allowance:
         """The attacks that fit, those that ask least first to be counted; their order stays."""
         if self.queries is None:
             return list(attacks)
-        left, kept = self.queries - self.reading, []
+        left, kept = self.queries - self.fixed, []
         for settings in sorted(attacks, key=self._cost):
             if (cost := self._cost(settings)) <= left:
                 left -= cost
@@ -51,7 +80,7 @@ class Allowance:
         """Whether all of these can be asked for with so many seeds."""
         if self.queries is None:
             return True
-        return self.reading + sum(self._cost(settings) for settings in attacks) * seeds <= self.queries
+        return self.fixed + sum(self._cost(settings) for settings in attacks) * seeds <= self.queries
 
     def seconds(self, attacks: Sequence[Mapping[str, Any]], *, seeds: int) -> float:
         """How long asking takes at the agreed pace, of all attacks and seeds; 0 where there is none."""
@@ -67,7 +96,7 @@ class Allowance:
     def _sentence(self, settings: dict[str, Any], kept: Sequence[dict[str, Any]]) -> str:
         attack = make_attack(settings["kind"], **{name: value for name, value in settings.items() if name != "kind"})
         each, cost = attack.most_queries(PROTOCOL) or 0, self._cost(settings)
-        whole = self.reading + cost + sum(self._cost(one) for one in kept)
+        whole = self.fixed + cost + sum(self._cost(one) for one in kept)
         return (
             f"Not tried: {attack.words}, which may ask {cost:,} queries for {self.people} people ({each:,} a person); "
             f"--queries {self.queries} does not allow it. The same command with --queries {_rounded(whole)} tries it, "
@@ -84,9 +113,50 @@ def allowance_of(request: AuditRequest, card: TargetCard) -> Allowance:
     kind = asked_with(card.architecture if is_outside(card.architecture) else None, request.options, request.model)
     agreed = None if kind is None else kind.budget
     if agreed is None:
-        return Allowance(queries=None, reading=0, per_second=1.0, people=people)
+        asked = MembershipAsked(settings={**OWN} if request.trained_on_data else None)
+        return Allowance(queries=None, reading=0, per_second=1.0, people=people, membership=asked)
     reading = TRYING + 2 * tested(request)  # as the import shows them, and as the sweep keeps them
-    return Allowance(queries=agreed.queries, reading=reading, per_second=agreed.per_second, people=people)
+    found = Allowance(queries=agreed.queries, reading=reading, per_second=agreed.per_second, people=people)
+    if not request.trained_on_data:
+        return found
+    first = found.kept(portfolio(lesser(request.access, card.access), whole=False))
+    before = reading + sum(found.needed(settings) or 0 for settings in first)
+    entries, _ = list_labelled(request.data)
+    images = tuple(sum(entry.split == part for entry in entries) for part in (TRAIN, TEST))
+    asked = _membership(found, before, (images[0], images[1]), scores=card.access != "labels")
+    return replace(found, membership=asked)
+
+
+def _membership(allowance: Allowance, before: int, images: tuple[int, int], *, scores: bool) -> MembershipAsked:
+    """Membership within the budget: labels are asked of as many of the images as it allows.
+
+    before: queries that come first; images: for training, for testing.
+    """
+
+    def cost(drawn: int | None) -> int:
+        return Membership(**OWN, images=drawn).most_shown(*images, scores=scores)
+
+    def takes(queries: int) -> str:
+        return f"about {duration(queries / allowance.per_second)} at {allowance.per_second:g} a second"
+
+    agreed, drawn = allowance.queries or 0, None
+    if before + cost(None) > agreed:
+        fitting = bisect_right(range(LEAST_DRAWN, max(images)), agreed - before, key=cost)
+        if not fitting:
+            return MembershipAsked(
+                left_out=(
+                    f"Not measured: membership, which may ask {cost(None):,} queries for {sum(images):,} images "
+                    f"({cost(LEAST_DRAWN):,} where labels are asked of {LEAST_DRAWN} training and test images alone); "
+                    f"--queries {agreed} does not allow it. The same command with --queries "
+                    f"{_rounded(before + cost(None))} measures it, in {takes(cost(None))}.",
+                )
+            )
+        drawn = LEAST_DRAWN + fitting - 1
+    return MembershipAsked(
+        settings={**OWN, **({} if drawn is None else {"images": drawn})},
+        queries=cost(drawn),
+        coming=(f"to come: membership: {cost(drawn):,} queries at most, {takes(cost(drawn))}",),
+    )
 
 
 def tested(request: AuditRequest) -> int:

@@ -46,7 +46,7 @@ class AuditRequest(Reading):
     beside the model, "" for the model's own; fix: train other recipes too; epochs: of these trainings. prior: the
     folder of an imported generator; eyes: where they are in the data's images, and the images' side, in pixels.
     gallery: whether the model is an embedder and `data` who is enrolled with it; templates, threshold: how.
-    other_judge: the second `--judge`."""
+    other_judge: the second `--judge`. trained_on_data: whether the training images of `data` are the model's own."""
 
     model: Source
     data: Path
@@ -67,6 +67,7 @@ class AuditRequest(Reading):
     templates: str | None = None
     threshold: float | None = None
     other_judge: str | None = None
+    trained_on_data: bool = False
 
     @property
     def people_option(self) -> str:
@@ -138,6 +139,7 @@ class AuditRequest(Reading):
             "--transform-input": self.transform_input,
             "--reference": self.reference,
             "--fix": self.fix or None,
+            "--trained-on-data": self.trained_on_data or None,
         }
         for name, value in refused.items():
             if value is not None:
@@ -148,6 +150,14 @@ class AuditRequest(Reading):
             raise InputError(
                 "--judge: expected another face embedder with the file of its weights, which judges what the one under "
                 "audit leaks, got none"
+            )
+
+    def check_split(self, own_test: bool) -> None:
+        """Raise InputError where membership is asked of data that do not say which images were held out."""
+        if self.trained_on_data and not own_test:
+            raise InputError(
+                f"--trained-on-data: expected --data {self.data} to say which images are for training and which for "
+                "testing (folders train and test, or a column split), got no split"
             )
 
     def _check_trainings(self) -> None:

@@ -59,14 +59,16 @@ def audit_sweep(
     beside: Sequence[Beside] = (),
     images: int | None = None,
     prior: Mapping[str, Any] | None = None,
+    membership: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The tree of the sweep file.
 
     public: None for rendered faces; images: how many it shows, where that is known. independent: the judge that the
     user brought, as `judges` has it. attacks: settings of attacks and controls, one or more; people: how many to attack
     at most; seeds: of attacks and trainings; beside: what is trained beside the model, the reference among them; prior:
-    the attacker's, None for eigenfaces. has_second: whether an evaluator is trained also beside an independent judge,
-    whose first answer does not wait for a second opinion; where nobody else judges, one always is.
+    the attacker's, None for eigenfaces. membership: settings of its judge, None where it is not measured. has_second:
+    whether an evaluator is trained also beside an independent judge, whose first answer does not wait for a second
+    opinion; where nobody else judges, one always is.
     """
     size = min(STORED_SIZE, card.image_size)
     judged = min(size, 64)
@@ -79,6 +81,8 @@ def audit_sweep(
         taken = (card.architecture, *(one.settings["architecture"] for one in beside))
         evaluator = {"architecture": evaluator_of(*taken), "image_size": judged, "pretrained": False}
         judges["evaluator"] = {**evaluator, **EVALUATOR_TRAINING}
+    if membership is not None:
+        judges["membership"] = dict(membership)
     recipes = [{"imported": str(model)}, *(dict(one.settings) for one in beside)]
     reference = next((dict(one.settings) for one in beside if one.is_reference), None)
     return {

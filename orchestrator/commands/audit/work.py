@@ -103,7 +103,7 @@ class Work:
             for many in range(len(before.seeds), 0, -1):
                 for reach in reversed(REACHES[: REACHES.index(before.reach) + 1]):
                     one = replace(before, seeds=SEEDS[:many], reach=reach)
-                    if not forecast(self._tree(one), store).device_s:
+                    if not forecast(self._tree(one, membership=False), store).device_s:
                         return one
         except (InputError, OSError, LookupError, TypeError, ValueError):  # another audit's file, or a damaged one
             return None
@@ -158,6 +158,8 @@ class Work:
             planned={label: cost.device_s for label, cost in self.planned.items()},
             strangers=self._images,
             told=self.told,
+            member_access=self.access if self.request.trained_on_data else None,
+            unmeasured=self.allowance.membership.left_out,
             second=self.second if self.request.second and self.second.is_file() else None,
         )
 
@@ -200,7 +202,8 @@ class Work:
         asked = portfolio(self.access, whole=one.reach == "whole", adapted=one.reach == "adapted")
         return self.allowance.kept(asked)
 
-    def _tree(self, one: Round) -> dict[str, Any]:
+    def _tree(self, one: Round, *, membership: bool = True) -> dict[str, Any]:
+        """The sweep of a round. membership: with its judge, where that is asked for and fits."""
         return audit_sweep(
             model=self.model,
             card=self.card,
@@ -214,6 +217,7 @@ class Work:
             beside=one.beside,
             images=self._images,
             prior=self._prior,
+            membership=self.allowance.membership.settings if membership else None,
         )
 
     @property

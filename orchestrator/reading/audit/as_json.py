@@ -9,6 +9,7 @@ import pandas as pd
 
 from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES, LeakComparison
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LOWER
+from smoothsweep.orchestrator.reading.audit.members import AuditMembership, Told
 from smoothsweep.orchestrator.reading.audit.result import Audit, Reached, Trained
 from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences, person_name
 from smoothsweep.orchestrator.reading.leak.standing import Standing
@@ -32,6 +33,7 @@ def audit_json(audit: Audit, card: Mapping[str, Any], *, anonymous: bool = False
         "second_standing": [_standing_json(one) for one in audit.second],
         "beyond_control": _gap_json(audit.beyond),
         "beside": [_trained_json(audit, one) for one in audit.beside],
+        "membership": _membership_json(audit.membership),
         "by_access": {level: one.attack for level, one in audit.by_access().items()},
         "people": [
             {
@@ -71,6 +73,38 @@ def _standing_json(one: Standing) -> dict[str, Any]:
         "words": one.words,
         **{name: {"value": found.value, "low": found.low, "high": found.high} for name, found in one.numbers.items()},
     }
+
+
+def _membership_json(found: AuditMembership | None) -> dict[str, Any] | None:
+    """Without the attacks where no claim is made; None where membership was not measured."""
+    if found is None:
+        return None
+    recipes = found.recipes if found.holds else ()
+    return {
+        "holds": found.holds,
+        "shift": found.shift,
+        "members": found.members,
+        "others": found.others,
+        "copies": found.copies,
+        "labels_asked_of": found.drawn,
+        "chosen_beforehand": found.beforehand.attack,
+        "attacks": [_told_json(one) for one in recipes[0].told] if recipes else [],
+        "beside": [
+            {
+                "role": one.role,
+                "recipe": one.recipe,
+                "trainings": one.trainings,
+                "attacks": [_told_json(told) for told in one.told],
+            }
+            for one in recipes[1:]
+        ],
+        "beside_reference": found.model.word or None if recipes else None,
+    }
+
+
+def _told_json(one: Told) -> dict[str, Any]:
+    ends = {name: _known(getattr(one, name)) for name in ("auc", "low", "high")}
+    return {"attack": one.attack, "access": one.access, **ends, "found_at_1_percent": one.found}
 
 
 def _trained_json(audit: Audit, one: Trained) -> dict[str, Any]:

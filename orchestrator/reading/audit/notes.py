@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from smoothsweep.orchestrator.reading.audit.members import AuditMembership
+
 
 @dataclass(frozen=True, kw_only=True)
 class AuditNotes:
@@ -25,3 +27,5 @@ class AuditNotes:
     planned: Mapping[str, float] = field(default_factory=dict)
     strangers: int | None = None
     told: tuple[str, ...] = ()
+    membership: AuditMembership | None = None
+    unmeasured: tuple[str, ...] = ()

@@ -11,6 +11,7 @@ import pandas as pd
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
+from smoothsweep.orchestrator.reading.audit.members import AuditMembership
 from smoothsweep.orchestrator.reading.audit.notes import AuditNotes
 from smoothsweep.orchestrator.reading.leak.exposure import Exposed, exposed
 from smoothsweep.orchestrator.reading.leak.standing import FIRST, Standing, standings
@@ -84,7 +85,8 @@ class Audit:
     what was trained. is_program: the model itself cannot be trained here. standing: the strongest attack by every
     judge, beside chance, the control, the prior's reach and the ceiling. strangers: how many public images there were
     for the thresholds of verification, None where they are rendered. second: the same attack by a second embedder of
-    the name `second_name`; empty without one. told: sentences on public images that may not fit.
+    the name `second_name`; empty without one. told: sentences on public images that may not fit. membership: which
+    images it was trained on; None where that was not measured, for which `unmeasured` has the reason if it was asked.
     """
 
     judge: str
@@ -107,6 +109,8 @@ class Audit:
     second: tuple[Standing, ...] = ()
     second_name: str = ""
     told: tuple[str, ...] = ()
+    membership: AuditMembership | None = None
+    unmeasured: tuple[str, ...] = ()
 
     @property
     def model(self) -> Trained | None:
@@ -188,6 +192,8 @@ def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit |
         is_program=notes.is_program,
         strangers=notes.strangers,
         told=notes.told,
+        membership=notes.membership,
+        unmeasured=notes.unmeasured,
     )
 
 

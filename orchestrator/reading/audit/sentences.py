@@ -9,6 +9,7 @@ from smoothsweep.core.metrics.exposure import TOP
 from smoothsweep.core.metrics.leak_comparisons import REDUCES, LeakComparison
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LEAST_SEEDS
+from smoothsweep.orchestrator.reading.audit.member_sentences import membership_lines
 from smoothsweep.orchestrator.reading.audit.result import HALF, Audit, Person, Reached, Trained
 from smoothsweep.orchestrator.reading.audit.second import second_lines
 from smoothsweep.orchestrator.reading.findings.findings import SEES
@@ -26,11 +27,13 @@ def more_seeds(seeds: int) -> str:
 
 def audit_sentences(audit: Audit, *, anonymous: bool = False) -> dict[str, tuple[str, ...]]:
     """The words of the audit: `answer` (first the finding, then how sure), `beside` (how a reference and other recipes
-    compare), `trainings` (what these took, what they rest on, what there was no time for), `access` (what each attacker
-    gets), `people`, `unknown` (what this does not say). anonymous: no names."""
+    compare), `membership` (empty where nobody asked), `trainings` (what these took, what they rest on, what there was
+    no time for), `access` (what each attacker gets), `people`, `unknown` (what this does not say). anonymous: no
+    names."""
     return {
         "answer": _answer(audit),
         "beside": (*_reference(audit), *_fixes(audit)),
+        "membership": membership_lines(audit.membership) if audit.membership else audit.unmeasured,
         "trainings": (*_spent(audit), *_seen_before(audit), *audit.unfit),
         "access": tuple(_of_access(audit, level, one) for level, one in audit.by_access().items()),
         "people": _exposed(audit, anonymous=anonymous),

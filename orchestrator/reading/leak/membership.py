@@ -95,6 +95,10 @@ class TwoLeaks:
         """What is found, in a sentence or two, for the page and the terminal."""
         leading = self.attacks[0]
         means = {row.recipe: float(row.cells[leading].mean()) for row in self.rows}
+        if len(means) == 1:
+            [alone] = means.values()
+            shown = number(self.spec, alone)
+            return f"Membership within persons, by {title_of(leading)}: {shown}; 50{NBSP}% is chance."
         most, least = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
         first = (
             f"Membership within persons, by {title_of(leading)}: from {number(self.spec, means[least])} "

@@ -134,6 +134,7 @@ SITE = f"{SLURM}::test_every_site_option_stands_in_the_script"
 CONTAINER = f"{SLURM}::test_set_up_lines_and_python_of_a_container"
 EXPORT, BUNDLE = (f"{COMMANDS}reporting/sharing/test_{name}.py" for name in ("export", "bundle"))
 ENROLLING = f"{COMMANDS}test_enrolling.py"
+MEMBERS = f"{COMMANDS}test_audit_membership.py"
 NOT_EXPORTED = f"{EXPORT}::test_what_cannot_be_exported_is_one_line_and_nothing_is_written"
 PLAIN_BUNDLE = f"{BUNDLE}::test_a_plain_bundle_has_report_tables_manifests_and_settings_and_no_picture"
 FULL_BUNDLE = f"{BUNDLE}::test_a_bundle_with_everything_has_pictures_and_a_store"
@@ -299,6 +300,11 @@ FLAGS: dict[tuple[str, str], Flag] = {
         "0.5",
         f"{ENROLLING}::test_the_threshold_is_the_one_given_or_lets_one_stranger_in_a_hundred_in",
         request__threshold=0.5,
+    ),
+    ("audit", "--trained-on-data"): flag(
+        "",
+        f"{MEMBERS}::test_what_the_flag_asks_for_is_in_the_sweep_and_nothing_without_it",
+        request__trained_on_data=True,
     ),
     ("audit", "--public"): flag(
         "e", f"{AUDIT}::test_without_public_images_one_line_says_what_to_bring", request__public=Path("e")

@@ -1,0 +1,201 @@
+"""`smoothsweep audit --trained-on-data`: what is asked, within which budget, and what is said of it."""
+
+import json
+import sys
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
+from smoothsweep.core.audit.portfolio import portfolio
+from smoothsweep.core.external.answers import KeptAnswers
+from smoothsweep.core.external.http_endpoint import kept_beside
+from smoothsweep.core.judges.membership import Membership
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.audit import queries
+from smoothsweep.orchestrator.commands.audit.queries import Allowance, allowance_of
+from smoothsweep.sweeps.data import LabelledData
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.data import prepare_private
+from smoothsweep.tasks.imported import adopt_classifier
+from smoothsweep.tasks.membership import judge_membership
+from tests.foreign_classifier import PEOPLE, SIDE
+from tests.made_endpoint import serving
+from tests.memorising import CODE, TESTING, TRAINING, Memory, write_split
+from tests.orchestrator.commands.test_audit import imported, owned, write_public  # noqa: F401 - fixtures
+from tests.orchestrator.commands.test_flag_effects import one_round, unwritten  # noqa: F401 - fixtures
+
+MEMBERS, OTHERS = TRAINING * len(PEOPLE), TESTING * len(PEOPLE)
+SHOWN = 14
+"""Pictures for each image by hand: itself, its mirror image, six shifted copies, six under noise."""
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory):
+    return write_split(tmp_path_factory.mktemp("split") / "people")
+
+
+@pytest.fixture
+def own_home(tmp_path, monkeypatch):
+    """Where a user's consent is noted."""
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+
+
+def audit(owned, model, data, out, *more):  # noqa: F811
+    given = ["--public", str(owned[2]), "--minutes", "0.001", "--out", str(out)]
+    return main(["audit", str(model), "--data", str(data), *given, *map(str, more)])
+
+
+def test_data_without_a_split_are_refused_and_nothing_is_written(owned, tmp_path, capsys):  # noqa: F811
+    root, plain, _ = owned
+    reading = ["--architecture", "resnet18", "--image-size", SIDE]
+    assert audit(owned, root / "own.pth", plain, tmp_path / "out", "--trained-on-data", *reading) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"smoothsweep: --trained-on-data: expected --data {plain} to say which images are for")
+    assert said.count("\n") == 1 and not (tmp_path / "out").exists()
+
+
+def test_who_is_enrolled_was_not_trained_on(owned, tmp_path, capsys):  # noqa: F811
+    root, plain, public = owned
+    given = ["audit", str(root / "own.pth"), "--gallery", str(plain), "--public", str(public), "--trained-on-data"]
+    assert main([*given, "--out", str(tmp_path / "out")]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("smoothsweep: --trained-on-data: expected none with --gallery") and said.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("asked", [True, False])
+def test_what_the_flag_asks_for_is_in_the_sweep_and_nothing_without_it(
+    owned,  # noqa: F811
+    imported,  # noqa: F811
+    unwritten,  # noqa: F811
+    people,
+    tmp_path,
+    asked,
+):
+    """Of the model and of the reference alike; the second embedder's sweep and earlier rounds do not count it."""
+    more = ["--trained-on-data"] if asked else []
+    assert audit(owned, imported, people, tmp_path / "out", *more) == 0
+    sweep = load_sweep(tmp_path / "out" / "audit.yaml").sweep
+    assert (sweep.judges.membership is not None) == asked
+    if asked:
+        assert sweep.judges.built["membership"] == Membership(trained_on_data=True)
+
+
+@pytest.mark.parametrize(
+    ("access", "budget", "drawn", "fits"),
+    [
+        # 8 to find out what it gives, the test images twice; of scores 1,000 for selection; then 2 or 0 of each image
+        ("scores", 8 + 240 + 1000 + SHOWN * (MEMBERS + OTHERS), None, True),
+        ("scores", 8 + 240 + 1000 + SHOWN * (MEMBERS + OTHERS) - 1, MEMBERS - 1, True),
+        ("scores", 8 + 240 + 1000 + 2 * (MEMBERS + OTHERS) + 12 * (50 + 50), 50, True),
+        ("scores", 8 + 240 + 1000 + 2 * (MEMBERS + OTHERS) + 12 * (20 + 20), 20, True),
+        ("scores", 8 + 240 + 1000 + 2 * (MEMBERS + OTHERS) + 12 * (20 + 20) - 1, None, False),
+        ("labels", 8 + 240 + 12 * (MEMBERS + OTHERS), None, True),
+        ("labels", 8 + 240 + 12 * (30 + 30) + 23, 30, True),
+        ("labels", 8 + 240 + 12 * 40 - 1, None, False),
+    ],
+)
+def test_membership_takes_no_more_than_the_budget_leaves(monkeypatch, people, access, budget, drawn, fits):
+    agreed = SimpleNamespace(budget=SimpleNamespace(queries=budget, per_second=10.0))
+    monkeypatch.setattr(queries, "asked_with", lambda *_: agreed)
+    request = SimpleNamespace(data=people, people=20, options={}, model=None, access="gradients", trained_on_data=True)
+    card = SimpleNamespace(num_classes=len(PEOPLE), architecture="endpoint", access=access)
+    found = allowance_of(request, card)
+    asked = found.membership
+    first = found.kept(portfolio(access, whole=False))
+    assert found.fixed + sum(found.needed(one) or 0 for one in first) <= budget
+    if not fits:
+        [line] = asked.left_out
+        per = SHOWN if access == "scores" else SHOWN - 2
+        assert asked.settings is None and asked.queries == 0 and not asked.coming
+        assert f"may ask {per * (MEMBERS + OTHERS):,} queries" in line and f"--queries {budget} does not" in line
+        return
+    assert asked.settings == {"trained_on_data": True, **({"images": drawn} if drawn else {})}
+    few = [min(count, drawn or count) for count in (MEMBERS, OTHERS)]
+    assert asked.queries == 12 * sum(few) + (2 * (MEMBERS + OTHERS) if access == "scores" else 0)
+    assert f"{asked.queries:,} queries at most" in asked.coming[0] and not asked.left_out
+
+
+def test_attacks_after_the_first_get_what_membership_leaves():
+    asked = queries.MembershipAsked(settings={}, queries=500)
+    every = portfolio("scores", whole=True)
+    allowance = Allowance(queries=161_599, reading=100, per_second=5, people=20, membership=asked)
+    assert "rlb_mi" not in [one["kind"] for one in allowance.kept(every)]
+    more = Allowance(queries=161_600, reading=100, per_second=5, people=20, membership=asked)
+    assert "rlb_mi" in [one["kind"] for one in more.kept(every)] and more.covers(more.kept(every), seeds=1)
+    assert not more.covers(more.kept(every), seeds=2)
+
+
+@pytest.mark.parametrize(
+    ("answers", "few"), [("logits", {"copies": 1, "levels": 1}), ("logits", {"images": 25}), ("labels", {"images": 25})]
+)
+def test_an_endpoint_is_asked_no_more_than_was_counted(people, tmp_path, own_home, answers, few):
+    """The judge's own stage, against a server that keeps what it is sent."""
+    with serving(Memory(people)) as server:
+        out, given = tmp_path / "model", ["--per-second", "10000", "--queries", "9000", "--yes", "--answers", answers]
+        command = ["import", "target", server.url, "--classes", str(len(PEOPLE)), "--data", str(people / "train")]
+        assert main([*command, "--image-size", str(SIDE), *given, "--out", str(out)]) == 0
+        target, data = adopted(out, people, tmp_path)
+        before = len(server.seen)
+        settings = {"trained_on_data": True, **few}
+        found = tmp_path / "judged"
+        found.mkdir()
+        metrics = judge_membership(
+            {"settings": settings}, {"target": target, "data": data}, found, TaskContext(work=tmp_path)
+        )
+        asked = len(server.seen) - before
+    counted = Membership(**settings).most_shown(MEMBERS, OTHERS, scores=answers == "logits")
+    assert counted - 2 * MEMBERS <= asked <= counted  # what the import has shown is kept, and not asked again
+    assert KeptAnswers(kept_beside(out)).asked == len(server.seen)
+    assert (metrics["membership_auc"] > 0.95) == (answers == "logits") and metrics["membership_auc_labels"] is not None
+    assert (metrics["membership_margin_auc"] is None) == (answers == "labels")
+
+
+def adopted(folder, people, place):
+    """The artifacts of an imported model and of the data, as their stages leave them."""
+    target, data = place / "target", place / "data"
+    target.mkdir(), data.mkdir()
+    context = TaskContext(work=place)
+    settings = LabelledData(kind="labelled", path=str(people), size=SIDE).model_dump(exclude_none=True)
+    prepare_private(settings, {}, data, context)
+    config = {**ImportedClassifier(imported=str(folder)).checked.reading, "path": str(folder), "seed": 0}
+    config["protocol"] = "clean"
+    metrics = adopt_classifier(config, {"data": data}, target, context)
+    (target / "manifest.json").write_text(json.dumps({"config": config, "metrics": metrics}))
+    return target, data
+
+
+def test_a_model_of_labels_alone_may_be_judged_and_no_judge_of_scores():
+    assert Membership.needs == "labels" and ACCESS_LEVELS.index(Membership.sees) > ACCESS_LEVELS.index(Membership.needs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", [12, 4])
+def test_from_a_function_that_memorised_to_the_pages(tmp_path, monkeypatch, capsys, own_home, noise):
+    """Test images of another camera, which is less noisy: no claim."""
+    monkeypatch.chdir(tmp_path)
+    people, public = write_split(tmp_path / "people", noise_of_test=noise), write_public(tmp_path / "public", 60)
+    (tmp_path / f"memorising_{noise}.py").write_text(CODE.format(people=str(people)))
+    model = f"python:memorising_{noise}:load"
+    given = ["--image-size", SIDE, "--input-range", 0, 1, "--people", 2, "--access", "scores", "--redact"]
+    given += ["--data", people, "--public", public, "--trained-on-data", "--minutes", 0.1, "--out", tmp_path / "out"]
+    assert main(["audit", model, *map(str, given)]) == 0
+    sys.modules.pop(f"memorising_{noise}", None)
+    found = json.loads((tmp_path / "out" / "audit.json").read_text())
+    said, page = capsys.readouterr().out, (tmp_path / "out" / "audit.html").read_text()
+    lines, members = found["said"]["membership"], found["membership"]
+    assert lines[0] in said and (members["members"], members["others"]) == (MEMBERS, OTHERS)
+    assert not any(name in " ".join(lines) for name in PEOPLE)
+    if noise == 12:
+        by_name = {one["attack"]: one for one in members["attacks"]}
+        assert members["holds"] and by_name["margin"]["auc"] > 0.95 and by_name["margin"]["low"] > 0.9
+        assert by_name["margin"]["found_at_1_percent"] > 0.5 and "better than chance" in lines[0]
+        assert "Training images found" in page
+    else:
+        assert not members["holds"] and members["attacks"] == [] and lines[0].startswith("No claim about membership")
+        assert "Training images found" not in page and abs(members["shift"] - 0.5) > 0.2
+    assert np.isfinite(members["shift"])
