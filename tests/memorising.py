@@ -15,21 +15,6 @@ NOISE = 12
 SURE, UNSURE = 16.0, 2.0
 """Logits of the right person, of an image that was seen and of another."""
 
-CODE = """
-import numpy as np
-import torch
-from pathlib import Path
-from tests.memorising import Memory
-
-def load():
-    memory = Memory(Path({people!r}))
-    def answer(images):
-        pixels = (images * 255).round().to(torch.uint8).permute(0, 2, 3, 1).cpu().numpy()
-        return torch.tensor(np.stack([memory(one) for one in pixels]), dtype=torch.float32)
-    return answer
-"""
-"""A module whose `load` gives a function of images in [0, 1]."""
-
 
 def write_split(folder: Path, *, noise_of_test: int = NOISE) -> Path:
     """Noisy squares of a shade for each person, in folders train and test."""
