@@ -6,14 +6,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.external.answers import KeptAnswers
 from smoothsweep.core.external.http_endpoint import kept_beside
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit import queries
+from smoothsweep.orchestrator.commands.audit import queries, work
+from smoothsweep.orchestrator.commands.audit.forecast import Cost
 from smoothsweep.orchestrator.commands.audit.queries import Allowance, allowance_of
+from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep
 from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
@@ -24,7 +25,7 @@ from smoothsweep.tasks.membership import judge_membership
 from tests.foreign_classifier import PEOPLE, SIDE
 from tests.made_endpoint import serving
 from tests.memorising import NOISE, TESTING, TRAINING, Memory, write_split
-from tests.orchestrator.commands.test_audit import imported, owned, write_public  # noqa: F401 - fixtures
+from tests.orchestrator.commands.test_audit import Clock, imported, owned, sweep_of, write_public  # noqa: F401 - fixtures
 from tests.orchestrator.commands.test_flag_effects import one_round, unwritten  # noqa: F401 - fixtures
 
 MEMBERS, OTHERS = TRAINING * len(PEOPLE), TESTING * len(PEOPLE)
@@ -138,6 +139,7 @@ def test_an_endpoint_is_asked_no_more_than_was_counted(people, tmp_path, own_hom
         out, given = tmp_path / "model", ["--per-second", "10000", "--queries", "9000", "--yes", "--answers", answers]
         command = ["import", "target", server.url, "--classes", str(len(PEOPLE)), "--data", str(people / "train")]
         assert main([*command, "--image-size", str(SIDE), *given, "--out", str(out)]) == 0
+        load_sweep(asking(out, people, tmp_path))  # also of a model that gives labels alone
         target, data = adopted(out, people, tmp_path)
         before = len(server.seen)
         settings = {"trained_on_data": True, **few}
@@ -154,6 +156,25 @@ def test_an_endpoint_is_asked_no_more_than_was_counted(people, tmp_path, own_hom
     assert (metrics["membership_margin_auc"] is None) == (answers == "labels")
 
 
+def asking(folder, people, place):
+    """An audit's sweep file that measures membership of an imported model."""
+    card = ImportedClassifier(imported=str(folder)).checked
+    tree = audit_sweep(
+        model=folder,
+        card=card,
+        data=people,
+        public=people,
+        independent={},
+        attacks=portfolio(card.access, whole=False),
+        people=2,
+        seeds=[1],
+        has_second=False,
+        membership={"trained_on_data": True},
+    )
+    (place / "asking.yaml").write_text(as_file(tree))
+    return place / "asking.yaml"
+
+
 def adopted(folder, people, place):
     """The artifacts of an imported model and of the data, as their stages leave them."""
     target, data = place / "target", place / "data"
@@ -168,8 +189,28 @@ def adopted(folder, people, place):
     return target, data
 
 
-def test_a_model_of_labels_alone_may_be_judged_and_no_judge_of_scores():
-    assert Membership.needs == "labels" and ACCESS_LEVELS.index(Membership.sees) > ACCESS_LEVELS.index(Membership.needs)
+def test_an_earlier_answer_without_membership_is_where_a_run_with_it_begins(
+    owned,  # noqa: F811
+    imported,  # noqa: F811
+    people,
+    monkeypatch,
+    tmp_path,
+):
+    """What two seeds of all attacks have left is shown still, though measuring membership would take an hour."""
+    card, out = ImportedClassifier(imported=str(imported)).checked, tmp_path / "out"
+    out.mkdir()
+    shown = sweep_of(imported, (owned[0], people, owned[2]), tmp_path, reach="whole", seeds=[1, 2]).read_text()
+    (out / "audit.yaml").write_text(shown)
+    (out / "audit.json").write_text("{}")
+    clock = Clock(monkeypatch, card, first=30, training=0, seed=0)
+
+    def cost(tree, store):
+        missing = 3600.0 * ("membership" in tree["judges"] or len(tree["seeds"]) > 2)
+        return Cost(training=0, rest=missing, done=60.0)
+
+    monkeypatch.setattr(work, "forecast", cost)
+    assert audit(owned, imported, people, out, "--trained-on-data", "--minutes", "1") == 0
+    assert [(len(one.seeds), one.reach) for one in clock.done] == [(2, "whole")]
 
 
 @pytest.mark.slow
