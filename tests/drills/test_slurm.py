@@ -85,6 +85,20 @@ def trainings(store):
     return list(store.glob("target/*.work/checkpoint.pt"))
 
 
+def left_since(store, moment):
+    """Whether a stage ended, or left a checkpoint or a class, since then, as the job asks before a requeue."""
+    marks = [*store.glob("*/*/manifest.json"), *(one for one in store.glob("*/*.work/**/*") if one.is_file())]
+    return any(one.name != "progress.json" and changed(one) > moment for one in marks)
+
+
+def changed(path):
+    """When a file was written; never, where its stage has just put it elsewhere."""
+    try:
+        return path.stat().st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
 def ray_place() -> Path:
     """Where the jobs' Rays have their files: apart from those of whatever else runs on this machine."""
     return Path(os.environ["SLURM_CONF"]).parent
@@ -111,7 +125,8 @@ def test_three_time_limits(slurm, reference, tmp_path):
     harm = []
     for again in range(3):
         job.until(lambda number=again: job.log.count("already in") > number)
-        job.until(lambda: trainings(job.store) or list(job.store.glob("attack/*.work")))
+        began = time.time()
+        job.until(lambda since=began: left_since(job.store, since))  # who has left nothing is not requeued
         harm.append(Kept.now(job.store))
         said("scancel", "--signal=USR1", "--batch", job.number)
         wait_until(lambda number=again: job.log.count("requeued:") > number, seconds=PATIENCE_S, every=0.5)
