@@ -25,19 +25,20 @@ class Kept:
     lost_s: dict[str, float] = field(default_factory=dict)
 
     @classmethod
-    def now(cls, store: Path) -> Kept:
+    def now(cls, store: Path, *, since: float = 0.0) -> Kept:
+        """since: when the run went on, before which nothing of it was in work (s since 1970)."""
         kept = cls(store=store)
         for manifest in store.glob("*/*/manifest.json"):
             kept.artifacts[manifest] = manifest.stat().st_ino
         for work in store.glob("*/*.work"):
-            kept._look_at(work)
+            kept._look_at(work, since)
         return kept
 
-    def _look_at(self, work: Path) -> None:
+    def _look_at(self, work: Path, since: float) -> None:
         """A stage in the middle: its last checkpoint, its finished classes, or when it began."""
         marks = [*work.glob("checkpoint.pt"), *work.glob("classes/*"), *work.glob("ray_train/checkpoint_*/*.pt")]
         try:
-            last = max([path.stat().st_mtime for path in marks] or [work.stat().st_ctime])
+            last = max([since, *([path.stat().st_mtime for path in marks] or [work.stat().st_ctime])])
             self.lost_s[f"{work.parent.name} {work.name[:8]}"] = max(0.0, time.time() - last)
             state = load_checkpoint(work / "checkpoint.pt")
         except OSError:
