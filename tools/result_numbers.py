@@ -27,7 +27,7 @@ VALUE = re.compile(rf"({NUMBER})( %)?(?: {INTERVAL})?")
 COMPARED = re.compile(rf"({NUMBER})(?: points)?(?: (higher|lower))? {INTERVAL}")
 KEPT = ("Test accuracy", "Independent judge", "Evaluator", "Face distance", "Knowledge extracted, train", "Logit gap")
 KEPT += ("Gradient stability", "Saturated steps", "Training accuracy")
-VERDICT = "verdict"
+VERDICT, REDUCTION = "verdict", "Reduction, points"
 MARK = " control: no attack"
 """What a report says after the name of a control."""
 WORDS = ("reduces", "hides", "leaks more", "inconclusive")
@@ -123,6 +123,8 @@ def shown(report: str) -> list[Shown]:
             key = (one.recipe, one.attack, one.measure)
             if key not in found or not found[key].difference_low:
                 found[key] = one if key not in found else _joined(found[key], one)
+    if all(one.measure != VERDICT for one in found.values()):  # a report of one attack has them on its first screen
+        found |= {(one.recipe, "", VERDICT): one for table in parser.tables for one in _first_verdicts(table)}
     if not found:
         raise ValueError("expected a report of smoothsweep with a table of recipes, got none")
     return list(found.values())
@@ -141,7 +143,7 @@ def _numbers(table: Sequence[_Row]) -> Iterator[Shown]:
     titles, attack = table[0].cells if table else [], ""
     if not titles or titles[0] != "Recipe":
         return
-    verdicts = titles[1:3] == ["Verdict", "Reduction, points"]
+    verdicts = titles[1:3] == ["Verdict", REDUCTION]
     if not (verdicts or titles[-1].endswith("under this attack alone") or table[0].kind.startswith("every")):
         return
     for row in table[1:]:
@@ -153,9 +155,19 @@ def _numbers(table: Sequence[_Row]) -> Iterator[Shown]:
             yield from _measures(titles, row.cells, attack)
 
 
+def _first_verdicts(table: Sequence[_Row]) -> Iterator[Shown]:
+    """Of the table on the first screen."""
+    for row in table[1:] if table and table[0].cells[-1] == REDUCTION else ():
+        name, told = _name(row.cells[0]), row.cells[-1]
+        word = next((one for one in WORDS if told.startswith(one)), None)
+        if word is not None:
+            value, low, high = _ends(told.removeprefix(word))
+            yield Shown(recipe=name, measure=VERDICT, value=value, low=low, high=high, word=word)
+
+
 def _verdict(titles: Sequence[str], cells: Sequence[str]) -> Shown:
     by_title = dict(zip(titles, cells, strict=True))
-    value, low, high = _ends(by_title["Reduction, points"])
+    value, low, high = _ends(by_title[REDUCTION])
     hidden, hidden_low, hidden_high = _ends(by_title.get("Hidden", ""))
     return Shown(
         recipe=_name(cells[0]), measure=VERDICT, value=value, low=low, high=high, word=by_title["Verdict"],

@@ -17,7 +17,9 @@ PARAMETER = "token"
 HOSTS = ("127.0.0.1", "localhost")  # with any port: the page may be reached through a tunnel
 OWN_SITE = ("none", "same-origin")  # of Sec-Fetch-Site: typed by the user, or asked by our own page
 REFUSAL = "403: this page answers only with the token in the address that `smoothsweep ui` printed: open that address\n"
+SEEN = "mlflow.assistant.fab.autoOpenedOnFirstLoad_v1"  # MLflow 3.17's own note, in the browser
 SCRIPT = (
+    f'try {{ localStorage.setItem("{SEEN}", "true") }} catch {{}} '
     f'const to = new URL(location); to.searchParams.delete("{PARAMETER}"); location.replace(to.pathname + to.search '
     "+ to.hash)"
 )
@@ -60,10 +62,11 @@ class Guard:
         """Set the cookie and lead to the address without the token. Browsers keep the fragment.
 
         Where another page led here (a link, the file that `smoothsweep ui` opens) the browser would withhold a strict
-        cookie from the redirected request, so a page of this server asks for the address instead.
+        cookie from the redirected request, so a page of this server asks for the address instead. It also notes that
+        MLflow's assistant has been shown, which else covers a quarter of the first page; its button stays.
         """
         kept = {"set-cookie": f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict", **CLOSED_TO_CACHES}
-        if headers.one("sec-fetch-site") in ("", *OWN_SITE):
+        if headers.one("sec-fetch-site") in ("", *OWN_SITE) and headers.one("sec-fetch-dest") != "document":
             rest = urlencode([(name, value) for name, value in _query(scope) if name != PARAMETER])
             path = "/" + quote(scope["path"].lstrip("/"))  # `//host` would lead to another server
             await _answer(send, 303, "", {**kept, "location": f"{path}?{rest}" if rest else path})

@@ -123,14 +123,16 @@ def test_a_wrong_token_in_the_address_is_refused_even_with_the_cookie(shown, met
     assert ask("/", urlencode({"token": shown}), method, good[:1])[0] == 403
 
 
-@pytest.mark.parametrize("site", ["cross-site", "same-site"])
-def test_from_another_site_a_page_of_ours_asks_again(site):
-    status, told, body, passed = ask(
-        "/", f"token={TOKEN}", headers=[("host", "localhost:5000"), ("sec-fetch-site", site)]
-    )
+@pytest.mark.parametrize(
+    "fetched", [{"site": "cross-site"}, {"site": "same-site"}, {"site": "none", "dest": "document"}]
+)
+def test_from_another_site_and_in_a_browser_a_page_of_ours_asks_again(fetched):
+    headers = [("host", "localhost:5000"), *((f"sec-fetch-{name}", value) for name, value in fetched.items())]
+    status, told, body, passed = ask("/", f"token={TOKEN}", headers=headers)
     assert status == 200 and not passed and body.decode() == BOUNCE and TOKEN not in BOUNCE
     assert "SameSite=Strict" in told["set-cookie"] and told["content-security-policy"] == POLICY
     script = re.search("<script>(.*)</script>", BOUNCE)[1]
+    assert 'localStorage.setItem("mlflow.assistant.fab.autoOpenedOnFirstLoad_v1", "true")' in script
     assert b64encode(hashlib.sha256(script.encode()).digest()).decode() in POLICY, "the browser runs no other"
 
 
