@@ -26,7 +26,10 @@ INTERVAL = rf"\[({NUMBER}), ({NUMBER})\]"
 VALUE = re.compile(rf"({NUMBER})( %)?(?: {INTERVAL})?")
 COMPARED = re.compile(rf"({NUMBER})(?: points)?(?: (higher|lower))? {INTERVAL}")
 KEPT = ("Test accuracy", "Independent judge", "Evaluator", "Face distance", "Knowledge extracted, train", "Logit gap")
-KEPT += ("Gradient stability", "Saturated steps", "Training accuracy")
+KEPT += ("Gradient stability", "Saturated steps", "Training accuracy", "Robust accuracy", "Zero gradients")
+KEPT += tuple(f"{attack}, untargeted" for attack in ("FGSM", "PGD", "PGD on the margin", "Auto-PGD"))
+KEPT += ("Backdoor success", "Target class without trigger")
+ALONE = "under this attack alone"
 VERDICT, REDUCTION = "verdict", "Reduction, points"
 MARK = " control: no attack"
 """What a report says after the name of a control."""
@@ -117,8 +120,9 @@ def shown(report: str) -> list[Shown]:
     found: dict[tuple[str, str, str], Shown] = {}
     groups = [row.cells[0] for table in parser.tables for row in table if row.kind.endswith("group")]
     controls = [one.removesuffix(MARK) for one in groups if one.endswith(MARK)]
+    several = any(table and table[0].cells[-1].endswith(ALONE) for table in parser.tables)
     for table in parser.tables:
-        for each in _numbers(table):
+        for each in _numbers(table, several=several):
             one = replace(each, attack=_without_mark(each.attack, controls))
             key = (one.recipe, one.attack, one.measure)
             if key not in found or not found[key].difference_low:
@@ -139,12 +143,14 @@ def _joined(first: Shown, second: Shown) -> Shown:
     return Shown(**{one.name: getattr(first, one.name) or getattr(second, one.name) for one in fields(Shown)})
 
 
-def _numbers(table: Sequence[_Row]) -> Iterator[Shown]:
+def _numbers(table: Sequence[_Row], *, several: bool) -> Iterator[Shown]:
+    """several: whether the report is of several attacks, each with its own rows."""
     titles, attack = table[0].cells if table else [], ""
     if not titles or titles[0] != "Recipe":
         return
     verdicts = titles[1:3] == ["Verdict", REDUCTION]
-    if not (verdicts or titles[-1].endswith("under this attack alone") or table[0].kind.startswith("every")):
+    rates = titles[-1].endswith(ALONE) if several else titles[1] == "n"
+    if not (verdicts or rates or table[0].kind.startswith("every")):
         return
     for row in table[1:]:
         if row.kind.endswith("group"):
@@ -182,7 +188,7 @@ def _ends(text: str) -> tuple[str, str, str]:
 
 def _measures(titles: Sequence[str], cells: Sequence[str], attack: str) -> Iterator[Shown]:
     name, n = _name(cells[0]), ""
-    alone = cells[-1] if titles[-1].endswith("under this attack alone") else ""
+    alone = cells[-1] if titles[-1].endswith(ALONE) else ""
     for title, text in zip(titles[1:], cells[1:], strict=True):
         if title == "n":
             n = text.split(" ")[0]

@@ -58,7 +58,7 @@ class Numbers:
 def written(sheet: Sheet, rows: Sequence[Shown]) -> str:
     """The Markdown of a table. Raises ValueError for a recipe that has neither a verdict nor is the only baseline."""
     numbers = Numbers(rows=rows)
-    without = [one for one in numbers.recipes if numbers.one(one, "", VERDICT) is None]
+    without = [one for one in numbers.recipes if not _compares(sheet, numbers, one)]
     if len(without) != 1:
         raise ValueError(f"{sheet.numbers}: expected one recipe without a verdict, the baseline, got {without}")
     titles, cells = KINDS[sheet.kind](sheet, numbers)
@@ -67,11 +67,18 @@ def written(sheet: Sheet, rows: Sequence[Shown]) -> str:
     return "".join(f"| {' | '.join(MINUS.sub('−', cell) for cell in line)} |\n" for line in [titles, rule, *cells])
 
 
+def _compares(sheet: Sheet, numbers: Numbers, recipe: str) -> bool:
+    """Whether a recipe is compared with the baseline: by its verdict, or by the measures that a sheet compares."""
+    if sheet.kind != "measures":
+        return numbers.one(recipe, "", VERDICT) is not None
+    return all((one := numbers.one(recipe, "", measure)) and one.difference_low for measure in sheet.compared)
+
+
 def rate(one: Shown | None) -> str:
-    """A number with its interval; empty where it was not measured."""
+    """A number with its interval, or that there is none; empty where it was not measured."""
     if one is None:
         return ""
-    return f"{one.value}{' %' if one.unit else ''} [{one.low}, {one.high}]"
+    return f"{one.value}{' %' if one.unit else ''} {f'[{one.low}, {one.high}]' if one.low else '(no interval)'}"
 
 
 def _change(value: str, low: str, high: str) -> str:
@@ -133,6 +140,22 @@ def _measure(sheet: Sheet, numbers: Numbers) -> tuple[list[str], list[list[str]]
     return ["recipe", *(["attack"] if with_attack else []), "n", sheet.title, "against the baseline"], lines
 
 
+def _measures(sheet: Sheet, numbers: Numbers) -> tuple[list[str], list[list[str]]]:
+    """Several measures of every recipe, and of some the difference from the baseline."""
+    titles, lines = ["recipe", "n"], []
+    for measure, title in sheet.measures.items():
+        titles += [title, *(["difference"] if measure in sheet.compared else [])]
+    for recipe in numbers.recipes:
+        cells = [recipe, numbers.any_of(recipe, next(iter(sheet.measures))).n]
+        for measure in sheet.measures:
+            one = numbers.one(recipe, "", measure)
+            cells.append(rate(one))
+            if measure in sheet.compared:
+                cells.append(_change(one.difference, one.difference_low, one.difference_high) if one else "")
+        lines.append(cells)
+    return titles, lines
+
+
 def _leaks(sheet: Sheet, numbers: Numbers) -> tuple[list[str], list[list[str]]]:
     """Membership by each attack beside inversion, what scores and labels find less, and the word by scores."""
     shown = {measure: title for measure, title in LEAKS.items() if numbers.measured(measure)}
@@ -156,7 +179,14 @@ LEAKS = {
 }
 """Measure of a file of numbers -> title in the table of two leaks."""
 
-KINDS = {"recipes": _recipes, "attacks": _attacks, "verdicts": _verdicts, "measure": _measure, "leaks": _leaks}
+KINDS = {
+    "recipes": _recipes,
+    "attacks": _attacks,
+    "verdicts": _verdicts,
+    "measure": _measure,
+    "measures": _measures,
+    "leaks": _leaks,
+}
 
 
 def placed(page: str, name: str, table: str) -> str:

@@ -25,23 +25,27 @@ class Sheet:
     Attributes:
         numbers: the file below docs/results/numbers, without its suffix.
         pages: that show it, as paths in the repository.
-        kind: recipes x attacks with verdicts; attacks x recipes; verdicts under the strongest attack; one measure; two
-            leaks side by side.
+        kind: recipes x attacks with verdicts; attacks x recipes; verdicts under the strongest attack; one measure; several
+            measures; two leaks side by side.
         measure: what the kinds `attacks` and `measure` show, as the report names it.
         title: of the measure, on the page.
         hidden: whether `verdicts` shows what is hidden.
         left_out: beginnings of the names of attacks that are not shown.
         names: an attack -> its name on the page.
+        measures: what the kind `measures` shows, as the report names it -> its title on the page.
+        compared: those of `measures` that stand beside their difference from the baseline.
     """
 
     numbers: str
     pages: tuple[str, ...]
-    kind: Literal["recipes", "attacks", "verdicts", "measure", "leaks"]
+    kind: Literal["recipes", "attacks", "verdicts", "measure", "measures", "leaks"]
     measure: str = "Independent judge"
     title: str = ""
     hidden: bool = False
     left_out: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=lambda: SHORT)
+    measures: Mapping[str, str] = field(default_factory=dict)
+    compared: tuple[str, ...] = ()
 
     def named(self, attack: str) -> str:
         """An attack as the page calls it."""

@@ -28,7 +28,7 @@ class Kept:
     def now(cls, store: Path, *, since: float = 0.0) -> Kept:
         """since: when the run went on, before which nothing of it was in work (s since 1970)."""
         kept = cls(store=store)
-        for manifest in store.glob("*/*/manifest.json"):
+        for manifest in store.glob("*/[!.]*/manifest.json"):  # a draft has a dot before its name, and may go at once
             kept.artifacts[manifest] = manifest.stat().st_ino
         for work in store.glob("*/*.work"):
             kept._look_at(work, since)

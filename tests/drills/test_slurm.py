@@ -91,7 +91,7 @@ def trainings(store):
 
 def left_since(store, moment):
     """Whether a stage ended, or left a checkpoint or a class, since then, as the job asks before a requeue."""
-    marks = [*store.glob("*/*/manifest.json"), *(one for one in store.glob("*/*.work/**/*") if one.is_file())]
+    marks = [*store.glob("*/[!.]*/manifest.json"), *(one for one in store.glob("*/*.work/**/*") if one.is_file())]
     return any(one.name != "progress.json" and changed(one) > moment for one in marks)
 
 
