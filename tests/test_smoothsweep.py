@@ -87,8 +87,8 @@ def test_an_audit_finds_more_than_its_control(report):
     assert report.test_acc > 0.7 and report.judge == "attack_acc1" and 0 < report.real <= 1
     assert list(report.people["among_five"]) == sorted(report.people["among_five"], reverse=True)
     assert ((report.people["low"] < report.people["rate"]) & (report.people["rate"] < report.people["high"])).all()
-    said = f"the judge matches {ppa['leak']:.0%} with the right one of {PEOPLE} people"
-    assert said in str(report) and "\n" not in str(report)
+    said = f"the judge matches {100 * ppa['leak']:.0f} % with the right one of {PEOPLE} people"
+    assert said in str(report) and all(line.endswith(".") for line in str(report).splitlines())
 
 
 def test_an_audit_says_what_was_not_verified(report):

@@ -84,6 +84,32 @@ TABLES: dict[str, Sheet] = {
         measure="Membership by labels",
         title="AUC by labels over views",
     ),
+    "robustness": Sheet(
+        numbers="robustness_small",
+        pages=_page("robustness"),
+        kind="measures",
+        measures={
+            "Test accuracy": "test accuracy",
+            "FGSM, untargeted": "FGSM",
+            "PGD, untargeted": "PGD",
+            "PGD on the margin, untargeted": "PGD on the margin",
+            "Auto-PGD, untargeted": "Auto-PGD",
+            "Robust accuracy": "robust accuracy",
+        },
+        compared=("Robust accuracy",),
+    ),
+    "backdoors": Sheet(
+        numbers="backdoors_small",
+        pages=_page("robustness"),
+        kind="measures",
+        measures={
+            "Test accuracy": "test accuracy",
+            "Backdoor success": "backdoor success",
+            "Target class without trigger": "target class without trigger",
+        },
+        compared=("Test accuracy",),
+    ),
+    "factors": Sheet(numbers="factors_small", pages=_page("factors"), kind="verdicts"),
     "attacks-evaluator": Sheet(
         numbers="attacks_small", pages=_page("attacks"), kind="attacks", names={}, measure="Evaluator"
     ),

@@ -116,14 +116,17 @@ class Audit:
             LOWER: "less than images drawn without any attack",
         }.get(self.beyond.verdict, "whether that is more than images of people in general give away is inconclusive")
         known = int((self.people["share"] >= HALF).sum())
-        told = "".join(f" {line}." for line in (*self._verified(), *self.told))
-        return (
-            f"Of what {best['attack']} draws from this model, the judge matches {best['leak']:.0%} with the right one "
-            f"of {len(self.by.names)} people (chance: {1 / len(self.by.names):.0%}); of what {control['attack']} draws "
-            f"without knowing it, {control['leak']:.0%}: {sure}. {known} of {len(self.people)} people are matched in "
-            f"half or more of their images; of real photographs the judge matches {self.real:.0%}. A stronger attack "
-            f"may find more.{told}"
+        lines = (
+            f"Of what {best['attack']} draws from this model, the judge matches {_percent(best['leak'])} with the right "
+            f"one of {len(self.by.names)} people (chance: {_percent(1 / len(self.by.names))}); of what "
+            f"{control['attack']} draws without knowing it, {_percent(control['leak'])}: {sure}",
+            f"{known} of {len(self.people)} people are matched in half or more of their images; of real photographs the "
+            f"judge matches {_percent(self.real)}",
+            *self._verified(),
+            *self.told,
+            "A stronger attack may find more",
         )
+        return "\n".join(f"{line}." for line in lines)
 
     def _verified(self) -> tuple[str, ...]:
         """A sentence on verification, where there is one."""
@@ -132,10 +135,14 @@ class Audit:
             return ()
         one = rows.iloc[0]
         return (
-            f"A face recogniser that accepts 1 % of strangers accepts {one['leak']:.1%} of these images as the person "
-            f"(of the control's {one['control']:.1%}, of real photographs {one['ceiling']:.0%}; of photographs as the "
-            f"attacker's prior draws them, by somebody who has them, {one['reach']:.0%})",
+            f"A face recogniser that accepts 1 % of strangers accepts {_percent(one['leak'], 1)} of these images as the "
+            f"person; of the control's, {_percent(one['control'], 1)}; of real photographs, {_percent(one['ceiling'])}; "
+            f"of these photographs as the attacker's prior can draw them, {_percent(one['reach'])}",
         )
+
+
+def _percent(share: float, digits: int = 0) -> str:
+    return f"{100 * share:.{digits}f} %"
 
 
 def verdict_of(reconstructions: AttackResult, by: Judge) -> Verdict:

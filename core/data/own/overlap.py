@@ -91,10 +91,11 @@ def warnings_of(pairs: Pairs, doubts: tuple[str, ...], *, private: str, named: b
     named: whether these pictures are."""
     found = [f"{'; '.join(doubts)}; a low leak may then be the attacker's weakness"] if doubts else []
     if pairs:
-        one = "picture" if len(pairs) == 1 else "pictures"
+        some = f"1 picture of {private} shows a public one, or looks like it"
+        if len(pairs) > 1:
+            some = f"{len(pairs)} pictures of {private} show a public one, or look like it"
         which = f": {few(said(pairs, '~'))}" if named else ""
-        alike_words = f"{len(pairs)} {one} of {private} show a public one, or look like it{which}"
-        found.append(f"{alike_words}; an attack that shows them may have shown what was public")
+        found.append(f"{some}{which}; an attack that shows them may have shown what was public")
     return tuple(found)
 
 

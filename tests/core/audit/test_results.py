@@ -162,9 +162,9 @@ def test_the_sentence_says_which_way_the_difference_points(shares, control, word
     found = told(shares, control)
     first, second = found.attacks["attack"]
     assert str(found).startswith(
-        f"Of what {first} draws from this model, the judge matches {np.mean(shares) / 4:.0%} with the right one of "
-        f"{len(NAMES)} people (chance: {1 / len(NAMES):.0%}); of what {second} draws without knowing it, "
-        f"{np.mean(control) / 4:.0%}: {words}. "
+        f"Of what {first} draws from this model, the judge matches {25 * np.mean(shares):.0f} % with the right one of "
+        f"{len(NAMES)} people (chance: {100 / len(NAMES):.0f} %); of what {second} draws without knowing it, "
+        f"{25 * np.mean(control):.0f} %: {words}.\n"
     )
 
 
@@ -181,7 +181,7 @@ def test_the_sentence_counts_who_is_matched(audit):
     shares = by_hand("strong").mean(axis=0)
     assert 0 < (shares >= HALF).sum() < len(shares) and 0.5 in shares
     assert f"{(shares >= HALF).sum()} of 4 people are matched in half or more" in str(audit)
-    assert "the judge matches 90%" in str(audit)
+    assert "the judge matches 90 %" in str(audit)
 
 
 def test_a_verdict_names_whom_the_judge_sees_and_refuses_strangers(audit):
