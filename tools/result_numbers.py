@@ -33,7 +33,7 @@ ALONE = "under this attack alone"
 VERDICT, REDUCTION = "verdict", "Reduction, points"
 MARK = " control: no attack"
 """What a report says after the name of a control."""
-WORDS = ("reduces", "hides", "leaks more", "inconclusive")
+WORDS = ("reduces", "hides", "leaks more", "inconclusive", "finds less", "finds more")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,6 +118,9 @@ def shown(report: str) -> list[Shown]:
     parser = _Tables()
     parser.feed(report)
     found: dict[tuple[str, str, str], Shown] = {}
+    settings = [table for table in parser.tables if table and table[0].cells[:1] == ["Setting"]]
+    if settings:
+        return [one for table in settings for one in (*_of_settings(table), *_first_verdicts(table))]
     groups = [row.cells[0] for table in parser.tables for row in table if row.kind.endswith("group")]
     controls = [one.removesuffix(MARK) for one in groups if one.endswith(MARK)]
     several = any(table and table[0].cells[-1].endswith(ALONE) for table in parser.tables)
@@ -169,6 +172,14 @@ def _first_verdicts(table: Sequence[_Row]) -> Iterator[Shown]:
         if word is not None:
             value, low, high = _ends(told.removeprefix(word))
             yield Shown(recipe=name, measure=VERDICT, value=value, low=low, high=high, word=word)
+
+
+def _of_settings(table: Sequence[_Row]) -> Iterator[Shown]:
+    """Accuracy and leak of every setting of a sweep that compares settings, under its name."""
+    for row in table[1:]:
+        for measure, text in zip(("Test accuracy", "Independent judge"), row.cells[1:3], strict=True):
+            value, low, high = _ends(text)
+            yield Shown(recipe=_name(row.cells[0]), measure=measure, value=value, unit="%", low=low, high=high)
 
 
 def _verdict(titles: Sequence[str], cells: Sequence[str]) -> Shown:

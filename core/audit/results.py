@@ -117,11 +117,11 @@ class Audit:
         }.get(self.beyond.verdict, "whether that is more than images of people in general give away is inconclusive")
         known = int((self.people["share"] >= HALF).sum())
         lines = (
-            f"Of what {best['attack']} draws from this model, the judge matches {_percent(best['leak'])} with the right "
-            f"one of {len(self.by.names)} people (chance: {_percent(1 / len(self.by.names))}); of what "
+            f"Of what {best['attack']} draws from this model, the judge matches {_percent(best['leak'])} with the "
+            f"right one of {len(self.by.names)} people (chance: {_percent(1 / len(self.by.names))}); of what "
             f"{control['attack']} draws without knowing it, {_percent(control['leak'])}: {sure}",
-            f"{known} of {len(self.people)} people are matched in half or more of their images; of real photographs the "
-            f"judge matches {_percent(self.real)}",
+            f"{known} of {len(self.people)} people are matched in half or more of their images; of real photographs "
+            f"the judge matches {_percent(self.real)}",
             *self._verified(),
             *self.told,
             "A stronger attack may find more",
@@ -135,9 +135,10 @@ class Audit:
             return ()
         one = rows.iloc[0]
         return (
-            f"A face recogniser that accepts 1 % of strangers accepts {_percent(one['leak'], 1)} of these images as the "
-            f"person; of the control's, {_percent(one['control'], 1)}; of real photographs, {_percent(one['ceiling'])}; "
-            f"of these photographs as the attacker's prior can draw them, {_percent(one['reach'])}",
+            f"A face recogniser that accepts 1 % of strangers accepts {_percent(one['leak'], 1)} of these images as "
+            f"the person; of the control's, {_percent(one['control'], 1)}; of real photographs, "
+            f"{_percent(one['ceiling'])}; of these photographs as the attacker's prior can draw them, "
+            f"{_percent(one['reach'])}",
         )
 
 

@@ -24,7 +24,7 @@ from smoothsweep.orchestrator.reading.findings import (
     searches,
     tables,
 )
-from smoothsweep.orchestrator.reading.leak import hiding, known_error, membership
+from smoothsweep.orchestrator.reading.leak import hiding, known_error, membership, settings
 from smoothsweep.orchestrator.reading.leak.looks import look_sentences
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import axis_value
@@ -36,7 +36,21 @@ from smoothsweep.orchestrator.reading.published import comparison
 MOST_COLUMNS = 6
 """Metrics side by side that still fit a printed page."""
 
-MODULES = (costs, faces, families, fresh, frontier, hiding, integrity, membership, pairs, readings, searches)
+MODULES = (
+    costs,
+    display,
+    faces,
+    families,
+    fresh,
+    frontier,
+    hiding,
+    integrity,
+    membership,
+    pairs,
+    readings,
+    searches,
+    settings,
+)
 """What templates ask by the name of its module."""
 
 SHORT = 6
@@ -98,7 +112,7 @@ def _other_views(summary: Summary) -> list[tuple[str | None, str | None]]:
 
 def _short_rows(summary: Summary) -> Sequence[int]:
     """The rows of the first screen: each recipe that the decision is about, under its worst attack."""
-    evidence = summary.evidence
+    evidence = None if summary.by_setting else summary.evidence
     if evidence is None:
         spec = integrity.first_measured(summary)
         rows = summary.frame if spec is None else summary.frame[summary.frame[spec.key].notna()]

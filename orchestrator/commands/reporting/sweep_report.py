@@ -26,6 +26,7 @@ from smoothsweep.orchestrator.reading.leak.hiding import hidings, verdict_frame,
 from smoothsweep.orchestrator.reading.leak.looks import look_text
 from smoothsweep.orchestrator.reading.leak.membership import two_leaks, warnings_of
 from smoothsweep.orchestrator.reading.leak.queries import asked_by_parts, query_frame
+from smoothsweep.orchestrator.reading.leak.settings import settings_text
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text, listing
 from smoothsweep.orchestrator.reading.numbers.model import (
     Axis,
@@ -80,7 +81,9 @@ def write_gathered(data: ReportData, summary: Summary, out: Path) -> tuple[str, 
     page = write_report(data, out, summary)
     files = [out / "results.parquet", page, *figure_files(out)]
     texts, found = [text_table(summary)], hidings(summary)
-    if len(summary.attacks) > 1 and len(summary.recipes) > 1:
+    if summary.by_setting and summary.primary is not None:
+        texts.append(settings_text(summary))
+    elif len(summary.attacks) > 1 and len(summary.recipes) > 1:
         texts.append(verdict_text(summary, found))
     if found.verdicts:
         write_rows(verdict_frame(summary, found), out / VERDICTS)

@@ -10,11 +10,20 @@ from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LOWER
+from smoothsweep.orchestrator.reading.numbers.cells import hashable
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
 from smoothsweep.orchestrator.reading.numbers.evidence import COLUMNS
-from smoothsweep.orchestrator.reading.numbers.format import count, estimate, points, signed, signed_interval
-from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.reading.numbers.format import (
+    axis_words,
+    count,
+    estimate,
+    is_null,
+    points,
+    signed,
+    signed_interval,
+)
+from smoothsweep.orchestrator.reading.numbers.summary import UNCHANGED, Summary
 from smoothsweep.orchestrator.reading.numbers.wording import (
     WORDING,
     Look,
@@ -44,6 +53,18 @@ def shown_rows(summary: Summary) -> list[int]:
     front = decide(summary).front
     chosen = [row for row in rows if summary.frame.loc[row, "is_baseline"] or summary.frame.loc[row, "recipe"] in front]
     return chosen or rows[:MANY]
+
+
+def setting_name(summary: Summary, cell: Mapping[str, Any]) -> str:
+    """`selection target alpha 0.1`: in what a row differs from the baseline's row, which alone has its full name."""
+    baseline = next(one for one in summary.cells.values() if one["is_baseline"])
+    differing = [
+        axis_words(axis, cell[axis.key])
+        for axis in summary.axes
+        if not is_null(cell[axis.key]) and hashable(cell[axis.key]) != hashable(baseline[axis.key])
+    ]
+    attack = "" if cell["attack"] == UNCHANGED else cell["attack"]
+    return ", ".join(differing or [part for part in (cell["recipe"], attack) if part])
 
 
 def hover(values: Mapping[str, Any], judge: str) -> str:

@@ -28,6 +28,7 @@ from smoothsweep.orchestrator.reading.findings.uncertainty import (
     start,
     sureness,
 )
+from smoothsweep.orchestrator.reading.leak.settings import setting_answer
 from smoothsweep.orchestrator.reading.numbers.accuracy import accuracy_gap, accuracy_kept, margin_words
 from smoothsweep.orchestrator.reading.numbers.decision import Decision, decide
 from smoothsweep.orchestrator.reading.numbers.format import count, listing, number, points
@@ -63,15 +64,17 @@ def find(data: ReportData, summary: Summary) -> Findings:
 
 def _find(data: ReportData, summary: Summary) -> Findings:
     cautions, choice = (*_trial_cautions(data), *integrity_lines(data, summary)), decide(summary)
+    if summary.by_setting and summary.primary is not None:
+        return Findings(answer=setting_answer(summary), cautions=(*control_line(summary), *cautions))
     if not choice.rows:
         if inverts_nothing(data):
             return Findings(answer=(without_leak(data, summary),), cautions=cautions)
         parts = _states(data, {"done": "done", "failed": "failed", "missing": "missing"}, least=0)
         trials = count(len(data.results), "trial")
-        if summary.primary is not None:
-            said = f"No recipe has results of every attack yet: of {trials}, {listing(parts)}."
-            return Findings(answer=(said,), cautions=cautions)
-        return Findings(answer=(f"No leak has been measured yet: of {trials}, {listing(parts)}.",))
+        if summary.primary is None:
+            return Findings(answer=(f"No leak has been measured yet: of {trials}, {listing(parts)}.",))
+        unmet = f"No recipe has results of every attack yet: of {trials}, {listing(parts)}."
+        return Findings(answer=(unmet,), cautions=cautions)
     if choice.best is None:
         return Findings(answer=(_none_accurate(summary, choice),), cautions=cautions)
     if len(choice.rows) > 1 and choice.seeds < LEAST_SEEDS:

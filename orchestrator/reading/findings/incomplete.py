@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from smoothsweep.orchestrator.reading.findings.display import setting_name
 from smoothsweep.orchestrator.reading.findings.uncertainty import named
 from smoothsweep.orchestrator.reading.numbers.complete_cases import CompleteCases
 from smoothsweep.orchestrator.reading.numbers.format import count, listing
@@ -17,8 +18,22 @@ def incomplete_lines(summary: Summary) -> tuple[str, ...]:
     """Say which recipes lack an attack or a seed, and which attacks no recipe has met; empty if complete."""
     if summary.primary is None:
         return ()
+    if summary.by_setting:
+        return _unfinished_settings(summary)
     cases = summary.cases(summary.primary)
     return incomplete_sentences(cases, planned=summary.attacks)
+
+
+def _unfinished_settings(summary: Summary) -> tuple[str, ...]:
+    """Which settings lack seeds."""
+    short = [cell for cell in summary.cells.values() if cell["missing"] or cell["failed"]]
+    if not short:
+        return ()
+    lacking = listing(
+        f"{named(setting_name(summary, cell))} ({cell['n']} of {cell['n'] + cell['missing'] + cell['failed']} seeds)"
+        for cell in short
+    )
+    return (f"Not finished: {lacking}.",)
 
 
 def incomplete_sentences(

@@ -107,7 +107,8 @@ class PrintedTable:
 
 def printed_tables(summary: Summary, title: str, protocol: str) -> tuple[PrintedTable, ...]:
     """Every recipe under its strongest attack; beside it, where several attacks were tried, every recipe under each."""
-    tables = [_by_recipe(summary, title, protocol)] if summary.primary is not None else []
+    compares = summary.primary is not None and not summary.by_setting
+    tables = [_by_recipe(summary, title, protocol)] if compares else []
     if len(summary.attacks) > 1 or not tables:
         tables.append(_by_attack(summary, title, protocol))
     return tuple(tables)

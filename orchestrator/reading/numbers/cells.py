@@ -168,3 +168,14 @@ def _ranks(values: Sequence[Hashable]) -> dict[Hashable, int]:
     if all(value is None or isinstance(value, float) for value in unique):
         unique.sort(key=lambda value: (value is not None, value or 0.0))
     return {value: rank for rank, value in enumerate(unique)}
+
+
+def compares_settings(frame: pd.DataFrame, axes: Sequence[Axis], baseline: Mapping[str, Any]) -> bool:
+    """Whether a sweep compares settings of training and attack with one of them, and no recipes: its baseline names the
+    attack, too, and at most one recipe is planned under every attack."""
+    named = any(axis.role == "attack" and axis.key in baseline for axis in axes)
+    if not named or not len(frame) or int(frame["is_baseline"].sum()) != 1:
+        return False
+    planned = frame.loc[~frame["control"]].groupby("recipe")["attack"].nunique()
+    attacks = frame.loc[~frame["control"], "attack"].nunique()
+    return attacks > 1 and int((planned == attacks).sum()) < 2

@@ -35,6 +35,12 @@ def axis_value(axis: Axis, value: Any) -> str:
     return minus(f"{item:g}") if isinstance(item, (int, float)) and not isinstance(item, bool) else str(item)
 
 
+def axis_words(axis: Axis, value: Any) -> str:
+    """`alpha −0.2`, or the value alone where it speaks for itself."""
+    shown = axis_value(axis, value)
+    return shown if axis.bare else f"{axis.name}{NBSP}{shown}"
+
+
 def ascii_text(text: str) -> str:
     """The same text for a terminal: plain minus signs, spaces and quotes."""
     for fine, plain in ((MINUS, "-"), (NBSP, " "), (ABSENT, "-"), ("\u201c", '"'), ("\u201d", '"')):

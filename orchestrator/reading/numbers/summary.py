@@ -15,11 +15,10 @@ from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.core.metrics.equivalence import ACCURACY_MARGIN
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.core.text import NBSP
-from smoothsweep.orchestrator.reading.numbers.cells import Key, hashable, trials_by_cell
+from smoothsweep.orchestrator.reading.numbers.cells import Key, compares_settings, hashable, trials_by_cell
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, Seeds, Settings, collect, estimate
 from smoothsweep.orchestrator.reading.numbers.evidence import Cells, Evidence
-from smoothsweep.orchestrator.reading.numbers.format import axis_value, is_null
+from smoothsweep.orchestrator.reading.numbers.format import axis_words, is_null
 from smoothsweep.orchestrator.reading.numbers.format import estimate as estimate_words
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 
@@ -48,8 +47,8 @@ class Summary(Cells):
     seeds; with one seed the interval of a hit rate is over classes alone, and others have none (NaN).
 
     primary: the metric that decides, None where no leak was measured. measured: the metrics with at least one value.
-    defenses: recipe label -> its defense, where known. accuracy_margin: as of `ReportData`. The rest is
-    described with `Cells`.
+    defenses: recipe label -> its defense, where known. accuracy_margin: as of `ReportData`. by_setting: the sweep asks
+    what settings of the attack change, see `compares_settings`. The rest is described with `Cells`.
     """
 
     axes: tuple[Axis, ...]
@@ -58,6 +57,7 @@ class Summary(Cells):
     judged_classes: int | None = None
     accuracy_margin: float = ACCURACY_MARGIN
     defenses: Mapping[str, Defended] = field(default_factory=dict)
+    by_setting: bool = False
     _evidence: dict[tuple[str, str], Evidence | None] = field(default_factory=dict, repr=False, compare=False)
 
     @property
@@ -186,6 +186,7 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
         judged_classes=data.judged_classes,
         defenses=_defenses(data, frame),
         accuracy_margin=data.accuracy_margin,
+        by_setting=compares_settings(frame, data.axes, data.baseline),
     )
 
 
@@ -258,10 +259,7 @@ def attack_label(axes: Sequence[Axis], values: Mapping[str, Any]) -> str:
 
 def _label(axes: Sequence[Axis], values: Mapping[str, Any], role: str) -> str:
     mine = [(axis, values[axis.key]) for axis in axes if axis.role == role and not is_null(values.get(axis.key))]
-    words = [
-        axis_value(axis, value) if axis.bare else f"{axis.name}{NBSP}{axis_value(axis, value)}" for axis, value in mine
-    ]
-    return ", ".join(words)
+    return ", ".join(axis_words(axis, value) for axis, value in mine)
 
 
 def _row(

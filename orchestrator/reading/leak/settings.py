@@ -1,0 +1,69 @@
+"""Sweeps that ask what settings of an attack change: each setting beside the baseline's, in words and as a table.
+
+Such a sweep (the paper's Tables 5 to 7 and 10) plans no two recipes under the same attacks, so that none leaks least
+under the strongest; every setting of training and attack is compared with one of them, paired by seed and class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES
+from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
+from smoothsweep.orchestrator.reading.findings.display import Told, setting_name
+from smoothsweep.orchestrator.reading.findings.uncertainty import named, start
+from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
+from smoothsweep.orchestrator.reading.numbers.evidence import COLUMNS
+from smoothsweep.orchestrator.reading.numbers.format import aligned, ascii_text, count
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.reading.numbers.wording import hits_in_words, row_reduction
+
+WORDS = {REDUCES: "finds less", LEAKS_MORE: "finds more", INCONCLUSIVE: INCONCLUSIVE}
+"""Word of a recipe -> word of a setting: what differs may be the attacker's."""
+
+LEGEND = "reduction: leak under the baseline's setting minus that under this one; positive finds less"
+"""What the sign means, for the foot of a table."""
+
+
+def of_setting(spec: Metric, cell: Mapping[str, Any]) -> Told | None:
+    """A row beside the baseline's row by a leak; None for the baseline, and where the two were not compared."""
+    gap = Comparison(**{name: cell[f"{spec.key}{end}"] for end, name in COLUMNS.items()})
+    size, word = row_reduction(spec, gap)
+    look = "unclear" if word == INCONCLUSIVE else ""
+    return None if word is None else Told(words=WORDS[word], look=look, size=size)
+
+
+def setting_answer(summary: Summary) -> tuple[str, ...]:
+    """What the settings change: the baseline's leak, then whatever is distinguishable from it, then what is not."""
+    spec, cells = summary.spec, summary.cells
+    [baseline] = [row for row, cell in cells.items() if cell["is_baseline"]]
+    told = {row: one for row, cell in cells.items() if (one := of_setting(spec, cell))}
+    unit = " points" if spec.unit == "percent" else ""
+    clear = [
+        f"{named(setting_name(summary, cells[row]))} {one.words}: {summary.shown(row)}, reduction {one.size}{unit}"
+        for row, one in told.items()
+        if one.words != INCONCLUSIVE
+    ]
+    unclear = sum(one.words == INCONCLUSIVE for one in told.values())
+    first = (
+        f"This sweep compares settings with {named(setting_name(summary, cells[baseline]))}: {summary.shown(baseline)}"
+        f"{hits_in_words(spec, summary.people)}"
+    )
+    if not clear:
+        return (f"{first}. No other is distinguishable from it.",)
+    verb = "is" if unclear == 1 else "are"
+    rest = (f"{start(count(unclear, 'setting'))} {verb} inconclusive.",) if unclear else ()
+    return f"{first}. {start('; '.join(clear))}.", *rest
+
+
+def settings_text(summary: Summary) -> str:
+    """The settings as a table for a terminal."""
+    spec = summary.spec
+    rows = [[spec.label, "n", "reduction", "verdict", "setting"]]
+    for row, cell in summary.cells.items():
+        told = of_setting(spec, cell)
+        size, word = ("", "baseline" if cell["is_baseline"] else "") if told is None else (told.size, told.words)
+        rows.append([summary.shown(row), str(cell["n"]), size, word, setting_name(summary, cell)])
+    return "\n".join([*aligned([[ascii_text(cell) for cell in one] for one in rows], {3, 4}), LEGEND])

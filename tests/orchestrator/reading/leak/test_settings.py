@@ -1,0 +1,124 @@
+"""Sweeps that compare settings of an attack: what they say, and when a sweep is one."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from smoothsweep.orchestrator.page.render import render
+from smoothsweep.orchestrator.reading.findings.findings import find
+from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_lines
+from smoothsweep.orchestrator.reading.leak.printed import printed_tables
+from smoothsweep.orchestrator.reading.leak.settings import LEGEND, settings_text
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text
+from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import summarise
+
+CLASSES, SEEDS = [f"c{i}" for i in range(24)], (1, 2, 3, 4)
+SWAPPED = {(0.0, None): 0.7, (0.0, "B"): 0.7, (0.0, "C"): 0.2, (-0.8, "D"): 0.95}
+"""(recipe, its attack) -> mean leak: no two recipes meet the same attacks, as in the paper's Tables 5 to 7."""
+BASELINE = {"alpha": 0.0, "start": None}
+
+
+def swept(settings, baseline, *, missing=(), metric="embedder_acc1"):
+    """A sweep with these settings; missing: trials without any result."""
+    rows, hits = [], []
+    for number, ((alpha, start), leak) in enumerate(settings.items()):
+        for seed in SEEDS:
+            trial, rng = f"{alpha}{start}{seed}", np.random.default_rng([number, seed])
+            rates = np.clip(rng.normal(leak, 0.04, len(CLASSES)), 0, 1)
+            done = (alpha, start, seed) not in missing
+            rows.append({"trial": trial, "seed": seed, "alpha": alpha, "start": start, "attack": "ppa"})
+            rows[-1] |= {"status": "done" if done else "missing", "failure": None, "test_acc": 0.9 + seed / 1000}
+            rows[-1][metric] = rates.mean() if done else None
+            if done and metric == "embedder_acc1":
+                hits.append(pd.DataFrame({"trial": trial, "class": CLASSES, metric: rates}))
+    axes = (Axis(key="alpha"), Axis(key="start", label="start from", role="attack"))
+    per_class = pd.concat(hits) if hits else None
+    return ReportData(
+        title="swaps", results=pd.DataFrame(rows), axes=axes, baseline=baseline, per_class=per_class, people=24
+    )
+
+
+@pytest.fixture(scope="module")
+def data():
+    return swept(SWAPPED, BASELINE)
+
+
+@pytest.fixture(scope="module")
+def summary(data):
+    return summarise(data, resamples=50)
+
+
+def test_the_answer_names_what_differs_from_the_baselines_setting_and_counts_the_rest(data, summary):
+    assert summary.by_setting
+    found = find(data, summary)
+    first, rest = (ascii_text(line).lower() for line in found.answer)
+    assert first.startswith("this sweep compares settings with alpha 0: 69 %") and "matched among 24" in first
+    assert "start from c finds less: 20 %" in first and "reduction +49.1 [" in first
+    assert "alpha -0.8, start from d" in first and "finds more: 95 %" in first and "reduction -25.7 [" in first
+    assert "start from b" not in first and rest == "1 setting is inconclusive."
+    assert not found.incomplete and not incomplete_lines(summary), "nothing that was planned is missing"
+
+
+def test_nothing_that_differs_is_said_to_be_nothing():
+    alike = swept({(0.0, None): 0.5, (0.0, "B"): 0.5, (-0.8, "D"): 0.5}, BASELINE)
+    [line] = find(alike, summarise(alike, resamples=50)).answer
+    assert line.endswith("No other is distinguishable from it.")
+
+
+def test_by_a_distance_less_is_found_where_it_is_larger():
+    far = swept({(0.0, None): 0.3, (0.0, "B"): 0.9, (-0.8, "D"): 0.3}, BASELINE, metric="dist_face")
+    first, _ = find(far, summarise(far, resamples=50)).answer
+    assert "Start from\u00a0B finds less" in first and " points" not in first
+
+
+def test_terminal_page_and_export_show_every_setting_once_under_its_own_name(data, summary):
+    *lines, legend = settings_text(summary).splitlines()
+    assert legend == LEGEND and len(lines) == 1 + len(SWAPPED)
+    told = {line.split("  ")[-1].strip(): line for line in lines[1:]}
+    assert list(told) == ["alpha 0", "start from B", "start from C", "alpha -0.8, start from D"]
+    assert "baseline" in told["alpha 0"] and "finds less" in told["start from C"]
+    assert "inconclusive" in told["start from B"] and "finds more" in told["alpha -0.8, start from D"]
+    first = render(data, summary).split('id="limits"')[0]
+    table = ascii_text(first[first.index('<table class="short">') : first.index("</table>")])
+    assert [table.count(f">{name}</a>") for name in told] == [1] * len(SWAPPED)
+    assert ">Setting</th>" in first and "finds more" in first and "Incomplete" not in first
+    [table] = printed_tables(summary, "swaps", "clean")
+    assert table.by_attack and [row.reduction is None for row in table.rows].count(True) == 1
+
+
+def test_a_setting_without_all_of_its_seeds_is_told_by_its_name():
+    partly = swept(SWAPPED, BASELINE, missing={(0.0, "C", 2), (0.0, "C", 3)})
+    [line] = incomplete_lines(summarise(partly, resamples=50))
+    assert ascii_text(line) == "Not finished: start from C (2 of 4 seeds)."
+
+
+PRODUCT = {(alpha, start): 0.5 for alpha in (0.0, -0.8) for start in ("A", "B")}
+
+
+@pytest.mark.parametrize(
+    ("settings", "baseline"),
+    [
+        (PRODUCT, {"alpha": 0.0, "start": "A"}),  # every recipe meets every attack: recipes are compared
+        (SWAPPED, {"alpha": 0.0}),  # the baseline is a recipe under any attack
+        (SWAPPED, {}),
+        ({**PRODUCT, (0.1, "A"): 0.5}, {"alpha": 0.0, "start": "A"}),  # two recipes are complete
+        (SWAPPED, {"alpha": 0.0, "start": "E"}),  # no trial has the baseline's setting
+    ],
+)
+def test_other_sweeps_compare_recipes(settings, baseline):
+    data = swept(settings, baseline)
+    found = summarise(data, resamples=20)
+    assert not found.by_setting
+    assert not any("compares settings" in line for line in find(data, replace(found)).answer)
+
+
+def test_reductions_are_differences_of_paired_means(data, summary):
+    means = data.results.groupby(["alpha", data.results["start"].fillna("")])["embedder_acc1"].mean()
+    [table] = printed_tables(summary, "swaps", "clean")
+    shown = {row.attack: row.reduction.value for row in table.rows if row.reduction is not None}
+    for (_, start), mean in means.items():
+        if start:
+            assert shown[f"start from\u00a0{start}"] == pytest.approx(means[0.0, ""] - mean)
