@@ -11,9 +11,8 @@ from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.orchestrator.page import faces
 from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
-from smoothsweep.orchestrator.reading.defenses import families, order, readings
+from smoothsweep.orchestrator.reading.defenses import costs, families, order, readings
 from smoothsweep.orchestrator.reading.findings import (
-    costs,
     display,
     findings,
     fresh,
@@ -22,9 +21,10 @@ from smoothsweep.orchestrator.reading.findings import (
     judge_ranks,
     pairs,
     searches,
+    settings,
     tables,
 )
-from smoothsweep.orchestrator.reading.leak import hiding, known_error, membership, settings
+from smoothsweep.orchestrator.reading.leak import hiding, known_error, membership
 from smoothsweep.orchestrator.reading.leak.looks import look_sentences
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import axis_value

@@ -312,7 +312,7 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/orchestrator/commands/reporting/test_search_report.py",
     ),
     "orchestrator/reading/findings/uncertainty.py": (f"{READ}/test_comparing.py", f"{READ}/test_findings.py"),
-    "orchestrator/reading/findings/costs.py": (f"{READ}/findings/test_costs.py", f"{READ}/test_comparing.py"),
+    "orchestrator/reading/defenses/costs.py": (f"{READ}/defenses/test_costs.py", f"{READ}/test_comparing.py"),
     "orchestrator/reading": (),
     "orchestrator/stages/graph.py": (
         "tests/orchestrator/planning/test_trial.py",

@@ -21,12 +21,12 @@ from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.axes import baseline_axes, by_attack, first_finished, sweep_axes
 from smoothsweep.orchestrator.reading.findings.findings import find
 from smoothsweep.orchestrator.reading.findings.pairs import sheet_recipes
+from smoothsweep.orchestrator.reading.findings.settings import settings_text
 from smoothsweep.orchestrator.reading.findings.tables import text_table
 from smoothsweep.orchestrator.reading.leak.hiding import hidings, verdict_frame, verdict_text
 from smoothsweep.orchestrator.reading.leak.looks import look_text
 from smoothsweep.orchestrator.reading.leak.membership import two_leaks, warnings_of
 from smoothsweep.orchestrator.reading.leak.queries import asked_by_parts, query_frame
-from smoothsweep.orchestrator.reading.leak.settings import settings_text
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text, listing
 from smoothsweep.orchestrator.reading.numbers.model import (
     Axis,

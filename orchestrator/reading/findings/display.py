@@ -33,6 +33,9 @@ from smoothsweep.orchestrator.reading.numbers.wording import (
     settling,
 )
 
+NOTHING_LESS = 1e-9
+"""A difference of means that is less than this, with its interval, is none: it comes from the rounding of sums."""
+
 MANY = 12
 """With more recipes than this, figures name or show only the baseline and the recipes on the front."""
 
@@ -109,11 +112,13 @@ def told(spec: Metric, one: LeakComparison | None) -> Told | None:
 
 
 def told_difference(spec: Metric, gap: Comparison) -> Told | None:
-    """The same by a metric that is no leak: `1.2 points lower`; None where there is nothing to compare."""
+    """By a metric that is no leak: `1.2 points lower`, or `the same`; None where there is nothing to compare."""
     if not gap.verdict:
         return None
     ends = signed_interval(spec, gap.low, gap.high)
     if gap.verdict == INCONCLUSIVE:
+        if max(abs(gap.difference), abs(gap.low), abs(gap.high)) < NOTHING_LESS:
+            return Told(words="", look="", size="the same")
         return Told(words=INCONCLUSIVE, look="unclear", size=f"{signed(spec, gap.difference)} {ends}".strip())
     defended = (gap.verdict == LOWER) == (spec.better == "low")
     look = "" if spec.better is None else "good" if defended else "bad"

@@ -19,6 +19,7 @@ from smoothsweep.orchestrator.reading.findings.integrity import (
     inverts_nothing,
     without_leak,
 )
+from smoothsweep.orchestrator.reading.findings.settings import setting_answer
 from smoothsweep.orchestrator.reading.findings.uncertainty import (
     flattery,
     gap_of,
@@ -28,7 +29,6 @@ from smoothsweep.orchestrator.reading.findings.uncertainty import (
     start,
     sureness,
 )
-from smoothsweep.orchestrator.reading.leak.settings import setting_answer
 from smoothsweep.orchestrator.reading.numbers.accuracy import accuracy_gap, accuracy_kept, margin_words
 from smoothsweep.orchestrator.reading.numbers.decision import Decision, decide
 from smoothsweep.orchestrator.reading.numbers.format import count, listing, number, points
@@ -71,10 +71,9 @@ def _find(data: ReportData, summary: Summary) -> Findings:
             return Findings(answer=(without_leak(data, summary),), cautions=cautions)
         parts = _states(data, {"done": "done", "failed": "failed", "missing": "missing"}, least=0)
         trials = count(len(data.results), "trial")
-        if summary.primary is None:
-            return Findings(answer=(f"No leak has been measured yet: of {trials}, {listing(parts)}.",))
-        unmet = f"No recipe has results of every attack yet: of {trials}, {listing(parts)}."
-        return Findings(answer=(unmet,), cautions=cautions)
+        what = "No leak has been measured" if summary.primary is None else "No recipe has results of every attack"
+        said = f"{what} yet: of {trials}, {listing(parts)}."
+        return Findings(answer=(said,), cautions=cautions if summary.primary else ())
     if choice.best is None:
         return Findings(answer=(_none_accurate(summary, choice),), cautions=cautions)
     if len(choice.rows) > 1 and choice.seeds < LEAST_SEEDS:

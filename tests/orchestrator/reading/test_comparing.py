@@ -13,7 +13,7 @@ from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.figures.accuracy_leak import plot
 from smoothsweep.orchestrator.page.figures.panels import Panels
 from smoothsweep.orchestrator.page.render import part, render
-from smoothsweep.orchestrator.reading.findings.costs import SHARED, cost_words, costs
+from smoothsweep.orchestrator.reading.defenses.costs import SHARED, cost_words, costs
 from smoothsweep.orchestrator.reading.findings.frontier import covered, frontier_words
 from smoothsweep.orchestrator.reading.findings.judge_ranks import agreement, attack_agreement, judge_agreement
 from smoothsweep.orchestrator.reading.findings.pairs import SIDE, chosen_recipes, sheet_recipes

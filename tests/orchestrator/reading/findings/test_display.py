@@ -151,3 +151,11 @@ def test_a_point_names_its_recipe_its_attack_and_both_numbers_with_their_seeds()
     assert first == "r01, y" and len(others) == 2
     assert "81.0" in others[0] and "2 seeds" in others[0] and "90.0" in others[1]
     assert hover(values.drop("attack").to_dict() | {"attack": ""}, "attack_acc1").split("\n")[0] == "r01"
+
+
+@pytest.mark.parametrize(
+    ("ends", "said"), [((0.0, 0.0), "the same"), ((-1e-17, 2e-17), "the same"), ((-1e-4, 1e-4), "inconclusive")]
+)
+def test_no_difference_at_all_is_the_same_and_not_inconclusive(ends, said):
+    found = told_difference(metric_of("gradient_cosine"), gap(sum(ends) / 2, *ends, "inconclusive"))
+    assert said in (found.words, found.size) and ("0.000000000" not in found.size)

@@ -9,8 +9,8 @@ import pytest
 from smoothsweep.orchestrator.page.render import render
 from smoothsweep.orchestrator.reading.findings.findings import find
 from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_lines
+from smoothsweep.orchestrator.reading.findings.settings import LEGEND, settings_text
 from smoothsweep.orchestrator.reading.leak.printed import printed_tables
-from smoothsweep.orchestrator.reading.leak.settings import LEGEND, settings_text
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise

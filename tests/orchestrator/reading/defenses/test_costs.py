@@ -3,7 +3,7 @@
 import pandas as pd
 import pytest
 
-from smoothsweep.orchestrator.reading.findings.costs import OTHERS, SHARED, Cost, costs
+from smoothsweep.orchestrator.reading.defenses.costs import OTHERS, SHARED, Cost, costs
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData, StageLink
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
