@@ -93,4 +93,4 @@ def read(name: str, folder: Path = FOLDER / "cells") -> Kept:
 
 if __name__ == "__main__":
     section, found = kept(Path(sys.argv[1]), sys.argv[2], sys.argv[3:])
-    write_file(FOLDER / "cells" / f"{section}.csv", written(found))
+    write_file(FOLDER / "cells" / f"{section}.csv", written(found), parents=True)

@@ -107,6 +107,40 @@ FIGURES: dict[str, Figure] = {
         labels=("recipe",),
         panels=(_points(*TOLD, names=TOLD_NAMES), Panel(columns=PORTFOLIO)),
     ),
+    "factors": Figure(
+        page="results/factors.md",
+        labels=("recipe",),
+        panels=(Panel(columns=("leak (independent judge)",)), _points("reduction, points")),
+    ),
+    "fewer": Figure(
+        page="results/factors.md",
+        labels=("recipe",),
+        panels=(Panel(columns=("leak (independent judge)",)), _points("reduction, points")),
+    ),
+    "stages": Figure(
+        page="results/stages.md", labels=("setting",), panels=(Panel(columns=("leak (independent judge)",)),)
+    ),
+    "variants": Figure(
+        page="results/stages.md", labels=("setting",), panels=(Panel(columns=("leak (independent judge)",)),)
+    ),
+    "robustness": Figure(
+        page="results/robustness.md",
+        labels=("recipe",),
+        panels=(
+            Panel(columns=("FGSM", "PGD", "PGD on the margin", "Auto-PGD"), axis="deceived by the attack, %"),
+            Panel(columns=("robust accuracy",), axis="robust accuracy, %"),
+        ),
+    ),
+    "backdoors": Figure(
+        page="results/robustness.md",
+        labels=("recipe",),
+        panels=(
+            Panel(
+                columns=("backdoor success", "target class without trigger"), axis="answered with the target class, %"
+            ),
+            _own(ACCURACY, "test accuracy"),
+        ),
+    ),
     "defenses": Figure(
         page="results/defenses.md",
         labels=("recipe",),

@@ -56,13 +56,14 @@ class Numbers:
 
 
 def written(sheet: Sheet, rows: Sequence[Shown]) -> str:
-    """The Markdown of a table. Raises ValueError for a recipe that has neither a verdict nor is the only baseline."""
+    """The Markdown of a table. Raises ValueError for a recipe that has neither a verdict nor is a baseline."""
     numbers = Numbers(rows=rows)
     without = [one for one in numbers.recipes if not _compares(sheet, numbers, one)]
-    if len(without) != 1:
-        raise ValueError(f"{sheet.numbers}: expected one recipe without a verdict, the baseline, got {without}")
+    if len(without) != sheet.baselines:
+        many = "one recipe" if sheet.baselines == 1 else f"{sheet.baselines} recipes"
+        raise ValueError(f"{sheet.numbers}: expected {many} without a verdict, the baseline, got {without}")
     titles, cells = KINDS[sheet.kind](sheet, numbers)
-    left = sum(title in ("recipe", "attack", "measure") for title in titles)
+    left = sum(title in ("recipe", "setting", "attack", "measure") for title in titles)
     rule = ["---" if i < left or title == "verdict" else "---:" for i, title in enumerate(titles)]
     return "".join(f"| {' | '.join(MINUS.sub('−', cell) for cell in line)} |\n" for line in [titles, rule, *cells])
 
@@ -123,7 +124,7 @@ def _verdicts(sheet: Sheet, numbers: Numbers) -> tuple[list[str], list[list[str]
     for recipe in numbers.recipes:
         told, leak = numbers.one(recipe, "", VERDICT), numbers.strongest(recipe)
         lines.append([recipe, rate(numbers.any_of(recipe, ACCURACY)), rate(leak), *_told(told, sheet.hidden)])
-    titles = ["recipe", "test accuracy", "leak (independent judge)", "reduction, points"]
+    titles = [sheet.rows, "test accuracy", "leak (independent judge)", "reduction, points"]
     return [*titles, *(["hidden, points"] if sheet.hidden else []), "verdict"], lines
 
 

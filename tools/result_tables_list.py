@@ -32,6 +32,8 @@ class Sheet:
         hidden: whether `verdicts` shows what is hidden.
         left_out: beginnings of the names of attacks that are not shown.
         names: an attack -> its name on the page.
+        rows: what a row of `verdicts` is.
+        baselines: how many recipes others are compared with.
         measures: what the kind `measures` shows, as the report names it -> its title on the page.
         compared: those of `measures` that stand beside their difference from the baseline.
     """
@@ -44,6 +46,8 @@ class Sheet:
     hidden: bool = False
     left_out: tuple[str, ...] = ()
     names: Mapping[str, str] = field(default_factory=lambda: SHORT)
+    rows: Literal["recipe", "setting"] = "recipe"
+    baselines: int = 1
     measures: Mapping[str, str] = field(default_factory=dict)
     compared: tuple[str, ...] = ()
 
@@ -110,6 +114,9 @@ TABLES: dict[str, Sheet] = {
         compared=("Test accuracy",),
     ),
     "factors": Sheet(numbers="factors_small", pages=_page("factors"), kind="verdicts"),
+    "fewer": Sheet(numbers="fewer_small", pages=_page("factors"), kind="verdicts", baselines=2),
+    "stages": Sheet(numbers="swaps_small", pages=_page("stages"), kind="verdicts", rows="setting"),
+    "variants": Sheet(numbers="variants_small", pages=_page("stages"), kind="verdicts", rows="setting"),
     "attacks-evaluator": Sheet(
         numbers="attacks_small", pages=_page("attacks"), kind="attacks", names={}, measure="Evaluator"
     ),

@@ -75,7 +75,7 @@ def test_a_notebook_is_a_page_with_what_its_cells_answered(pages):
     text = (pages / "audit-notebook.md").read_text()
     assert text.startswith("# How much does my model leak?") and "import smoothsweep" in text
     assert "<table" in text and "data:image/jpeg;base64," in text and "<style" not in text
-    assert "the judge takes" in text
+    assert "the judge matches" in text
 
 
 def test_what_the_site_looks_and_acts_by_lies_in_it(pages, repository):
