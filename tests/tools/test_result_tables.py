@@ -178,3 +178,74 @@ def test_a_table_takes_the_place_between_its_marks_alone():
     assert placed(page, "x", "| new |\n") == page.replace("old", "new")
     with pytest.raises(ValueError, match="marks of the table y"):
         placed(page, "y", "| new |\n")
+
+
+ONE_ATTACK = (
+    "<table><tr><th>Recipe</th><th>Test accuracy</th><th>Leak<br>judge</th><th>Reduction, points</th></tr>"
+    "<tr><th>alpha 0<span>baseline</span></th><td>95.0 % [91, 98]</td><td>50.0 % [40, 60]</td><td>reference</td></tr>"
+    "<tr><th>alpha −0.8<span>least leak</span></th><td>94.0 % [90, 97]</td><td>20.0 % [12, 30]</td>"
+    "<td>reduces<br>+30.0 [+20, +40]</td></tr></table>"
+    "<table><tr><th>Recipe</th><th>n</th><th>Test accuracy</th><th>Independent judge</th></tr>"
+    "<tr><th>alpha 0<span>baseline</span></th><td>5<span>seed 1</span></td><td>95.0 % [91, 98]</td>"
+    "<td>50.0 % [40, 60]</td></tr>"
+    "<tr><th>alpha −0.8</th><td>5</td><td>94.0 % [90, 97]</td><td>20.0 % [12, 30]</td></tr></table>"
+)
+
+
+def test_a_sweep_of_one_attack_has_its_verdicts_on_the_first_screen():
+    rows = shown(ONE_ATTACK)
+    told = [one for one in rows if one.measure == VERDICT]
+    assert [(one.recipe, one.value, one.low, one.high, one.word) for one in told] == [
+        ("alpha -0.8", "+30.0", "+20", "+40", "reduces")
+    ]
+    assert {(one.recipe, one.measure, one.n) for one in rows if one.measure != VERDICT} == {
+        (recipe, measure, "5")
+        for recipe in ("alpha 0", "alpha -0.8")
+        for measure in ("Test accuracy", "Independent judge")
+    }
+    table = written(Sheet(numbers="made", pages=(), kind="verdicts"), rows)
+    assert "| alpha −0.8 | 94.0 % [90, 97] | 20.0 % [12, 30] | +30.0 [+20, +40] | **reduces** |" in table
+    with pytest.raises(ValueError, match="expected 2 recipes without a verdict"):
+        written(Sheet(numbers="made", pages=(), kind="verdicts", baselines=2), rows)
+
+
+def test_a_sweep_that_compares_settings_is_read_by_its_settings_alone():
+    page = ONE_ATTACK.replace("<th>Recipe</th><th>Test", "<th>Setting</th><th>Test").replace("reduces", "finds less")
+    rows = shown(page)
+    assert [(one.recipe, one.measure) for one in rows] == [
+        *((name, measure) for name in ("alpha 0", "alpha -0.8") for measure in ("Test accuracy", "Independent judge")),
+        ("alpha -0.8", VERDICT),
+    ]
+    table = written(Sheet(numbers="made", pages=(), kind="verdicts", rows="setting"), rows)
+    assert table.startswith("| setting |") and "**finds less**" in table
+
+
+def test_measures_stand_beside_one_another_and_the_compared_ones_beside_their_difference():
+    one = {"n": "5", "unit": "%", "low": "1", "high": "3"}
+    rows = [
+        Shown(recipe="plain", measure="Success", value="2.0", **one),
+        Shown(recipe="other", measure="Success", value="100.0", n="5", unit="%"),
+        Shown(recipe="plain", measure="Accuracy", value="2.0", **one),
+        Shown(
+            recipe="other",
+            measure="Accuracy",
+            value="1.0",
+            **one,
+            difference="-1.0",
+            difference_low="-2",
+            difference_high="0",
+        ),
+    ]
+    sheet = Sheet(
+        numbers="made",
+        pages=(),
+        kind="measures",
+        measures={"Accuracy": "accuracy", "Success": "success"},
+        compared=("Accuracy",),
+    )
+    head, _, plain, other = written(sheet, rows).splitlines()
+    assert head == "| recipe | n | accuracy | difference | success |"
+    assert plain == "| plain | 5 | 2.0 % [1, 3] |  | 2.0 % [1, 3] |"
+    assert other == "| other | 5 | 1.0 % [1, 3] | −1.0 [−2, 0] | 100.0 % (no interval) |"
+    with pytest.raises(ValueError, match="expected one recipe without a verdict"):
+        written(sheet, rows[1:2] + rows[3:])
