@@ -117,6 +117,11 @@ FIGURES: dict[str, Figure] = {
         labels=("recipe",),
         panels=(Panel(columns=("leak (independent judge)",)), _points("reduction, points")),
     ),
+    "sampled": Figure(
+        page="results/factors.md",
+        labels=("recipe",),
+        panels=(Panel(columns=("independent judge", "evaluator"), axis="matched, %"),),
+    ),
     "stages": Figure(
         page="results/stages.md", labels=("setting",), panels=(Panel(columns=("leak (independent judge)",)),)
     ),

@@ -20,6 +20,7 @@ from tools.result_numbers import FOLDER, VERDICT, Shown, read
 from tools.result_tables_list import TABLES, Sheet
 
 JUDGE, ACCURACY, CONTROL = "Independent judge", "Test accuracy", " (control)"
+REDUCED = (JUDGE, "Evaluator")
 MINUS = re.compile(r"(?<![\w-])-(?=\d)")
 
 
@@ -145,7 +146,8 @@ def _measures(sheet: Sheet, numbers: Numbers) -> tuple[list[str], list[list[str]
     """Several measures of every recipe, and of some the difference from the baseline."""
     titles, lines = ["recipe", "n"], []
     for measure, title in sheet.measures.items():
-        titles += [title, *(["difference"] if measure in sheet.compared else [])]
+        beside = "reduction" if measure in REDUCED else "difference"  # of a leak, positive leaks less
+        titles += [title, *([beside] if measure in sheet.compared else [])]
     for recipe in numbers.recipes:
         cells = [recipe, numbers.any_of(recipe, next(iter(sheet.measures))).n]
         for measure in sheet.measures:

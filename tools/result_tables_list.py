@@ -115,6 +115,13 @@ TABLES: dict[str, Sheet] = {
     ),
     "factors": Sheet(numbers="factors_small", pages=_page("factors"), kind="verdicts"),
     "fewer": Sheet(numbers="fewer_small", pages=_page("factors"), kind="verdicts", baselines=2),
+    "sampled": Sheet(
+        numbers="sampled_small",
+        pages=_page("factors"),
+        kind="measures",
+        measures={"Independent judge": "independent judge", "Evaluator": "evaluator"},
+        compared=("Evaluator",),
+    ),
     "stages": Sheet(numbers="swaps_small", pages=_page("stages"), kind="verdicts", rows="setting"),
     "variants": Sheet(numbers="variants_small", pages=_page("stages"), kind="verdicts", rows="setting"),
     "attacks-evaluator": Sheet(
