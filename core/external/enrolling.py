@@ -125,7 +125,7 @@ def check_embedder_reading(embed: Embedding, train: ImageSet, test: ImageSet, re
         raise InputError(
             f"{embed.where}: expected an embedder that tells the people of the gallery apart, got "
             f"{best.as_stated.double().mean():.1%} of {len(wanted)} images as stated, {best.hits.double().mean():.1%} "
-            f"{best.words}: {as_flags(best.normalisation, False, best.size)}"
+            f"{best.words}: {as_flags(best.normalisation, False, best.size, embed.normalisation.channels)}"
         )
 
 

@@ -81,7 +81,7 @@ def audit(owned, *more, out: Path, public: bool = True) -> int:
         (["--fix", "--epochs", "0"], "--epochs: expected at least 1, got 0"),
         (["--reference", "resnet81"], "efficientnet_b2, got 'resnet81'; did you mean 'resnet18'?"),
         (["--reference", "vit_b_16", "--image-size", SIDE], "--reference vit_b_16: expected images of 224 pixels"),
-        (["--architecture", "resnet18", "--image-size", SIDE], "as stated: import it with --mean 0.485 0.456"),
+        (["--architecture", "resnet18", "--image-size", SIDE], "as stated: use --mean 0.485 0.456"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_nothing_is_written(owned, tmp_path, capsys, more, line):
