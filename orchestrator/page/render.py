@@ -153,7 +153,7 @@ def environment() -> Environment:
 
 def _with_whole_flags(text: str) -> Markup:
     """A sentence in which no flag of a command, nor the number after it, is broken at its hyphens."""
-    return Markup(FLAG.sub(r'<kbd>\g<0></kbd>', str(escape(text))))
+    return Markup(FLAG.sub(r"<kbd>\g<0></kbd>", str(escape(text))))
 
 
 def _svg(canvas: Canvas | None) -> Markup:

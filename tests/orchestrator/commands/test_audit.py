@@ -151,12 +151,6 @@ def test_a_person_s_picture_among_the_public_ones_is_refused_by_name_and_nothing
 
 
 @pytest.mark.parametrize("access", ["labels", "scores", "gradients"])
-def test_numbers_that_contradict_a_card_are_shown_as_they_were_typed(imported, owned, tmp_path, capsys):
-    given = ["--data", owned[1], "--public", owned[2], "--out", tmp_path / "out", "--mean", 0.5, 0.25, 0]
-    assert main(["audit", *map(str, [imported, *given])]) == 2
-    assert capsys.readouterr().err.endswith("whose target.json says it, got 0.5 0.25 0\n")
-
-
 def test_an_attacker_has_the_attacks_of_their_level_and_below_and_always_a_control(access):
     first, every = portfolio(access, whole=False), portfolio(access, whole=True)
     level = ACCESS_LEVELS.index(access)
@@ -231,6 +225,19 @@ def test_a_judge_of_anything_is_taken_from_its_file_or_from_where_it_is_staged(t
     staged.parent.mkdir()
     own.rename(staged)
     assert judged("swag_vit_b_16")["general"]["weights"] == str(staged)
+
+
+def test_numbers_that_contradict_a_card_are_shown_as_they_were_typed(imported, owned, tmp_path, capsys):
+    given = ["--data", owned[1], "--public", owned[2], "--out", tmp_path / "out", "--mean", 0.5, 0.25, 0]
+    assert main(["audit", *map(str, [imported, *given])]) == 2
+    assert capsys.readouterr().err.endswith("whose target.json says it, got 0.5 0.25 0\n")
+
+
+def test_controls_alone_are_a_sweep_of_a_model_that_may_be_asked_too_little(imported, owned, tmp_path):
+    """As of an endpoint whose queries no attack fits into: the page says what was left out."""
+    controls = [one for one in portfolio("labels", whole=True) if ATTACKS[one["kind"]].control]
+    found = trials_of(load_sweep(sweep_of(imported, owned, tmp_path, attacks=controls)))
+    assert len(found) == len(controls) and all(trial.is_control for trial in found)
 
 
 def test_people_are_taken_evenly():
