@@ -82,11 +82,12 @@ class Audit:
     one over the classes. untried: sentences on the attacks that the model could not be put under. beside: the model,
     the reference and what else was trained, in the order of the sweep; empty where nothing was. unfit: sentences on
     what there was no time for. own_test: whether the data say which images are for testing. architecture, epochs: of
-    what was trained. is_program: the model itself cannot be trained here. standing: the strongest attack by every
-    judge, beside chance, the control, the prior's reach and the ceiling. strangers: how many public images there were
-    for the thresholds of verification, None where they are rendered. second: the same attack by a second embedder of
-    the name `second_name`; empty without one. told: sentences on public images that may not fit. membership: which
-    images it was trained on; None where that was not measured, for which `unmeasured` has the reason if it was asked.
+    what was trained. is_program: the model itself cannot be trained here. is_enrolled: its classes are people
+    enrolled with an embedder. standing: the strongest attack by every judge, beside chance, the control, the prior's
+    reach and the ceiling. strangers: how many public images there were for the thresholds of verification, None where
+    they are rendered. second: the same attack by a second embedder of the name `second_name`; empty without one. told:
+    sentences on public images that may not fit. membership: which images it was trained on; None where that was not
+    measured, for which `unmeasured` has the reason if it was asked.
     """
 
     judge: str
@@ -104,6 +105,7 @@ class Audit:
     architecture: str = ""
     epochs: int = 0
     is_program: bool = False
+    is_enrolled: bool = False
     standing: tuple[Standing, ...] = ()
     strangers: int | None = None
     second: tuple[Standing, ...] = ()
@@ -190,6 +192,7 @@ def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit |
         architecture=notes.architecture,
         epochs=notes.epochs,
         is_program=notes.is_program,
+        is_enrolled=notes.is_enrolled,
         strangers=notes.strangers,
         told=notes.told,
         membership=notes.membership,

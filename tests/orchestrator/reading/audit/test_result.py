@@ -79,6 +79,14 @@ def test_what_to_do_about_a_program_names_a_network_that_can_be_trained(is_progr
     assert ("--reference" in said) == is_program and "{" not in said
 
 
+def test_nothing_is_trained_beside_an_embedder(audit):
+    """`--fix` and `--reference` are refused with `--gallery`."""
+    given = data()
+    notes = AuditNotes(names=NAMES, classes=20, is_program=True, is_enrolled=True)
+    said = advice(read_audit(given, summarise(given), notes))
+    assert said == advice(audit)[:-1] and not any("--fix" in line or "--reference" in line for line in said)
+
+
 def test_people_stand_by_exposure_under_the_strongest_attack(audit):
     assert [(person.name, person.share, person.label) for person in audit.people] == [
         ("Zoe <b>", 1.0, 0),
