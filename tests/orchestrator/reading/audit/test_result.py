@@ -87,6 +87,27 @@ def test_nothing_is_trained_beside_an_embedder(audit):
     assert said == advice(audit)[:-1] and not any("--fix" in line or "--reference" in line for line in said)
 
 
+def test_controls_alone_are_an_audit_that_credits_them_with_no_leak():
+    """Of an endpoint that no attack may ask enough: the page says so, and names what was left out."""
+    given = data(attacks={"random_latents": ATTACKS["random_latents"]})
+    found = read_audit(given, summarise(given), AuditNotes(names=NAMES, classes=20, untried=("Not tried: BREP-MI.",)))
+    assert found is not None and found.attacks == () and found.people == () and found.standing == ()
+    assert [one.attack for one in found.controls] == ["random_latents"]
+    said = audit_sentences(found)
+    assert said["answer"][0].startswith("No attack was tried") and said["unknown"][-1] == "Not tried: BREP-MI."
+    page = audit_page(found, name="m", facts={}, anonymous=False, portraits=[])
+    assert 'id="standing"' not in page and "Everybody" not in page
+    assert audit_pdf(found, name="m", facts={}, anonymous=False, portraits=[]).startswith(b"%PDF")
+
+
+def test_where_every_attack_failed_and_a_control_did_not_there_is_no_audit():
+    """It would say that no attack was tried."""
+    given = data()
+    failed = ~given.results["attack_control"]
+    given.results.loc[failed, ["status", "failure", "embedder_acc1"]] = ["failed", "out of memory", np.nan]
+    assert read(given) is None
+
+
 def test_people_stand_by_exposure_under_the_strongest_attack(audit):
     assert [(person.name, person.share, person.label) for person in audit.people] == [
         ("Zoe <b>", 1.0, 0),
