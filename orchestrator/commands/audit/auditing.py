@@ -50,7 +50,7 @@ def run_audit(request: AuditRequest) -> int:
             f"the next takes about {duration(work.seconds_of(more, after=done))} on this machine. The same command "
             "with more minutes goes on."
         )
-    _say_where(request)
+    _say_where(work)
     return code
 
 
@@ -71,11 +71,14 @@ def _look_for_the_same(request: AuditRequest) -> tuple[str, ...]:
     return warnings_of(pairs, doubts, private="the private set", named=False)
 
 
-def _say_where(request: AuditRequest) -> None:
-    folder = request.folder
+def _say_where(work: Work) -> None:
+    """What the pages say, what they could not try, and where they are."""
+    folder = work.request.folder
     said = json.loads((folder / "audit.json").read_text(encoding="utf-8"))["said"]
     for part in ("answer", "beside", "membership", "trainings", "access", "people"):
         for line in said[part]:
             screen.out(line)
+    for line in work.left_out:
+        screen.out(line)
     screen.out(f"audit: {folder / 'audit.html'}, {folder / 'audit.pdf'}, {folder / 'audit.json'}")
     screen.out(f"compare: smoothsweep ui --store {folder / STORE}")

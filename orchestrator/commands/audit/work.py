@@ -164,7 +164,7 @@ class Work:
             name=brief(self.request.model.stem),
             card=self.card,
             anonymous=self.request.redact,
-            untried=(*untried(self.request.access, self.card), *self.allowance.left_out(self._every_attack)),
+            untried=self.left_out,
             own_test=self.own_test,
             unfit=tuple(self.unfit),
             planned={label: cost.device_s for label, cost in self.planned.items()},
@@ -205,6 +205,11 @@ class Work:
         if self.unfit and not kept:
             self.write()
         return tuple(kept)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """A sentence on every attack that the model cannot give enough for, or may not be asked enough for."""
+        return (*untried(self.request.access, self.card), *self.allowance.left_out(self._every_attack))
 
     @property
     def _every_attack(self) -> list[dict[str, Any]]:
