@@ -15,6 +15,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import brief, shown
 from smoothsweep.sweeps.axes import axis_keys, axis_names, axis_value
 from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS
+from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import LoadedSweep, Sweep, check, with_values
 from smoothsweep.sweeps.parts import PartsOfCells
 from smoothsweep.sweeps.schema import InversionSweep
@@ -79,10 +80,14 @@ def expand(loaded: LoadedSweep) -> list[Cell]:
 
 
 def _refuse_controls_alone(loaded: LoadedSweep, cells: list[Cell]) -> None:
-    """Raise InputError where no cell has an attack: a control is what a leak is measured against."""
-    every = [cell.settings.attack for cell in cells if isinstance(cell.settings, InversionSweep)]
-    attacks = [attack for attack in every if attack is not None]
-    if attacks and all(attack.built.control for attack in attacks):
+    """Raise InputError where no cell has an attack: a control is what a leak is measured against.
+
+    Of an imported model controls alone are taken: what an endpoint may be asked can be too little for any attack.
+    """
+    every = [cell.settings for cell in cells if isinstance(cell.settings, InversionSweep)]
+    attacks = [one.attack for one in every if one.attack is not None]
+    imported = any(isinstance(one.recipe, ImportedClassifier) for one in every)
+    if attacks and not imported and all(attack.built.control for attack in attacks):
         kinds = ", ".join(dict.fromkeys(attack.kind for attack in attacks))
         raise InputError(f"{loaded.source}: attack: expected at least one that is no control, got {kinds}")
 

@@ -8,7 +8,7 @@ from smoothsweep.core.audit.model import OpenModel
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.inference import evaluate_logits
-from smoothsweep.core.models.normalisation import Normalisation
+from smoothsweep.core.models.normalisation import Channels, Normalisation
 from smoothsweep.core.models.other_readings import Claim
 from smoothsweep.core.models.reading import check_reading
 
@@ -37,14 +37,16 @@ def recognised(model: OpenModel, test: ImageSet, reads: Normalisation) -> float:
     return (logits.argmax(1) == test.labels).double().mean().item()
 
 
-def _as_arguments(normalisation: Normalisation | None, reordered: bool, image_size: int | None = None) -> str:
+def _as_arguments(
+    normalisation: Normalisation | None, reordered: bool, image_size: int | None = None, stated: Channels = "rgb"
+) -> str:
     """What `Model` and the data are to be told (see `check_reading`)."""
     fields = [] if image_size is None else [f"image_size={image_size}"]
     if normalisation is not None and normalisation.ends is not None:
         fields.append("input_range=({:g}, {:g})".format(*normalisation.ends))
     elif normalisation is not None:
         fields.append(f"mean={normalisation.mean} and std={normalisation.std}")
-    if normalisation is not None and normalisation.channels != "rgb":
+    if normalisation is not None and "bgr" in (normalisation.channels, stated):
         fields.append(f"channels={normalisation.channels!r}")
     said = [f"say {' and '.join(fields)} to Model"] if fields else []
     return " and ".join([*said, *(["number the labels of data as its outputs are"] if reordered else [])])

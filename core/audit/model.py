@@ -20,6 +20,8 @@ from smoothsweep.core.external.base import Answers
 from smoothsweep.core.external.model import Opened, OutsideModel
 from smoothsweep.core.external.opening import comes_back
 from smoothsweep.core.external.reading import as_logits
+from smoothsweep.core.external.running import answering
+from smoothsweep.core.external.sides import check_side
 from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.models.normalisation import Channels, Normalisation, Triple, input_layer
 from smoothsweep.core.models.official_targets import classifier_of
@@ -95,7 +97,7 @@ class Model:
 
         def ask(classes: int | None, access: Access) -> OutsideModel:
             return OutsideModel(
-                Opened(answer=answer),
+                Opened(answer=answering(answer, "model")),
                 answers=self.answers,
                 access=access,
                 num_classes=classes,
@@ -103,7 +105,10 @@ class Model:
                 where="model",
             )
 
-        classes = ask(self.num_classes, "scores")(shown).shape[1]
+        first = ask(self.num_classes, "scores")
+        # A function is asked nothing that nobody asked for: there may be somebody behind it who counts.
+        is_network = isinstance(answer, nn.Module)
+        classes = (check_side(first, shown, said_by="image_size=") if is_network else first(shown)).shape[1]
         if self.answers == "probabilities":
             ask(classes, "scores").check_answers(shown, said_by="answers =")
         highest, why = self._highest(ask(classes, "gradients"), shown)

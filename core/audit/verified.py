@@ -5,8 +5,8 @@ from __future__ import annotations
 from smoothsweep.core.metrics.false_accepts import FIRST, RATES, strangers_needed
 
 LEARNT = (
-    "Not verified: the judge is a second classifier of the same images, and no face recogniser; an independent "
-    "embedder is one"
+    "Not verified: the judge is a second classifier of the same images, which cannot say whom a face recogniser would "
+    "accept"
 )
 
 

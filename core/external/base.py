@@ -61,6 +61,8 @@ class ForeignModel:
     """
     sent_pictures: ClassVar[bool] = False
     """Whether it is shown pictures as they are, so that no normalisation can be stated."""
+    enrols: ClassVar[bool] = False
+    """Whether its classes are people who were enrolled, so that no recipe trains another like it."""
     remark: ClassVar[str] = ""
     """A sentence that an import ends with; {name} is what the user called the model."""
     options: ClassVar[tuple[str, str]] = ("", "")

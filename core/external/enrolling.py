@@ -12,6 +12,7 @@ from torch.nn import functional
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.model import Opened, OutsideModel
+from smoothsweep.core.external.sides import check_side
 from smoothsweep.core.metrics.false_accepts import strangers_needed
 from smoothsweep.core.metrics.verification import accept_threshold
 from smoothsweep.core.models.inference import evaluate_logits
@@ -40,6 +41,10 @@ class Embedding:
 
     def __call__(self, images: Tensor) -> Tensor:
         return self.read(images, self.normalisation, self.image_size)
+
+    def check_side(self) -> None:
+        """Raise InputError unless the embedder takes images of this side; the line names one that it takes, if any."""
+        check_side(self._model, torch.zeros(1, 3, self.image_size, self.image_size))
 
     def read(self, images: Tensor, normalisation: Normalisation, image_size: int) -> Tensor:
         """The same under another reading. Raises InputError for embeddings without a direction."""
@@ -125,7 +130,7 @@ def check_embedder_reading(embed: Embedding, train: ImageSet, test: ImageSet, re
         raise InputError(
             f"{embed.where}: expected an embedder that tells the people of the gallery apart, got "
             f"{best.as_stated.double().mean():.1%} of {len(wanted)} images as stated, {best.hits.double().mean():.1%} "
-            f"{best.words}: {as_flags(best.normalisation, False, best.size)}"
+            f"{best.words}: {as_flags(best.normalisation, False, best.size, embed.normalisation.channels)}"
         )
 
 

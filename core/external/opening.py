@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
 from smoothsweep.core.external.kinds import KINDS
 from smoothsweep.core.external.model import Opened, OutsideModel
+from smoothsweep.core.external.sides import check_side
 from smoothsweep.core.models.normalisation import Normalisation
 
 
@@ -43,17 +44,21 @@ def try_outside(
     rows = opened.rows
 
     def ask(many: int | None, access: Access) -> OutsideModel:
-        fixed = Opened(answer=opened.answer, rows=many, own_input=opened.own_input, accepts=opened.accepts)
         return OutsideModel(
-            fixed, answers=answers, access=access, num_classes=num_classes, normalisation=normalisation, where=where
+            replace(opened, rows=many),
+            answers=answers,
+            access=access,
+            num_classes=num_classes,
+            normalisation=normalisation,
+            where=where,
         )
 
     try:
         ask(rows, "scores")(images)
     except InputError:
+        check_side(ask(rows or 1, "scores"), images)
         if rows is not None:
             raise
-        ask(1, "scores")(images)
         rows = 1
     if answers == "labels":
         return Found(access="labels", rows=rows)

@@ -60,6 +60,7 @@ class EnrolledEmbedder(ForeignModel):
     words = WHAT
     file = f"model{SUFFIX}"
     computes_alone = True
+    enrols = True
 
     @classmethod
     def is_named(cls, path: Path) -> bool:

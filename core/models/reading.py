@@ -16,7 +16,7 @@ from torch import Tensor
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.listing import few
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.models.normalisation import Normalisation
+from smoothsweep.core.models.normalisation import Channels, Normalisation
 from smoothsweep.core.models.other_readings import Claim, Readable, Readings, Trial, Trials
 
 CHANCE_LEVEL = 0.01  # how seldom chance alone may do as well
@@ -45,18 +45,20 @@ def usual_orders(names: Sequence[str], sizes: Tensor) -> dict[str, Tensor]:
     }
 
 
-def as_flags(normalisation: Normalisation | None, reordered: bool, image_size: int | None = None) -> str:
+def as_flags(
+    normalisation: Normalisation | None, reordered: bool, image_size: int | None = None, stated: Channels = "rgb"
+) -> str:
     """What the commands that bring a model in are to be told (see `check_reading`)."""
     flags = [] if image_size is None else [f"--image-size {image_size}"]
     if normalisation is not None and normalisation.ends is not None:
         flags.append("--input-range {:g} {:g}".format(*normalisation.ends))
     elif normalisation is not None:
         flags.append("--mean {:.6g} {:.6g} {:.6g} --std {:.6g} {:.6g} {:.6g}".format(*_six(normalisation)))
-    if normalisation is not None and normalisation.channels != "rgb":
-        flags.append(f"--channels {normalisation.channels}")
+    if normalisation is not None and "bgr" in (normalisation.channels, stated):
+        flags.append(f"--channels {normalisation.channels}")  # also the default, where the other was stated
     if reordered:
         flags.append("--class-names FILE, its outputs in that order")
-    return f"import it with {' and '.join(flags)}"
+    return f"use {' and '.join(flags)}"
 
 
 def _six(normalisation: Normalisation) -> tuple[float, ...]:
@@ -73,7 +75,7 @@ def check_reading(
     image_size: int,
     device: torch.device | str,
     where: str,
-    then: Callable[[Normalisation | None, bool, int | None], str] = as_flags,
+    then: Callable[[Normalisation | None, bool, int | None, Channels], str] = as_flags,
     readings: Readings | None = None,
 ) -> None:
     """Raise InputError, one line, unless the accuracy is clearly above chance, within reach of what the card states,
@@ -82,7 +84,8 @@ def check_reading(
     model: read as claimed, its outputs in the data's order. logits: of all of `test`, float [N, C]. orders: other
     numberings by their words (`usual_orders`); any other order of the classes is found from what the model confuses.
     then: what to do about it, as the end of the sentence: of the normalisation to state, None where it is right, of
-    whether the order of the classes is to be stated, and of the size, None where it is right.
+    whether the order of the classes is to be stated, of the size, None where it is right, and of the channels that
+    were stated.
     A stated accuracy that is reached is proof enough; without one, other readings of some images are tried.
     readings: those that come into question, by default all that are usual.
     """
@@ -104,7 +107,7 @@ def check_reading(
     found = (
         f"{best.hits.double().mean():.1%} {best.words}{_enlarged(best.size, test)}; "
         f"{best.as_stated.double().mean():.1%} as stated: "
-        f"{then(best.normalisation, best.reordered, best.size)}"
+        f"{then(best.normalisation, best.reordered, best.size, claim.normalisation.channels)}"
         if best is not None and better
         else "no usual normalisation, size or class order fits: is it a classifier of these classes?"
     )

@@ -48,11 +48,13 @@ def run_and_report(
     asked: Confirmation | None = None,
     *,
     guard: Callable[[Plan], None] | None = None,
+    tells: bool = True,
 ) -> int:
     """Run what is missing, record, report. Returns the exit code; InputError before anything is started.
 
     asked: when to have a person confirm the expected cost; None for the usual thresholds. guard: raises InputError for
-    a plan that the caller does not want to be run.
+    a plan that the caller does not want to be run. tells: print the table of results and where the report is; False
+    where the caller says in its own words what was found.
     """
     started, code = time.monotonic(), code_digest()
     loaded = load_sweep(sweep_file, overrides)
@@ -91,10 +93,11 @@ def run_and_report(
     recorder.finish()
     folder = out or store.sweep_folder(loaded.sweep.name)
     known = trials_of(loaded, store)  # none where the budget was spent before anything was proposed
-    report = partial(_report, loaded, known, store, run.failures, folder, recorder)
+    report = partial(_report, loaded, known, store, run.failures, folder, recorder, tells=tells)
     page, damaged = healed(report) if known else (None, False)
-    closing = closing_lines(run, time.monotonic() - started, page, may_end=agenda is not None)
-    for line in (*closing, *unmeasured_line(met), *_where_to_compare(recorder, tracking_uri, location)):
+    closing = closing_lines(run, time.monotonic() - started, page if tells else None, may_end=agenda is not None)
+    where = _where_to_compare(recorder, tracking_uri, location if tells else None)
+    for line in (*closing, *unmeasured_line(met), *where):
         run.display.say(line)
     return 1 if run.failures or damaged or recorder.unwritten or (run.left_open and agenda is None) else 0
 
@@ -152,14 +155,17 @@ def _report(
     failures: dict[str, str],
     out: Path,
     recorder: Recorder | None,
+    *,
+    tells: bool = True,
 ) -> Path:
-    """Print the table, write the page, add it to the sweep's MLflow run."""
+    """Write the page, add it to the sweep's MLflow run, print the table where it tells."""
     if isinstance(loaded.sweep, ToySweep):
         from smoothsweep.orchestrator.commands.reporting.toy_report import write_toy_report as write
     else:
         from smoothsweep.orchestrator.commands.reporting.sweep_report import write_sweep_report as write
     text, files, verdicts = write(loaded, trials, store, failures, out)
-    screen.out_text(text)
+    if tells:
+        screen.out_text(text)
     if recorder is not None or out == store.sweep_folder(loaded.sweep.name):
         write_trial_notes(store, loaded.sweep.name, trials, names_of(loaded, trials))
     if out == store.sweep_folder(loaded.sweep.name):
@@ -181,12 +187,15 @@ def names_of(loaded: LoadedSweep, trials: list[Trial]) -> Named | None:
     return lambda trial: (recipe_label(axes, trial.cell.axes), attack_label(axes, trial.cell.axes))
 
 
-def _where_to_compare(recorder: Recorder, tracking_uri: str | None, location: str) -> list[str]:
+def _where_to_compare(recorder: Recorder, tracking_uri: str | None, location: str | None) -> list[str]:
+    """What is not in MLflow yet, else where to look. location: of the store; None where the caller says it."""
     if recorder.unwritten:
         reason = next(iter(recorder.unwritten.values()))
         trials = len(set(recorder.unwritten) - {REPORT})
         missing = f"{trials} trials are" if trials else "means over seeds and report are"
         return [f"{missing} not in MLflow yet ({reason}); the same command records them and runs nothing again"]
+    if location is None:
+        return recorder.remarks
     here = f"compare in MLflow: smoothsweep ui --store {location}"
     page = recorder.tracker.page if recorder.tracker else ""
     return [*recorder.remarks, f"MLflow: {shown_uri(tracking_uri).rstrip('/')}{page}" if tracking_uri else here]

@@ -53,7 +53,9 @@ TRIED_FIX = (
 
 
 def advice(audit: Audit) -> tuple[str, ...]:
-    """What to do, in sentences."""
+    """What to do, in sentences; of an embedder nothing that trains, which `--gallery` refuses."""
+    if audit.is_enrolled:
+        return ADVICE
     fix = "--fix --reference resnet18 (or another network to train)" if audit.is_program else "--fix"
     return (*ADVICE, TRIED_FIX if audit.fixes else TRY_FIX.format(fix=fix))
 
@@ -206,7 +208,9 @@ def _write_standing(paper: _Paper, audit: Audit) -> None:
     if not audit.standing:
         return
     paper.write_line(f"What {audit.strongest.attack} shows, and beside what", size=12, bold=True)
-    rows = [(one.words, *(one.shown(name) for name in HEAD)) for one in (*audit.standing, *audit.second)]
+    rows = [
+        (one.words, *(one.shown(name) or "not measured" for name in HEAD)) for one in (*audit.standing, *audit.second)
+    ]
     paper.write_rows(("of its images", *HEAD), rows, cuts="of its images", size=7)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from functools import lru_cache
 from hashlib import sha256
 from importlib.resources import files
@@ -10,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.text import NBSP, upright
@@ -39,6 +40,8 @@ FILTERS = (
     "significant",
     "is_null",
 )
+
+FLAG = re.compile(r"--[a-z][a-z-]*(?: \d[\d.]*(?![\w.]))?")
 
 SECTIONS = (
     "decision/defenses",
@@ -123,6 +126,7 @@ def environment() -> Environment:
         "svg": _svg,
         "tile": tile_uri,
         "path": quote,
+        "whole_flags": _with_whole_flags,
         "metric": metric_of,
     }
     made.tests["null"] = shown.is_null
@@ -145,6 +149,11 @@ def environment() -> Environment:
     }
     made.globals.update(own)
     return made
+
+
+def _with_whole_flags(text: str) -> Markup:
+    """A sentence in which no flag of a command, nor the number after it, is broken at its hyphens."""
+    return Markup(FLAG.sub(r"<kbd>\g<0></kbd>", str(escape(text))))
 
 
 def _svg(canvas: Canvas | None) -> Markup:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 
 from smoothsweep.core import screen
 from smoothsweep.core.audit.portfolio import COMPONENTS, LEAST_PUBLIC, components_of
@@ -12,8 +13,10 @@ from smoothsweep.core.data.sources import list_unlabelled
 from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.commands.audit.rounds import FIRST, refinements
-from smoothsweep.orchestrator.commands.audit.subject import AuditRequest, imported_model, people_of
+from smoothsweep.orchestrator.commands.audit.subject import AuditRequest, as_target, imported_model, people_of
 from smoothsweep.orchestrator.commands.audit.work import STORE, Work
+from smoothsweep.orchestrator.commands.importing.converting import check_description
+from smoothsweep.sweeps.imported import CARD
 
 
 def run_audit(request: AuditRequest) -> int:
@@ -22,6 +25,8 @@ def run_audit(request: AuditRequest) -> int:
     request.check()
     people, own_test = people_of(request.data)
     request.check_split(own_test)
+    if not request.gallery and not (isinstance(request.model, Path) and (request.model / CARD).is_file()):
+        check_description(as_target(request, request.folder / "model", people))
     told = _look_for_the_same(request)
     model, card = imported_model(request, people)
     work = Work(request=request, model=model, card=card, started=started, own_test=own_test, told=told)
@@ -45,7 +50,7 @@ def run_audit(request: AuditRequest) -> int:
             f"the next takes about {duration(work.seconds_of(more, after=done))} on this machine. The same command "
             "with more minutes goes on."
         )
-    _say_where(request)
+    _say_where(work)
     return code
 
 
@@ -66,11 +71,14 @@ def _look_for_the_same(request: AuditRequest) -> tuple[str, ...]:
     return warnings_of(pairs, doubts, private="the private set", named=False)
 
 
-def _say_where(request: AuditRequest) -> None:
-    folder = request.folder
+def _say_where(work: Work) -> None:
+    """What the pages say, what they could not try, and where they are."""
+    folder = work.request.folder
     said = json.loads((folder / "audit.json").read_text(encoding="utf-8"))["said"]
     for part in ("answer", "beside", "membership", "trainings", "access", "people"):
         for line in said[part]:
             screen.out(line)
+    for line in work.left_out:
+        screen.out(line)
     screen.out(f"audit: {folder / 'audit.html'}, {folder / 'audit.pdf'}, {folder / 'audit.json'}")
     screen.out(f"compare: smoothsweep ui --store {folder / STORE}")

@@ -25,7 +25,7 @@ from smoothsweep.core.text import brief
 from smoothsweep.orchestrator.commands.audit.judges import judge_of, second_judge
 from smoothsweep.orchestrator.commands.audit.prior import imported_prior
 from smoothsweep.orchestrator.commands.importing.converting import TargetRequest, import_target_file
-from smoothsweep.orchestrator.commands.importing.describing import Reading
+from smoothsweep.orchestrator.commands.importing.describing import Reading, as_typed
 from smoothsweep.orchestrator.commands.importing.enrolling import Gallery, import_recogniser
 from smoothsweep.orchestrator.commands.importing.named import name_of
 from smoothsweep.sweeps.imported import CARD, ImportedClassifier, TargetCard
@@ -222,7 +222,7 @@ def imported_model(request: AuditRequest, people: int) -> tuple[Path, TargetCard
     else:
         folder = request.folder / "model"
         if not _is_known(request, folder):
-            import_target_file(_as_target(request, folder, people))
+            import_target_file(as_target(request, folder, people))
     card = ImportedClassifier(imported=str(folder.resolve())).checked
     foreign = asked_with(card.architecture if is_outside(card.architecture) else None, request.options, request.model)
     if foreign is not None:
@@ -269,10 +269,13 @@ def _refuse_reading(request: AuditRequest) -> None:
     }
     for name, value in said.items():
         if value is not None:
-            raise InputError(f"{name}: expected none beside an imported folder, whose {CARD} says it, got {value}")
+            raise InputError(
+                f"{name}: expected none beside an imported folder, whose {CARD} says it, got {as_typed(value)}"
+            )
 
 
-def _as_target(request: AuditRequest, folder: Path, people: int) -> TargetRequest:
+def as_target(request: AuditRequest, folder: Path, people: int) -> TargetRequest:
+    """The model as `smoothsweep import target` takes it, to be written into a folder."""
     said = {part.name: getattr(request, part.name) for part in fields(Reading)}
     return TargetRequest(
         file=request.model, out=folder, classes=people, data=str(request.data), data_path=None, alpha=None, **said

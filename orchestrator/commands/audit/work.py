@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -41,7 +42,7 @@ SLOWER = 2.0
 class Work:
     """One audit while it is made. started: monotonic seconds; own_test: whether the data say which images are for
     testing. told: what the pages say of the public images. planned: of what is trained beside the model, by its label.
-    unfit: sentences on what there was no time for.
+    unfit: sentences on what there was no time for. has_pages: whether this run has written them.
     """
 
     request: AuditRequest
@@ -52,6 +53,7 @@ class Work:
     told: tuple[str, ...] = ()
     planned: dict[str, Cost] = field(default_factory=dict)
     unfit: list[str] = field(default_factory=list)
+    has_pages: bool = False
 
     @property
     def access(self) -> str:
@@ -126,8 +128,9 @@ class Work:
 
     def do(self, one: Round) -> int:
         """Run a round, and write the pages. Returns the exit code."""
+        self._say_so_far()
         write_file(self.sweep, as_file(self._tree(one)), parents=True)
-        code = run_and_report(self.sweep, [], self.store, None, None, None, Confirmation(yes=True))
+        code = run_and_report(self.sweep, [], self.store, None, None, None, Confirmation(yes=True), tells=False)
         self.write()
         return code or self._judge_again(one)
 
@@ -138,9 +141,18 @@ class Work:
             return 0
         tree = {**self._tree(one), "name": SECOND_NAME, "judges": verified(self.request.second)}
         write_file(self.second, as_file(tree))
-        code = run_and_report(self.second, [], self.store, None, None, None, Confirmation(yes=True))
+        self._say_so_far()
+        code = run_and_report(self.second, [], self.store, None, None, None, Confirmation(yes=True), tells=False)
         self.write()
         return code
+
+    def _say_so_far(self) -> None:
+        """The finding, and where the pages are, while there is more to come; nothing before this run wrote them."""
+        if not self.has_pages:
+            return
+        finding = json.loads(read_text(self.request.folder / "audit.json"))["said"]["answer"][0]
+        screen.out(f"so far: {finding}")
+        screen.out(f"so far: {self.request.folder / 'audit.html'}; what follows refines it")
 
     def write(self, *further: str) -> None:
         """The pages from what is in the store. further: sentences on what there was no time for."""
@@ -152,7 +164,7 @@ class Work:
             name=brief(self.request.model.stem),
             card=self.card,
             anonymous=self.request.redact,
-            untried=(*untried(self.request.access, self.card), *self.allowance.left_out(self._every_attack)),
+            untried=self.left_out,
             own_test=self.own_test,
             unfit=tuple(self.unfit),
             planned={label: cost.device_s for label, cost in self.planned.items()},
@@ -162,6 +174,7 @@ class Work:
             unmeasured=self.allowance.membership.left_out,
             second=self.second if self.request.second and self.second.is_file() else None,
         )
+        self.has_pages = True
 
     def fitting(self, wanted: Sequence[Beside], *, after: Round) -> tuple[Beside, ...]:
         """Those of the trainings that there is time for, the reference first; without it none. Says what each will
@@ -192,6 +205,11 @@ class Work:
         if self.unfit and not kept:
             self.write()
         return tuple(kept)
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """A sentence on every attack that the model cannot give enough for, or may not be asked enough for."""
+        return (*untried(self.request.access, self.card), *self.allowance.left_out(self._every_attack))
 
     @property
     def _every_attack(self) -> list[dict[str, Any]]:

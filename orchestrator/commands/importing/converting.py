@@ -10,17 +10,18 @@ from typing import Any, cast
 
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.kinds import asked_with, kind_made_of, kind_of
+from smoothsweep.core.external.kinds import KINDS, asked_with, kind_made_of, kind_of
 from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.orchestrator.commands.importing.describing import (
     TargetRequest,
     described,
+    normalised,
     refuse_existing,
     said_of,
     tried,
 )
 from smoothsweep.orchestrator.commands.importing.named import name_of
-from smoothsweep.orchestrator.commands.importing.programs import import_made, import_program
+from smoothsweep.orchestrator.commands.importing.programs import import_made, import_program, refuse_layers
 from smoothsweep.sweeps.imported import CARD, WEIGHTS, TargetCard, checked_card
 
 
@@ -54,12 +55,7 @@ def import_target_file(request: TargetRequest) -> int:
         return import_made(request, made)
     from smoothsweep.core.models.official_targets import import_target
 
-    if request.architecture is None:
-        held = f"the network that {request.file.name} holds, e.g. resnet18"
-        raise InputError(f"--architecture: expected {held}, got none")
-    if request.answers is not None:
-        raise InputError(f"--answers: expected none with a checkpoint, which gives logits, got {request.answers}")
-    card = described(request, architecture=request.architecture)
+    card = described(request, architecture=_named_architecture(request))
     refuse_existing(request.out)
     model, facts = import_target(
         cast("Path", request.file),
@@ -80,6 +76,27 @@ def import_target_file(request: TargetRequest) -> int:
     folder = f"{{imported: {request.out}}}"
     screen.out(f"in a sweep file:  recipe: {folder}   or   judges: {{evaluator: {folder}}}")
     return 0
+
+
+def check_description(request: TargetRequest) -> None:
+    """Raise InputError for what can be seen to be wrong of a description before the file and the pictures are read."""
+    kind = kind_of(request.file)
+    if kind is not None:
+        refuse_layers(request, KINDS[kind]())
+    if kind is not None or kind_made_of(request.architecture) is not None:
+        normalised(request)
+    else:
+        described(request, architecture=_named_architecture(request))
+
+
+def _named_architecture(request: TargetRequest) -> str:
+    """The network that a checkpoint holds. Raises InputError where nobody names it, and for what a program is told."""
+    if request.architecture is None:
+        held = f"the network that {request.file.name} holds, e.g. resnet18"
+        raise InputError(f"--architecture: expected {held}, got none")
+    if request.answers is not None:
+        raise InputError(f"--answers: expected none with a checkpoint, which gives logits, got {request.answers}")
+    return request.architecture
 
 
 def import_judge_file(file: Path, out: Path) -> int:

@@ -103,6 +103,11 @@ def described(
     )
 
 
+def as_typed(value: object) -> str:
+    """A flag's value as it stands on a command line: several numbers with spaces between."""
+    return " ".join(f"{one:g}" for one in value) if isinstance(value, list) else str(value)
+
+
 def normalised(reading: Reading, architecture: str | None = None) -> Normalisation:
     """How images are to be shown, as was said, else as the architecture usually wants them. Raises InputError."""
     from smoothsweep.core.models.classifiers import usual_input

@@ -74,6 +74,7 @@ def import_recogniser(source: Source, reading: Reading, gallery: Gallery, out: P
 
     held = _embedder(source)
     opened, embed = _opened(held, source, reading)
+    embed.check_side()
     people = load_labelled(gallery.people, size=embed.image_size)
     if held.kind != NETWORK:
         sizes = Readings() if opened.side is None else Readings(sizes=())

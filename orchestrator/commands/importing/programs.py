@@ -19,6 +19,7 @@ from smoothsweep.core.external.kinds import KINDS, Named
 from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.orchestrator.commands.importing.describing import (
     TargetRequest,
+    as_typed,
     described,
     refuse_existing,
     said_of,
@@ -83,7 +84,7 @@ def _import(
     from smoothsweep.core.models.normalisation import Normalisation
     from smoothsweep.core.models.weight_files import file_sha256
 
-    _refuse_layers(request, model)
+    refuse_layers(request, model)
     refuse_existing(request.out)
     answers = cast("Answers", request.answers or "logits")
     stated: dict[str, Any] = {"answers": answers, "access": "labels" if answers == "labels" else "scores"}
@@ -150,11 +151,11 @@ def _adopt(file: Path, *given: Any, where: str) -> dict[str, Any]:
     return adopt_outside(file, *given, where=where)
 
 
-def _refuse_layers(request: TargetRequest, model: ForeignModel) -> None:
-    """What is said of a network of ours says nothing of a program."""
+def refuse_layers(request: TargetRequest, model: ForeignModel) -> None:
+    """Raise InputError for what is said of a network of ours and says nothing of this kind of model."""
     for option, value in (("--architecture", request.architecture), ("--transform-input", request.transform_input)):
         if value is not None:
-            raise InputError(f"{option}: expected none with {model.words}, which brings its own, got {value}")
+            raise InputError(f"{option}: expected none with {model.words}, which brings its own, got {as_typed(value)}")
     for option, value in (
         ("--mean", request.mean),
         ("--std", request.std),
@@ -162,4 +163,6 @@ def _refuse_layers(request: TargetRequest, model: ForeignModel) -> None:
         ("--channels", request.channels),
     ):
         if model.sent_pictures and value is not None:
-            raise InputError(f"{option}: expected none with {model.words}, which is sent pictures, got {value}")
+            raise InputError(
+                f"{option}: expected none with {model.words}, which is sent pictures, got {as_typed(value)}"
+            )

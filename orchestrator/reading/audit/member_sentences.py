@@ -18,9 +18,10 @@ def membership_lines(found: AuditMembership) -> tuple[str, ...]:
     """The finding first, then what it rests on; where training and test images differ, why no claim is made."""
     if not found.holds:
         return (
-            f"No claim about membership is made: a classifier that never asks the model distinguishes {_images(found)} "
-            f"by their pixels (AUC {found.shift:.2f}; 0.5 is chance). They differ in more than membership, for example "
-            "in camera or day, and whatever an attack finds may be that difference.",
+            f"No claim about membership is made: a classifier that never asks the model distinguishes "
+            f"{_images(found.members, found.others)} by their pixels (AUC {found.shift:.2f}; 0.5 is chance). They "
+            "differ in more than membership, for example in camera or day, and whatever an attack finds may be that "
+            "difference.",
             *_left_out(found),
         )
     return (
@@ -44,8 +45,8 @@ def found_words(one: Told) -> str:
     return "too few test images" if one.found is None else f"{100 * one.found:.1f}{NBSP}%"
 
 
-def _images(found: AuditMembership) -> str:
-    return f"{count(found.members, 'training image')} from {count(found.others, 'test image')}"
+def _images(members: int, others: int) -> str:
+    return f"{count(members, 'training image')} from {count(others, 'test image')}"
 
 
 def _finding(found: AuditMembership) -> str:
@@ -56,17 +57,16 @@ def _finding(found: AuditMembership) -> str:
         picked = f" {PICKED}; the attack chosen beforehand, {before.title}, reaches {auc_words(before)}."
     return (
         f"Membership: from this model's {best.access}, the strongest of {count(len(found.model.told), 'attack')} "
-        f"({best.title}) distinguishes {_images(found)} of the same people with an AUC of {auc_words(best)}. That "
-        f"{sure} (0.5; the interval is over people).{picked}"
+        f"({best.title}) distinguishes {_images(*found.tried_on(best))} of the same people with an AUC of "
+        f"{auc_words(best)}. That {sure} (0.5; the interval is over people).{picked}"
     )
 
 
 def _at_low_rates(found: AuditMembership) -> tuple[str, ...]:
     best = found.strongest
     if best.found is None:
-        return (
-            f"So few test images ({found.others}) show no false positive rate of 1{NBSP}%: that takes {LEAST_OTHERS}.",
-        )
+        _, others = found.tried_on(best)
+        return (f"So few test images ({others}) show no false positive rate of 1{NBSP}%: that takes {LEAST_OTHERS}.",)
     return (
         f"At 1{NBSP}% false positives the attack ({best.title}) finds {found_words(best)} of the training images "
         f"(1{NBSP}% is chance).",
@@ -108,5 +108,6 @@ def _left_out(found: AuditMembership) -> tuple[str, ...]:
         verb = "is a copy" if found.copies == 1 else "are copies"
         lines.append(f"{count(found.copies, 'test image')} {verb} of training images and left out.")
     if found.drawn is not None:
-        lines.append(f"Labels were asked of {found.drawn} images, drawn from all: --queries allows no more.")
+        every = _images(found.members, found.others).replace(" from ", " and ")
+        lines.append(f"Labels were asked of {found.drawn} images, drawn from {every}: --queries allows no more.")
     return tuple(lines)

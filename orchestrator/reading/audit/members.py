@@ -94,6 +94,7 @@ class AuditMembership:
         others: Test images that are no copies.
         copies: Test images that are copies of training images; they were left out.
         drawn: Images that labels were asked of, where these are fewer than all; else None.
+        drawn_members: Training images among them.
         recipes: The model first, then the others in the order of the sweep.
     """
 
@@ -102,6 +103,7 @@ class AuditMembership:
     others: int
     copies: int
     drawn: int | None
+    drawn_members: int | None
     recipes: tuple[Membership, ...]
 
     @property
@@ -112,6 +114,12 @@ class AuditMembership:
     @property
     def model(self) -> Membership:
         return self.recipes[0]
+
+    def tried_on(self, one: Told) -> tuple[int, int]:
+        """How many training and how many test images an attack was tried on."""
+        if self.drawn is None or self.drawn_members is None or one.access != "labels":
+            return self.members, self.others
+        return self.drawn_members, self.drawn - self.drawn_members
 
     @property
     def beside(self) -> tuple[Membership, ...]:
@@ -154,13 +162,15 @@ def read_membership(
     first = _measured(files[own][0])
     facts = store.metrics(next(iter(stages[own].values())))
     words = _words(data, summary, access)
-    asked = int(np.isfinite(first.scores[BY_LABELS]).sum()) if BY_LABELS in first.scores else 0
+    seen = np.isfinite(first.scores[BY_LABELS]) if BY_LABELS in first.scores else np.zeros(len(first.member), bool)
+    few = not seen.all()
     return AuditMembership(
         shift=float(facts["membership_shift"] or 0.0),
         members=int(first.member.sum()),
         others=int((~first.member).sum()),
         copies=int(facts["membership_copies"] or 0),
-        drawn=asked if asked < len(first.member) else None,
+        drawn=int(seen.sum()) if few else None,
+        drawn_members=int((seen & first.member).sum()) if few else None,
         recipes=tuple(
             Membership(
                 recipe=name,

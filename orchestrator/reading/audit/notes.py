@@ -23,6 +23,7 @@ class AuditNotes:
     architecture: str = ""
     epochs: int = 0
     is_program: bool = False
+    is_enrolled: bool = False
     asked_once: Mapping[str, float] = field(default_factory=dict)
     planned: Mapping[str, float] = field(default_factory=dict)
     strangers: int | None = None

@@ -82,11 +82,12 @@ class Audit:
     one over the classes. untried: sentences on the attacks that the model could not be put under. beside: the model,
     the reference and what else was trained, in the order of the sweep; empty where nothing was. unfit: sentences on
     what there was no time for. own_test: whether the data say which images are for testing. architecture, epochs: of
-    what was trained. is_program: the model itself cannot be trained here. standing: the strongest attack by every
-    judge, beside chance, the control, the prior's reach and the ceiling. strangers: how many public images there were
-    for the thresholds of verification, None where they are rendered. second: the same attack by a second embedder of
-    the name `second_name`; empty without one. told: sentences on public images that may not fit. membership: which
-    images it was trained on; None where that was not measured, for which `unmeasured` has the reason if it was asked.
+    what was trained. is_program: the model itself cannot be trained here. is_enrolled: its classes are people
+    enrolled with an embedder. standing: the strongest attack by every judge, beside chance, the control, the prior's
+    reach and the ceiling. strangers: how many public images there were for the thresholds of verification, None where
+    they are rendered. second: the same attack by a second embedder of the name `second_name`; empty without one. told:
+    sentences on public images that may not fit. membership: which images it was trained on; None where that was not
+    measured, for which `unmeasured` has the reason if it was asked.
     """
 
     judge: str
@@ -104,6 +105,7 @@ class Audit:
     architecture: str = ""
     epochs: int = 0
     is_program: bool = False
+    is_enrolled: bool = False
     standing: tuple[Standing, ...] = ()
     strangers: int | None = None
     second: tuple[Standing, ...] = ()
@@ -158,20 +160,21 @@ class Audit:
 
 
 def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit | None:
-    """The findings; None while nothing that was drawn of the model's people has been judged.
-
-    Where controls alone were, nobody is named: what they draw says nothing of the model.
+    """The findings; None while nothing that was drawn of the model's people has been judged. Where only controls were
+    tried, nobody is named: what they draw says nothing of the model.
     """
-    if summary.primary is None or not len(summary.evidence.rows if summary.evidence else ()):
+    if summary.primary is None:
         return None
     measured = summary.frame[summary.frame[summary.primary].notna()]
     own = summary.recipes[0] if notes.recipe is None else notes.recipe
     frame = measured[measured["recipe"] == own]
     reached = [_reached(data, summary, int(row), notes.asked_once) for row in frame.index]
     ordered = sorted(reached, key=lambda one: (one.control, -summary.spec.sign * one.leak))
-    if not ordered:
+    judged = summary.evidence.rows if summary.evidence else ()
+    if not ordered or not (len(judged) or summary.frame["control"].all()):  # attacks that failed are no answer
         return None
     strongest, controls = ordered[0], [one for one in ordered if one.control]
+    line = [controls[0].row if controls else None]
     ceiling = frame[summary.spec.ceiling].mean() if summary.spec.ceiling in summary.measured else float("nan")
     return Audit(
         judge=summary.primary,
@@ -179,7 +182,7 @@ def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit |
         reached=tuple(ordered),
         beyond=NOTHING if strongest.control else _beyond(summary, strongest, controls),
         people=() if strongest.control else _people(summary, strongest, controls[:1], notes.names),
-        standing=standings(summary, strongest.row, controls[0].row if controls else None, notes.classes),
+        standing=() if strongest.control else standings(summary, strongest.row, *line, notes.classes),
         test_acc=float(frame["test_acc"].mean()),
         chance=1 / notes.classes,
         classes=notes.classes,
@@ -190,6 +193,7 @@ def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit |
         architecture=notes.architecture,
         epochs=notes.epochs,
         is_program=notes.is_program,
+        is_enrolled=notes.is_enrolled,
         strangers=notes.strangers,
         told=notes.told,
         membership=notes.membership,

@@ -69,7 +69,10 @@ def _answer(audit: Audit) -> tuple[str, ...]:
     if audit.beyond.verdict == HIGHER:
         sure = "The model gives away more to it than to any control."
     elif audit.beyond.n < 2:
-        sure = "One run of the attacks is inconclusive: give it --seeds 3, or more --minutes."
+        sure = (
+            "Whether that is more than a control reaches is inconclusive with one run of the attacks: add --seeds 3, "
+            "or more --minutes."
+        )
     else:
         more = more_seeds(audit.beyond.n)
         sure = f"Whether that is more than a control reaches is inconclusive{more}."
@@ -88,7 +91,7 @@ def _not_verified(audit: Audit) -> tuple[str, ...]:
     if any(one.spec.verifies for one in audit.standing):
         return ()
     if audit.judge == "attack_acc1":
-        return (f"{LEARNT}: --judge gives one.",)
+        return (f"{LEARNT}. Name a face embedder with --judge.",)
     if audit.strangers is None:
         return ()
     return (f"{few_strangers(audit.strangers)}.",)

@@ -194,3 +194,33 @@ def test_either_reading_is_enough_and_what_is_left_out_is_not_said(network, imag
     assert torch.allclose(*answers, atol=1e-6)
     for one in (ranged, stated):
         assert (one.answers, one.num_classes, one.access) == ("logits", None, None)
+
+
+class Sided(nn.Module):
+    """Takes images of 64 pixels alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3 * 64 * 64, CLASSES)
+
+    def forward(self, images):
+        return self.layer(images.flatten(1))
+
+
+def test_a_network_that_takes_no_images_of_the_stated_side_is_refused_in_one_line_with_one_that_it_takes():
+    with pytest.raises(InputError, match=r"^model: expected answers to images \[2, 3, 112, 112\], got: ") as told:
+        Model(Sided(), image_size=112, input_range=(0, 1)).open(torch.zeros(3, 3, 112, 112))
+    line = str(told.value)
+    assert line.endswith("; it takes images of 64 pixels: use image_size=64") and "\n" not in line
+
+
+def test_a_function_that_fails_is_one_line_and_is_not_asked_again(network):
+    asked = []
+
+    def function(images):
+        asked.append(images.shape)
+        raise RuntimeError("no such\nserver")
+
+    with pytest.raises(InputError, match=r"^model: expected answers to images \[2, 3, 8, 8\], got: server$"):
+        model_of(function).open(torch.zeros(3, 3, SIDE, SIDE))
+    assert len(asked) == 1

@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.external.enrolling import Embedding
 from smoothsweep.core.external.model import Opened, OutsideModel
 from smoothsweep.core.external.opening import try_outside
 from smoothsweep.core.external.reading import Reader, as_logits, is_distribution
@@ -124,6 +125,49 @@ def test_what_is_asked_has_every_size_and_the_side_of_the_file_is_held_to():
     for size in (7, 9):
         with pytest.raises(InputError, match=f"--image-size: expected 8, which here takes, got {size}"):
             try_outside(opened, answers="logits", num_classes=4, image_size=size, normalisation=OURS, where="here")
+
+
+SIDED = [
+    (64, 112, "; it takes images of 64 pixels: use --image-size 64"),
+    (224, 64, "; it takes images of 224 pixels: use --image-size 224"),
+    (50, 64, ""),
+    (299, 32, ""),
+]
+"""What a model takes, what was stated, how the line ends: unusual sides and those far away are not looked for."""
+
+
+def only(side, asked):
+    def answer(images):
+        asked.append(tuple(images.shape))
+        if images.shape[-1] != side:
+            raise InputError("here: shapes cannot be multiplied")
+        return linear(images)
+
+    return answer
+
+
+@pytest.mark.parametrize(("side", "stated", "end"), SIDED)
+@pytest.mark.parametrize("rows", [None, 1])
+def test_a_side_that_the_model_does_not_take_is_refused_with_one_that_it_takes(side, stated, end, rows):
+    opened = Opened(answer=only(side, []), rows=rows)
+    with pytest.raises(InputError, match=f"^here: shapes cannot be multiplied{end}$"):
+        try_outside(opened, answers="logits", num_classes=4, image_size=stated, normalisation=OURS, where="here")
+
+
+@pytest.mark.parametrize(("side", "stated", "end"), SIDED)
+def test_an_embedder_is_asked_for_another_side_likewise(side, stated, end):
+    embed = Embedding(Opened(answer=only(side, [])), image_size=stated, normalisation=OURS, where="here")
+    with pytest.raises(InputError, match=f"^here: shapes cannot be multiplied{end}$"):
+        embed.check_side()
+    Embedding(Opened(answer=only(side, [])), image_size=side, normalisation=OURS, where="here").check_side()
+
+
+@pytest.mark.parametrize("given", [{"own_input": True}, {"side": 112}])
+def test_no_other_side_is_tried_where_queries_are_counted_or_the_file_has_one(given):
+    opened = Opened(answer=only(64, asked := []), **given)
+    with pytest.raises(InputError, match=r"multiplied$"):
+        try_outside(opened, answers="logits", num_classes=4, image_size=112, normalisation=OURS, where="here")
+    assert {shape[-1] for shape in asked} == {112}
 
 
 def read(answers, found, count=2, classes=3):

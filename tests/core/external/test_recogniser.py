@@ -175,7 +175,7 @@ def test_an_embedder_that_is_shown_images_wrongly_is_refused_with_a_reading_that
         Embedding(embedder(right), image_size=8, normalisation=right, where="e"), train, test, readings
     )
     with pytest.raises(
-        InputError, match=r"e: expected an embedder .* 25.0% of 24 images as stated, 100.0% with .*: import it with --"
+        InputError, match=r"e: expected an embedder .* 25.0% of 24 images as stated, 100.0% with .*: use --"
     ):
         check_embedder_reading(
             Embedding(embedder(right), image_size=8, normalisation=wrong, where="e"), train, test, readings

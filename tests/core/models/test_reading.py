@@ -6,6 +6,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from torch import nn
 
+from smoothsweep.core.audit.checking import _as_arguments
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.inference import evaluate_logits
@@ -102,13 +103,13 @@ def test_a_wrong_order_is_named_also_beside_a_wrong_normalisation():
     ],
 )
 def test_the_line_ends_with_what_to_say(other, reordered, flags):
-    assert as_flags(USUAL[other] if other else None, reordered) == f"import it with {flags}"
+    assert as_flags(USUAL[other] if other else None, reordered) == f"use {flags}"
 
 
 @pytest.mark.parametrize("name", USUAL)
 def test_the_flags_say_the_normalisation_that_was_meant(name):
     """What `--input-range` and `--mean`, `--std` are read as is the reading that the line recommends."""
-    words = as_flags(USUAL[name], False).removeprefix("import it with ").replace("--std", "--mean").split("--mean")
+    words = as_flags(USUAL[name], False).removeprefix("use ").replace("--std", "--mean").split("--mean")
     if words[0]:
         assert Normalisation.of_range(*map(float, words[0].split()[1:])) == USUAL[name]
     else:
@@ -205,9 +206,9 @@ def coloured():
 @pytest.mark.parametrize(
     ("side", "channels", "flags"),
     [
-        (64, "rgb", "import it with --image-size 64"),
-        (32, "bgr", "import it with --input-range -1 1 and --channels bgr"),
-        (64, "bgr", "import it with --image-size 64 and --input-range -1 1 and --channels bgr"),
+        (64, "rgb", "use --image-size 64"),
+        (32, "bgr", "use --input-range -1 1 and --channels bgr"),
+        (64, "bgr", "use --image-size 64 and --input-range -1 1 and --channels bgr"),
         (32, "rgb", None),
     ],
 )
@@ -226,6 +227,26 @@ def test_a_wrong_size_and_swapped_channels_are_named_with_the_flags_to_give(side
         assert enlarged == ("--image-size" in flags), "48 may be the best of a model for 64 where the images have 32"
 
 
+@pytest.mark.parametrize(
+    ("side", "then", "flags"),
+    [
+        (32, as_flags, "use --input-range -1 1 and --channels rgb"),
+        (64, as_flags, "use --image-size 64 and --input-range -1 1 and --channels rgb"),
+        (32, _as_arguments, "say input_range=(-1, 1) and channels='rgb' to Model"),
+    ],
+)
+def test_channels_stated_as_blue_first_by_mistake_are_named_with_what_takes_it_back(side, then, flags):
+    """What is said without them is the default: the rest of the line alone is what was said already."""
+    model, data = Stripes(side, "rgb"), coloured()
+    stated = Normalisation(channels="bgr")
+    model.wants(stated)
+    claim = Claim(normalisation=stated, order=torch.arange(CLASSES))
+    logits = evaluate_logits(model, data.images, image_size=32)
+    with pytest.raises(InputError) as told:
+        check_reading(model, data, logits, claim, orders={}, image_size=32, device="cpu", where="f", then=then)
+    assert str(told.value).endswith(flags)
+
+
 def test_a_size_that_the_images_have_is_named_without_a_doubt():
     """A model of 32 pixels, stated as one of 64, on images of 64: nothing was enlarged."""
     small = coloured()
@@ -235,5 +256,5 @@ def test_a_size_that_the_images_have_is_named_without_a_doubt():
     model = Stripes(32, "rgb")
     logits = evaluate_logits(model, data.images, image_size=64)
     claim = Claim(normalisation=Normalisation(), order=torch.arange(CLASSES))
-    with pytest.raises(InputError, match=r"with images of 32 pixels; .*import it with --image-size 32$"):
+    with pytest.raises(InputError, match=r"with images of 32 pixels; .*use --image-size 32$"):
         check_reading(model, data, logits, claim, orders={}, image_size=64, device="cpu", where="f")

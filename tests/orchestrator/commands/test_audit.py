@@ -81,7 +81,7 @@ def audit(owned, *more, out: Path, public: bool = True) -> int:
         (["--fix", "--epochs", "0"], "--epochs: expected at least 1, got 0"),
         (["--reference", "resnet81"], "efficientnet_b2, got 'resnet81'; did you mean 'resnet18'?"),
         (["--reference", "vit_b_16", "--image-size", SIDE], "--reference vit_b_16: expected images of 224 pixels"),
-        (["--architecture", "resnet18", "--image-size", SIDE], "as stated: import it with --mean 0.485 0.456"),
+        (["--architecture", "resnet18", "--image-size", SIDE], "as stated: use --mean 0.485 0.456"),
     ],
 )
 def test_what_is_wrong_is_one_line_and_nothing_is_written(owned, tmp_path, capsys, more, line):
@@ -90,6 +90,48 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(owned, tmp_path, capsy
     assert said.startswith("smoothsweep: ") and said.count("\n") == 1
     assert line in said
     assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        (["--image-size", SIDE], "--architecture: expected the network that own.pth holds, e.g. resnet18, got none"),
+        (["--architecture", "resnet18"], "--image-size: expected the side in pixels"),
+        (["--architecture", "resnet18", "--image-size", SIDE, "--mean", 0, 0, 0], "--mean, --std: expected both"),
+        (["--architecture", "resnet18", "--image-size", SIDE, "--answers", "labels"], "--answers: expected none with"),
+    ],
+)
+def test_flags_that_are_wrong_are_told_before_pictures_are_read(owned, tmp_path, capsys, monkeypatch, more, line):
+    """Reading and comparing them takes most of a minute where there are thousands."""
+    monkeypatch.setattr(auditing, "refuse_shared", lambda *_: pytest.fail("pictures were compared"))
+    assert audit(owned, *more, out=tmp_path / "out") == 2
+    said = capsys.readouterr()
+    assert line in said.err and not said.out
+
+
+@pytest.mark.parametrize(
+    ("more", "line"),
+    [
+        (
+            ["--input-range", 0, 1],
+            "--input-range: expected none with an HTTP endpoint, which is sent pictures, got 0 1",
+        ),
+        (
+            ["--mean", 0.5, 0.25, 0],
+            "--mean: expected none with an HTTP endpoint, which is sent pictures, got 0.5 0.25 0",
+        ),
+        (["--architecture", "resnet18"], "--architecture: expected none with an HTTP endpoint"),
+    ],
+)
+def test_flags_that_mean_nothing_to_an_endpoint_are_told_before_pictures_are_read(
+    owned, tmp_path, capsys, monkeypatch, more, line
+):
+    monkeypatch.setattr(auditing, "refuse_shared", lambda *_: pytest.fail("pictures were compared"))
+    given = ["audit", "http://127.0.0.1:9/model", "--image-size", SIDE, "--yes", "--data", owned[1]]
+    given += ["--public", owned[2], "--out", tmp_path / "out", *more]
+    assert main(list(map(str, given))) == 2
+    said = capsys.readouterr()
+    assert line in said.err and not said.out
 
 
 def test_without_public_images_one_line_says_what_to_bring(owned, tmp_path, capsys):
@@ -183,6 +225,19 @@ def test_a_judge_of_anything_is_taken_from_its_file_or_from_where_it_is_staged(t
     staged.parent.mkdir()
     own.rename(staged)
     assert judged("swag_vit_b_16")["general"]["weights"] == str(staged)
+
+
+def test_numbers_that_contradict_a_card_are_shown_as_they_were_typed(imported, owned, tmp_path, capsys):
+    given = ["--data", owned[1], "--public", owned[2], "--out", tmp_path / "out", "--mean", 0.5, 0.25, 0]
+    assert main(["audit", *map(str, [imported, *given])]) == 2
+    assert capsys.readouterr().err.endswith("whose target.json says it, got 0.5 0.25 0\n")
+
+
+def test_controls_alone_are_a_sweep_of_a_model_that_may_be_asked_too_little(imported, owned, tmp_path):
+    """As of an endpoint whose queries no attack fits into: the page says what was left out."""
+    controls = [one for one in portfolio("labels", whole=True) if ATTACKS[one["kind"]].control]
+    found = trials_of(load_sweep(sweep_of(imported, owned, tmp_path, attacks=controls)))
+    assert len(found) == len(controls) and all(trial.is_control for trial in found)
 
 
 def test_people_are_taken_evenly():
@@ -407,9 +462,12 @@ def test_from_a_checkpoint_to_the_pages(owned, tmp_path, capsys):
         assert (out / name).is_file()
     before = capsys.readouterr().out
     assert found["said"]["answer"][0][:40] in before
+    assert "baseline" not in before, "a sweep's table compares recipes, of which an audit has none"
     assert audit(owned, *options, "--fix", "--minutes", "4", out=out) == 0  # nothing is done twice
     said, found = capsys.readouterr().out, json.loads((out / "audit.json").read_text())
     assert "converted before" in said and "to come: plain training" in said
+    so_far, then = said.index(f"so far: {out / 'audit.html'}"), said.index(f"audit: {out / 'audit.html'}")
+    assert so_far < then, "who waits for what comes after the first answer hears of the pages"
     assert [one["role"] for one in found["beside"]][:2] == ["model", "reference"]
     assert all(one["device_seconds"]["training"] > 0 for one in found["beside"][1:])
     assert found["beside"][0]["test_acc"] == found["test_acc"]

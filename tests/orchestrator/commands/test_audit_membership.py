@@ -238,3 +238,17 @@ def test_from_an_endpoint_that_memorised_to_the_pages(tmp_path, capsys, own_home
     else:
         assert not members["holds"] and members["attacks"] == [] and lines[0].startswith("No claim about membership")
         assert "Training images found" not in page and abs(members["shift"] - 0.5) > 0.2
+
+
+def test_of_an_endpoint_that_no_attack_may_ask_enough_the_page_says_what_was_left_out(tmp_path, capsys, own_home):
+    people, public = write_split(tmp_path / "people"), write_public(tmp_path / "public", 60)
+    given = ["--image-size", SIDE, "--people", 2, "--access", "scores", "--out", tmp_path / "out", "--minutes", 0.1]
+    given += ["--data", people, "--public", public, "--yes", "--queries", 600, "--per-second", 10000]
+    with serving(Memory(people)) as server:
+        assert main(["audit", server.url, *map(str, given)]) == 0
+        assert len(server.seen) <= 600
+    found, said = json.loads((tmp_path / "out" / "audit.json").read_text()), capsys.readouterr().out
+    assert [one["control"] for one in found["attacks"]] == [True] and found["by_access"] == {}
+    left = [line for line in found["said"]["unknown"] if line.startswith("Not tried: ")]
+    assert len(left) == 3 and all("--queries" in line and line in said for line in left)
+    assert found["said"]["answer"][0] in said and "No attack was tried" in (tmp_path / "out" / "audit.html").read_text()

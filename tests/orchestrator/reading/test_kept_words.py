@@ -34,6 +34,8 @@ from tests.orchestrator.reading.test_published import sweep_data
 KEPT = Path(__file__).resolve().parents[2] / "golden" / "words"
 WRITES = bool(os.environ.get("SMOOTHSWEEP_KEEP_WORDS"))
 UNSEEN = re.compile(r"<(script|style)\b.*?</\1>|<!--.*?-->|(?<=;base64,)[A-Za-z0-9+/=]+", re.S)
+INSIDE = re.compile(r"</?kbd>|<wbr>")
+"""Of a word or a phrase, which they do not divide."""
 BLOCK = re.compile(
     r"</?(?:p|div|section|table|tr|h\d|li|ul|ol|details|summary|figure|figcaption|svg|text|header)\b[^>]*>"
 )
@@ -45,7 +47,7 @@ CHEAP_AND_FULL = [(0.1 * k, 0.1 * k + 0.01) for k in range(1, 9)]
 
 def words_of(page):
     """The visible text of a page, and what stands in for pictures, a block a line."""
-    text = BLOCK.sub("\n", SAID.sub(r"\n[\1] ", UNSEEN.sub("", page)))
+    text = BLOCK.sub("\n", SAID.sub(r"\n[\1] ", UNSEEN.sub("", INSIDE.sub("", page))))
     lines = (" ".join(line.split()) for line in html.unescape(re.sub(r"<[^>]+>", " ", text)).splitlines())
     return "\n".join(line for line in lines if line)
 

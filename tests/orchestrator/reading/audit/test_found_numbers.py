@@ -175,6 +175,7 @@ def test_without_a_reference_or_company_nothing_stands_beside():
     assert alone.strongest.attack == "rlb" and alone.model is None and alone.reference is None and alone.fixes == ()
 
 
-def test_controls_alone_or_another_recipe_are_no_audit():
-    assert read(data(("mine",), attacks=CONTROLS)) is None
+def test_of_controls_alone_there_is_an_audit_without_an_attack_and_of_another_recipe_none():
+    found = read(data(("mine",), attacks=CONTROLS))
+    assert found.attacks == () and {one.attack for one in found.controls} == set(CONTROLS)
     assert read(data(), recipe="a recipe of nobody") is None

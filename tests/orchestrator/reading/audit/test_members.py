@@ -126,6 +126,17 @@ def test_who_sees_labels_alone_gets_nothing_of_scores(reading):
     said = " ".join(membership_lines(found))
     assert "from this model's labels" in said and "Labels were asked of 60 images" in said
     assert "threshold" not in said
+    assert "distinguishes 30 training images from 30 test images" in said.replace("\u00a0", " "), (
+        "those it was tried on"
+    )
+    assert f"drawn from {PEOPLE * INSIDE} training images and {PEOPLE * OUTSIDE} test" in said.replace("\u00a0", " ")
+    assert "So few test images (30)" in said
+
+
+def test_scores_are_of_all_images_where_labels_are_of_some(reading):
+    found, _ = reading(labels_of=30)
+    assert found.strongest.access == "scores" and found.tried_on(found.strongest) == (PEOPLE * INSIDE, PEOPLE * OUTSIDE)
+    assert found.tried_on(found.model.by_labels) == (30, 30) and found.drawn == 60
 
 
 def test_no_claim_is_made_of_a_model_that_was_not_measured(reading):
@@ -141,7 +152,7 @@ def told(attack, auc, low, found=0.2):
 def one_found(shift=0.5, best=("margin", 0.8, 0.7), others=120, word="", trainings=1, **changes):
     rest = told("label_views", 0.6, 0.5)
     plain = Membership(recipe=PLAIN, role="reference", told=(told(best[0], 0.75, 0.6), rest), trainings=trainings)
-    given = {"shift": shift, "members": 240, "others": others, "copies": 0, "drawn": None}
+    given = {"shift": shift, "members": 240, "others": others, "copies": 0, "drawn": None, "drawn_members": None}
     model = Membership(
         recipe=OWN, role="model", told=(told(*best), told("margin", 0.5, 0.4), rest), trainings=1, word=word
     )

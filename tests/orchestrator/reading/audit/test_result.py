@@ -79,6 +79,35 @@ def test_what_to_do_about_a_program_names_a_network_that_can_be_trained(is_progr
     assert ("--reference" in said) == is_program and "{" not in said
 
 
+def test_nothing_is_trained_beside_an_embedder(audit):
+    """`--fix` and `--reference` are refused with `--gallery`."""
+    given = data()
+    notes = AuditNotes(names=NAMES, classes=20, is_program=True, is_enrolled=True)
+    said = advice(read_audit(given, summarise(given), notes))
+    assert said == advice(audit)[:-1] and not any("--fix" in line or "--reference" in line for line in said)
+
+
+def test_controls_alone_are_an_audit_that_credits_them_with_no_leak():
+    """Of an endpoint that no attack may ask enough: the page says so, and names what was left out."""
+    given = data(attacks={"random_latents": ATTACKS["random_latents"]})
+    found = read_audit(given, summarise(given), AuditNotes(names=NAMES, classes=20, untried=("Not tried: BREP-MI.",)))
+    assert found is not None and found.attacks == () and found.people == () and found.standing == ()
+    assert [one.attack for one in found.controls] == ["random_latents"]
+    said = audit_sentences(found)
+    assert said["answer"][0].startswith("No attack was tried") and said["unknown"][-1] == "Not tried: BREP-MI."
+    page = audit_page(found, name="m", facts={}, anonymous=False, portraits=[])
+    assert 'id="standing"' not in page and "Everybody" not in page
+    assert audit_pdf(found, name="m", facts={}, anonymous=False, portraits=[]).startswith(b"%PDF")
+
+
+def test_where_every_attack_failed_and_a_control_did_not_there_is_no_audit():
+    """It would say that no attack was tried."""
+    given = data()
+    failed = ~given.results["attack_control"]
+    given.results.loc[failed, ["status", "failure", "embedder_acc1"]] = ["failed", "out of memory", np.nan]
+    assert read(given) is None
+
+
 def test_people_stand_by_exposure_under_the_strongest_attack(audit):
     assert [(person.name, person.share, person.label) for person in audit.people] == [
         ("Zoe <b>", 1.0, 0),
@@ -97,7 +126,7 @@ def test_page_pdf_and_json_tell_the_same_and_escape_names(audit):
         "anonymous": False,
         "portraits": [Portrait(label=0, photograph=pixels, reconstruction=pixels)],
     }
-    page, pdf = audit_page(audit, **given), audit_pdf(audit, **given)
+    page, pdf = re.sub("</?kbd>", "", audit_page(audit, **given)), audit_pdf(audit, **given)
     found = json.loads(json.dumps(audit_json(audit, {"name": "m"})))
     assert found["attacks"][0]["leak"] == audit.strongest.leak and found["by_access"]["labels"] == "brep_mi"
     for line in (line for lines in found["said"].values() for line in lines):
