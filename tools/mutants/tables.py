@@ -56,6 +56,7 @@ FAMILY = (
     KEPT,
     "tests/core/attacks/test_family_settings.py",
     "tests/core/attacks/test_family.py",
+    "tests/core/attacks/ppa/test_stages.py",
     "tests/tasks/test_attack.py",
 )
 LATENTS = ("tests/core/attacks/black_box/test_brep_mi.py", "tests/core/attacks/black_box/test_brep_golden.py", *FAMILY)
@@ -68,6 +69,7 @@ LEARNT = (
 AUDITS = ("tests/test_smoothsweep.py",)
 FOREIGN = (
     "tests/core/priors/official/test_hostile.py",
+    "tests/core/priors/official/test_bombs.py",
     "tests/core/pickles/test_storages.py",
     "tests/core/models/test_pretrained.py",
 )
@@ -174,6 +176,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "core/attacks/shared/execution.py": (
         "tests/core/attacks/shared/test_execution.py",
+        "tests/core/attacks/shared/test_prepared_networks.py",
         "tests/core/attacks/surrogate/test_surrogate.py",
     ),
     "core/attacks/optimisation/crop_rule.py": ("tests/core/attacks/optimisation/test_crops.py", *FAMILY),
