@@ -334,7 +334,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "orchestrator/stages/unheard.py": ("tests/orchestrator/stages/test_judges.py", FAR),
     "orchestrator/planning/trial.py": ("tests/orchestrator/planning/test_plan.py", FAR),
     "orchestrator/planning/plan.py": ("tests/orchestrator/planning/test_plan.py",),
-    "orchestrator/planning/history.py": ("tests/orchestrator/planning/test_plan.py",),
+    "orchestrator/planning/history.py": (
+        "tests/orchestrator/planning/test_measurements.py",
+        "tests/orchestrator/planning/test_plan.py",
+    ),
     "orchestrator/scheduling/limits.py": ("tests/orchestrator/scheduling/test_limits.py",),
     "orchestrator/scheduling/execute.py": (
         "tests/orchestrator/store/test_local.py",
@@ -344,6 +347,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "orchestrator/commands/batch": ("tests/orchestrator/commands/batch",),
     "orchestrator/store": STORING,
+    "orchestrator/store/linked.py": ("tests/orchestrator/store/test_several_linked.py",),
     "orchestrator/store/remote": STORING,
     "orchestrator/store/opening.py": STORING[:1],
     "orchestrator/store/remote/joining.py": STORING[2:],
