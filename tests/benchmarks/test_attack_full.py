@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from benchmarks import attack_full, yardstick
+from benchmarks import attack_full_ours, yardstick
+from benchmarks.attack_full_case import Case
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig
 from smoothsweep.core.attacks.ppa.inversion import optimise
@@ -15,12 +16,12 @@ from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.priors.card import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 
-CASE = attack_full.Case(pixels=32, steps=10, candidates=6, batch=4, selected=3, pool=12, epochs=1)
+CASE = Case(pixels=32, steps=10, candidates=6, batch=4, selected=3, pool=12, epochs=1)
 
 
 @pytest.fixture(autouse=True)
 def small_boxes(monkeypatch):
-    monkeypatch.setattr(attack_full, "_SIDES", [32, 32])
+    monkeypatch.setattr(attack_full_ours, "SIDES", [32, 32])
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     yield
@@ -49,10 +50,10 @@ def official(networks):
     """What the yardstick finds from these latents: start, end, the chosen ones and all scores."""
     prior, target = networks
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(attack_full, "_SIDES", [32, 32])
+        patch.setattr(attack_full_ours, "SIDES", [32, 32])
         w0 = torch.randn(6, 1, 128, generator=torch.Generator().manual_seed(0)).double()
         synthesis = yardstick.OfficialSynthesis(prior)
-        common = {"crop": CASE.crop, "size": 32, "batch": 6, "draw": attack_full._draw_box}
+        common = {"crop": CASE.crop, "size": 32, "batch": 6, "draw": attack_full_ours.draw_box}
         found = yardstick.optimise(synthesis, target, w0, 3, steps=5, lr=0.005, **common)
         return w0, found, *yardstick.select(synthesis, target, found, 3, selected=3, repeats=20, **common)
 
@@ -73,12 +74,12 @@ def test_in_double_precision_both_sides_find_the_same_latents_scores_and_choice(
         protocol="paper",
         transform=Preprocess(size=32, crop=CASE.crop),
         device="cpu",
-        draw_crops=attack_full._GivenCrops("optimise"),
+        draw_crops=attack_full_ours.GivenCrops("optimise"),
         execution=run,
     ).w
     torch.testing.assert_close(found, expected, atol=1e-8, rtol=0)
     assert (expected - w0).abs().max() > 0.01
-    best = attack_full._select(prior, target, found, run, CASE)
+    best = attack_full_ours.selected(prior, target, found, run, CASE)
     torch.testing.assert_close(best.all_scores.double(), scores.double(), atol=1e-5, rtol=0)
     torch.testing.assert_close(best.w, chosen, atol=1e-8, rtol=0)
 
@@ -90,7 +91,7 @@ def test_candidates_of_both_sides_are_the_same(networks):
         prior, official, target, [3], pool=12, candidates=6, crop=CASE.crop, size=32, batch=4
     )
     run = Execution(ExecutionConfig(), "cpu")
-    torch.testing.assert_close(attack_full._candidates(prior, target, run, CASE), expected, atol=1e-6, rtol=0)
+    torch.testing.assert_close(attack_full_ours.candidates(prior, target, run, CASE), expected, atol=1e-6, rtol=0)
     prior.double(), target.double()
 
 

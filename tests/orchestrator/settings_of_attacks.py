@@ -8,7 +8,7 @@ from tiny import tiny_sweep
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.sweeps.settings import set_dotted
 from tests.core.attacks.examples import example
-from tests.orchestrator.settings_of_sweeps import Cases
+from tests.orchestrator.settings_cases import Cases
 
 
 def _changed(changes):

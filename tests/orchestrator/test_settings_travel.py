@@ -22,11 +22,17 @@ from smoothsweep.sweeps.defenses import LabelSmoothing
 from smoothsweep.sweeps.judging import schema_of as schema_of_judge
 from smoothsweep.sweeps.schema import SWEEPS
 from smoothsweep.sweeps.settings import dotted_value, set_dotted
+from tests.core.attacks.examples import REFUSED
 from tests.orchestrator.far_ends import far_ends
 from tests.orchestrator.settings_of_attacks import OF_ATTACKS
-from tests.orchestrator.settings_of_sweeps import OF_DATA, OF_DEFENSES_AND_SEARCHES, OF_SWEEPS, REFUSED
+from tests.orchestrator.settings_of_data import OF_DATA
+from tests.orchestrator.settings_of_judges import OF_JUDGES
+from tests.orchestrator.settings_of_priors import OF_PRIORS
+from tests.orchestrator.settings_of_searches import OF_SEARCHES
+from tests.orchestrator.settings_of_sweeps import OF_SWEEPS
+from tests.orchestrator.settings_of_training import OF_TRAINING
 
-CASES = OF_SWEEPS | OF_DATA | OF_ATTACKS | OF_DEFENSES_AND_SEARCHES
+CASES = OF_SWEEPS | OF_DATA | OF_TRAINING | OF_ATTACKS | OF_PRIORS | OF_JUDGES | OF_SEARCHES
 
 
 def classes_of(annotation: Any) -> set[type[Model]]:

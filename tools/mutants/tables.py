@@ -56,6 +56,7 @@ FAMILY = (
     KEPT,
     "tests/core/attacks/test_family_settings.py",
     "tests/core/attacks/test_family.py",
+    "tests/core/attacks/ppa/test_stages.py",
     "tests/tasks/test_attack.py",
 )
 LATENTS = ("tests/core/attacks/black_box/test_brep_mi.py", "tests/core/attacks/black_box/test_brep_golden.py", *FAMILY)
@@ -68,6 +69,7 @@ LEARNT = (
 AUDITS = ("tests/test_smoothsweep.py",)
 FOREIGN = (
     "tests/core/priors/official/test_hostile.py",
+    "tests/core/priors/official/test_bombs.py",
     "tests/core/pickles/test_storages.py",
     "tests/core/models/test_pretrained.py",
 )
@@ -174,6 +176,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "core/attacks/shared/execution.py": (
         "tests/core/attacks/shared/test_execution.py",
+        "tests/core/attacks/shared/test_prepared_networks.py",
         "tests/core/attacks/surrogate/test_surrogate.py",
     ),
     "core/attacks/optimisation/crop_rule.py": ("tests/core/attacks/optimisation/test_crops.py", *FAMILY),
@@ -331,7 +334,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "orchestrator/stages/unheard.py": ("tests/orchestrator/stages/test_judges.py", FAR),
     "orchestrator/planning/trial.py": ("tests/orchestrator/planning/test_plan.py", FAR),
     "orchestrator/planning/plan.py": ("tests/orchestrator/planning/test_plan.py",),
-    "orchestrator/planning/history.py": ("tests/orchestrator/planning/test_plan.py",),
+    "orchestrator/planning/history.py": (
+        "tests/orchestrator/planning/test_measurements.py",
+        "tests/orchestrator/planning/test_plan.py",
+    ),
     "orchestrator/scheduling/limits.py": ("tests/orchestrator/scheduling/test_limits.py",),
     "orchestrator/scheduling/execute.py": (
         "tests/orchestrator/store/test_local.py",
@@ -341,6 +347,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "orchestrator/commands/batch": ("tests/orchestrator/commands/batch",),
     "orchestrator/store": STORING,
+    "orchestrator/store/linked.py": ("tests/orchestrator/store/test_several_linked.py",),
     "orchestrator/store/remote": STORING,
     "orchestrator/store/opening.py": STORING[:1],
     "orchestrator/store/remote/joining.py": STORING[2:],

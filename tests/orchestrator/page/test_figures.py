@@ -1,12 +1,10 @@
-"""Labels and the figures drawn with them."""
+"""The figures of a report, as they are drawn."""
 
 import re
-import xml.etree.ElementTree as ElementTree
 
 import numpy as np
-import pandas as pd
 import pytest
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from smoothsweep.core.judges.columns import metric_of
@@ -15,78 +13,14 @@ from smoothsweep.orchestrator.page.content import _micro
 from smoothsweep.orchestrator.page.drawing.colours import BASELINE, assign
 from smoothsweep.orchestrator.page.figures.accuracy_leak import Panel, Point, _title_lines, plot
 from smoothsweep.orchestrator.page.figures.curves.epochs import alpha_curves, training_curves
-from smoothsweep.orchestrator.page.figures.curves.stability import gradient_curves
-from smoothsweep.orchestrator.page.figures.labels import Labels, text_width
+from smoothsweep.orchestrator.page.figures.labels import text_width
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures
 from smoothsweep.orchestrator.page.figures.panels import Panels
 from smoothsweep.orchestrator.page.figures.strips import exposure, judges
 from smoothsweep.orchestrator.reading.defenses.families import defense_groups
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
-
-SVG = "{http://www.w3.org/2000/svg}"
-
-
-def drawn(canvas):
-    return ElementTree.fromstring(canvas.svg_file())
-
-
-def titles(canvas):
-    return [title.text for title in drawn(canvas).iter(f"{SVG}title")]
-
-
-@pytest.fixture(scope="module")
-def summary(make_data):
-    return summarise(make_data())
-
-
-@pytest.mark.parametrize("barred", [False, True])
-def test_labels_do_not_cover_each_other(barred):
-    labels = Labels()
-    if barred:  # an error bar over all of the panel: names may lie on it, and still not on each other
-        labels.keep_clear(0, 0, 300, 200)
-    for _ in range(6):
-        labels.place(100, 100, 60, (0, 0, 300, 200))
-    boxes = labels.names
-    assert len(boxes) == 6
-    overlaps = [
-        (a, b)
-        for i, a in enumerate(boxes)
-        for b in boxes[:i]
-        if a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
-    ]
-    assert not overlaps
-
-
-def overlap(a, b):
-    return a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3]
-
-
-PANEL = (48.0, 30.0, 688.0, 386.0)
-PIXELS = st.tuples(st.floats(PANEL[0], PANEL[2]), st.floats(PANEL[1], PANEL[3]))
-
-
-@settings(max_examples=25, deadline=None)
-@given(
-    points=st.lists(st.tuples(PIXELS, st.floats(20, 290), st.integers(1, 2)), min_size=11, max_size=16),
-    close=st.sampled_from([1.0, 0.1, 0.0]),
-)
-def test_no_name_lies_on_another_name_or_on_a_point(points, close):
-    """close: how far apart the points are, down to all at one place."""
-    middle = (300.0, 180.0)
-    spots = [tuple(m + close * (at - m) for at, m in zip(spot, middle, strict=True)) for spot, _, _ in points]
-    labels = Labels()
-    for x, y in spots:
-        labels.mark(x, y, 8)
-        labels.keep_clear(PANEL[0], y - 1, PANEL[2], y + 1)
-    placed = [
-        labels.place(x, y, width, PANEL, lines=lines) for (x, y), (_, width, lines) in zip(spots, points, strict=True)
-    ]
-    assert sum(spot is not None for spot in placed) == len(labels.names) >= 9, "there is room for most"
-    for number, box in enumerate(labels.names):
-        assert PANEL[0] <= box[0] and box[2] <= PANEL[2] and PANEL[1] <= box[1] and box[3] <= PANEL[3]
-        assert not any(overlap(box, other) for other in labels.names[:number])
-        assert not any(overlap(box, (x - 8, y - 8, x + 8, y + 8)) for x, y in spots)
+from tests.orchestrator.page.drawn_figures import SVG, drawn, titles
 
 
 def test_the_names_of_twelve_recipes_are_drawn_clear_of_each_other_and_of_all_dots():
@@ -244,17 +178,6 @@ def test_every_closed_set_judge_has_its_dot_and_verification_none(make_data):
     assert "general judge: " in words and "independent judge: " in words and "verified at" not in words
 
 
-def test_curves_name_their_recipes(make_data, summary):
-    data, colours = make_data(), assign(summary)
-    canvas = alpha_curves(data.alpha_curves, colours)
-    told = {"alpha\u00a0\u22120.2", "alpha\u00a00", "alpha\u00a00.1"}
-    assert set(titles(canvas)) == told
-    assert told <= {text.text for text in drawn(canvas).iter(f"{SVG}text")}
-    lines = [line for line in canvas.figure.axes[0].lines if len(line.get_xdata()) == 40]
-    assert len(lines) == 3 and {line.get_color() for line in lines} == {colours.of(name) for name in told}
-    assert len(titles(training_curves(data.training_curves, colours))) == 9
-
-
 def test_one_number_axis_gets_a_diverging_scale(summary):
     colours = assign(summary)
     assert colours.pairs["alpha\u00a00"] == BASELINE
@@ -278,26 +201,3 @@ def test_other_recipes_get_distinct_colours(make_data):
 
 def test_micro_bars_stay_in_their_cell():
     assert [_micro(value, (0.0, 1.0)) for value in (-1.0, 0.0, 0.5, 1.0, 2.0)] == [5, 5, 48, 91, 91]
-
-
-def test_gradient_curves_show_the_band_and_leave_out_steps_without_a_value(summary):
-    def rows(mean):
-        found = [
-            (loss, quantity, step, mean, mean - 0.1, mean + 0.1)
-            for loss in ("poincare", "cross_entropy")
-            for quantity in ("cosine", "zero", "saturated")
-            for step in range(6)
-        ]
-        frame = pd.DataFrame(found, columns=["loss", "quantity", "step", "mean", "low", "high"])
-        first = (frame["step"] == 0) & (frame["quantity"] == "cosine")
-        return frame.assign(**{end: frame[end].mask(first) for end in ("mean", "low", "high")})
-
-    recipes, colours = ("alpha\u00a00", "alpha\u00a00.1"), assign(summary)
-    canvas = gradient_curves({name: rows(0.3 * n) for n, name in enumerate(recipes)}, colours)
-    above = canvas.figure.axes[0]
-    curves = [line for line in above.lines if len(line.get_xdata()) == 5]
-    assert [line.get_color() for line in curves] == [colours.of(name) for name in recipes]
-    assert list(curves[1].get_xdata()) == [2, 3, 4, 5, 6] and set(curves[1].get_ydata()) == {0.3}
-    assert len(above.collections) == 2  # a band each
-    assert set(recipes) <= {text.text for text in drawn(canvas).iter(f"{SVG}text")}
-    assert "nan" not in canvas.svg().lower() and gradient_curves({}, colours) is None

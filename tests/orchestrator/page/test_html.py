@@ -13,7 +13,7 @@ from smoothsweep.orchestrator.page.render import render, resource
 from smoothsweep.orchestrator.reading.numbers.format import interval, number, points, signed, signed_interval
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData, StageLink
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
-from tests.orchestrator.conftest import make_frames
+from tests.orchestrator.made_reports import make_frames
 
 VOID = frozenset({"br", "hr", "img", "link", "meta", "wbr"})
 SECTIONS = [

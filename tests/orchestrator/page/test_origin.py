@@ -5,7 +5,7 @@ import pytest
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.page.origin import MOST_BYTES, read_origin
 from smoothsweep.orchestrator.page.render import render
-from tests.orchestrator.conftest import HOSTILE
+from tests.orchestrator.made_reports import HOSTILE
 
 
 def test_a_page_names_its_store_its_sweep_and_every_trial(make_data, tmp_path):

@@ -11,7 +11,7 @@ from study_answers import made_sweep
 
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.page.study import Shown, drawn, study_page
-from tests.orchestrator.conftest import picture
+from tests.orchestrator.made_reports import picture
 
 pytestmark = pytest.mark.skipif(
     find_chromium() is None, reason="no Chromium on this machine: apt-get install chromium, or make browser"

@@ -13,7 +13,7 @@ from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 from smoothsweep.orchestrator.reading.numbers.wording import reduction_words
-from tests.orchestrator.conftest import make_frames
+from tests.orchestrator.made_reports import make_frames
 
 ALPHA = Axis(key="alpha")
 CLASSES = 30

@@ -1,10 +1,8 @@
 """The scheduler stops on request and ends what runs too long: tasks of sleep, one deaf to all but kill -9."""
 
-import asyncio
 import os
 import signal
 import time
-from types import SimpleNamespace
 
 import psutil
 import pytest
@@ -15,9 +13,7 @@ from smoothsweep.core.errors import SweepStopped
 from smoothsweep.core.same_code import code_digest
 from smoothsweep.orchestrator.cluster import local_ray
 from smoothsweep.orchestrator.cluster.connection import remove_lost_groups
-from smoothsweep.orchestrator.scheduling import tasks_in_flight as running
 from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler, one_line
-from smoothsweep.orchestrator.scheduling.tasks_in_flight import Running, TasksInFlight
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.opening import open_store
 
@@ -183,31 +179,6 @@ def test_waiting_for_a_device_is_no_failure_to_begin(keep):
     scheduler = keep(begin_s=1.0)
     ray.get(scheduler.ensure.remote(sleeping(1.2, classes=6)), timeout=60)  # six tasks on two CPUs: the last wait 2.4 s
     assert not [event for event in snapshot(scheduler)["events"] if event["what"] == "say"]
-
-
-def test_what_nobody_waits_for_is_ended(monkeypatch):
-    """When one part of a stage fails, the parts beside it are cancelled here: their Ray tasks must end too."""
-    ended = []
-
-    async def end(task, reason):
-        ended.append(str(reason))
-
-    async def main():
-        tasks, stage = TasksInFlight(), sleeping(60)
-        part = asyncio.ensure_future(
-            tasks.run(Running(stage=stage, devices=1.0), lambda tell: asyncio.get_running_loop().create_future())
-        )
-        await asyncio.sleep(0)
-        assert len(tasks.of(stage)) == 1
-        part.cancel()
-        await asyncio.wait([part])
-        await asyncio.sleep(0)
-        assert tasks.of(stage) == []
-
-    monkeypatch.setattr(running, "end", end)
-    monkeypatch.setattr(running.ray, "get_runtime_context", lambda: SimpleNamespace(current_actor=None))
-    asyncio.run(main())
-    assert len(ended) == 1 and "failed" in ended[0]
 
 
 def test_placement_groups_of_a_lost_creator_are_removed_and_others_stay(cluster):

@@ -9,19 +9,12 @@ import pytest
 
 from smoothsweep.core.errors import ArtifactDamaged, InputError
 from smoothsweep.orchestrator.planning.plan import make_plan
-from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store import linked
 from smoothsweep.orchestrator.store.common.artifacts import MANIFEST
-from smoothsweep.orchestrator.store.common.sealing import sealed
 from smoothsweep.orchestrator.store.linked import LINKS_FILE, LinkedStore, write_links
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.orchestrator.store.opening import open_existing_store, open_store
-from tests.recorded import recorded
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    return recorded(tmp_path_factory.mktemp("lab"))
+from tests.orchestrator.store.linked_stores import changed, stages
 
 
 @pytest.fixture
@@ -37,20 +30,8 @@ def both(made, tmp_path, monkeypatch):
     return trials, lab, open_store(str(own.root))
 
 
-def stages(trials):
-    return with_ancestors([stage for trial in trials for stage in trial.stages])
-
-
 def contents(root):
     return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-
-def changed(lab, stage, change):
-    """Change the manifest of an artifact and seal it again, as somebody would who wants it to be taken."""
-    path = lab.manifest_file(stage.name, stage.fingerprint)
-    manifest = json.loads(path.read_text())
-    change(manifest)
-    path.write_text(json.dumps(sealed(manifest)))
 
 
 def test_a_second_user_of_a_lab_makes_no_stage_of_a_shared_sweep(both):
@@ -176,123 +157,6 @@ def test_it_travels_to_workers(both):
     """As Ray sends it, within one run: nothing from outside is unpickled."""
     _, _, own = both
     assert isinstance(own, LinkedStore) and pickle.loads(pickle.dumps(own)) == own
-
-
-@pytest.fixture
-def two(made, tmp_path, monkeypatch):
-    """(stages, the lab's store with every second of them, a colleague's with all, one's own that reads through both).
-
-    Every artifact of the colleague is older than the lab's, and none is of the same time.
-    """
-    trials, store = made
-    for name, empty in (("_refused", set()), ("_fit", {})):
-        monkeypatch.setattr(linked, name, empty)
-    lab, colleague, own = (LocalStore(root=tmp_path / name) for name in ("lab", "colleague", "own"))
-    for one in (lab, colleague):
-        shutil.copytree(store.root, one.root)
-    for number, stage in enumerate(stages(trials)):
-        os.utime(lab.manifest_file(stage.name, stage.fingerprint), (9000 + number, 9000 + number))
-        os.utime(colleague.manifest_file(stage.name, stage.fingerprint), (5000 + number, 5000 + number))
-        if number % 2:
-            shutil.rmtree(lab.place(stage))
-    own.open_for_writing()
-    write_links(own, [str(lab.root), str(colleague.root)])
-    return stages(trials), lab, colleague, open_store(str(own.root))
-
-
-def keep(own, stage):
-    """An artifact of one's own, of now."""
-    draft = own.draft(stage)
-    (draft / "mine.txt").write_text("mine")
-    own.commit(stage, draft, {"metrics": {"mine": 1.0}})
-
-
-def test_of_several_stores_the_first_that_has_a_stage_serves_it_and_the_own_comes_before_all(two):
-    found, lab, colleague, own = two
-    assert [one.root for one in own.others] == [lab.root, colleague.root]
-    keep(own, found[2])
-    here = LocalStore(root=own.root)
-    for number, stage in enumerate(found):
-        holder = here if number == 2 else colleague if number % 2 else lab
-        assert own.path(stage) == holder.place(stage) and own.manifest(stage) == holder.manifest(stage)
-        assert own.manifest_file(stage.name, stage.fingerprint) == holder.place(stage) / MANIFEST
-        assert own.examined(stage.name, stage.fingerprint) == holder.manifest(stage)
-        assert (own.other_with(stage) or here).root == (lab.root if number == 2 else holder.root)
-    assert own.manifest_file("target", "0" * 16) == here.manifest_file("target", "0" * 16)
-    with pytest.raises(FileNotFoundError):
-        own.examined("target", "0" * 16)
-
-
-def test_a_stage_that_one_store_holds_damaged_is_taken_from_the_next(two, capsys):
-    found, lab, colleague, own = two
-    changed(lab, found[0], lambda manifest: manifest["config"].update(other=1))
-    for _ in range(2):
-        assert own.path(found[0]) == colleague.place(found[0])
-    assert capsys.readouterr().err.count("is not used") == 1
-
-
-def test_what_is_finished_is_what_any_store_holds(two):
-    found, lab, _, own = two
-    for kind in {stage.name for stage in found}:
-        everything = {stage.fingerprint for stage in found if stage.name == kind}
-        assert own.finished(kind) == everything
-    shutil.rmtree(own.others[1].root)
-    assert own.finished(found[0].name) == {p.name for p in (lab.root / found[0].name).iterdir()}
-
-
-def test_what_stages_cost_is_told_by_the_own_store_first_and_then_by_the_others_in_order(two):
-    found, lab, colleague, own = two
-    kind = max({stage.name for stage in found}, key=lambda name: sum(stage.name == name for stage in found))
-    mine = [number for number, stage in enumerate(found) if stage.name == kind]
-    assert len(mine) >= 3, "several of a kind, so that there is something to choose"
-    for number in mine[:2]:
-        keep(own, found[number])
-        os.utime(own.manifest_file(kind, found[number].fingerprint), (number + 1, number + 1))  # older than all others
-    by_age = [
-        *(LocalStore(root=own.root).place(found[number]) for number in reversed(mine[:2])),
-        *(lab.place(found[number]) for number in reversed(mine) if number % 2 == 0),
-        *(colleague.place(found[number]) for number in reversed(mine)),
-    ]
-    for at_most in (1, 2, 3, len(by_age) - 1, 99):
-        assert own.newest_manifests(kind, at_most) == [place / MANIFEST for place in by_age[:at_most]]
-
-
-def test_an_artifact_is_looked_at_again_where_its_manifest_has_changed_since(two):
-    found, lab, colleague, own = two
-    looked = []
-    held = LinkedStore._hold_to
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LinkedStore, "_hold_to", lambda self, *given: looked.append(given[2]) or held(self, *given))
-        assert own.has(found[0]) and own.has(found[0]) and looked == [lab.place(found[0])], "once, while it stays"
-        changed(lab, found[0], lambda manifest: manifest["config"].update(other=1))
-        assert own.path(found[0]) == colleague.place(found[0])
-    assert looked == [lab.place(found[0]), lab.place(found[0]), colleague.place(found[0])]
-
-
-def test_one_file_that_is_not_what_its_manifest_says_is_refused_where_it_alone_is_read(two, capsys):
-    found, lab, colleague, own = two
-    (lab.place(found[0]) / "what.txt").write_text(found[0].name[::-1])  # of the same size
-    with pytest.raises(ArtifactDamaged, match=f"{lab.root}.*made anew"):
-        own.file(found[0], "what.txt")
-    said = capsys.readouterr().err
-    assert str(lab.root) in said and "what.txt" in said and said.count("\n") == 1
-    assert own.file(found[0], "what.txt") == colleague.place(found[0]) / "what.txt"
-    assert own.file(found[0], "nothing.txt") is None and own.file(found[1], "nothing.txt") is None
-
-
-def test_a_folder_in_which_each_may_change_only_what_is_ones_own_will_do(two):
-    found, lab, _, own = two
-    (lab.root / found[0].name).chmod(0o1777)
-    assert own.path(found[0]) == lab.place(found[0])
-
-
-@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a file away")
-def test_what_belongs_to_the_owner_of_the_store_or_to_root_will_do(two):
-    found, lab, _, own = two
-    for path in (lab.root, lab.place(found[0])):
-        os.chown(path, 12345, -1)
-    assert own.path(found[0]) == lab.place(found[0])
-    assert own.path(found[2]) == lab.place(found[2])
 
 
 def test_a_link_to_what_is_no_store_of_others_says_what_is_there(tmp_path, monkeypatch):

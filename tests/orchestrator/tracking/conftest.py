@@ -11,6 +11,7 @@ from benchmarks.tracking import write_artifacts
 from smoothsweep.orchestrator.page.pictures import contact_sheet_png
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.orchestrator.tracking.server import connection, databases
 from smoothsweep.orchestrator.tracking.server.connection import local_uri
 from smoothsweep.sweeps.load import load_sweep
 
@@ -58,3 +59,9 @@ def finished(store):
         return trials
 
     return make
+
+
+@pytest.fixture
+def hasty(monkeypatch):
+    monkeypatch.setattr(connection, "PROBE_S", 0.75)  # twice that is more than the patience with a lock
+    monkeypatch.setattr(databases, "PATIENCE_S", 1.0)

@@ -1,0 +1,150 @@
+"""What `benchmarks.attack_full` times on our side, and the box that is drawn and the training that is run on both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks import yardstick
+from benchmarks.attack_full_case import CLASSES, Case, small_network
+from smoothsweep.core.attacks.optimisation.crops import CropRule, Crops, Preprocess, draw_shared_crop
+from smoothsweep.core.attacks.optimisation.seeds import generator
+from smoothsweep.core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, SelectConfig
+from smoothsweep.core.attacks.ppa.inversion import optimise, select
+from smoothsweep.core.attacks.ppa.pool import decode_pool, sample_candidates, score_pool
+from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.priors.stylegan2 import StyleGAN2
+
+_OPTIMISE_RULE = CropRule(scale=(0.9, 1.0))
+_SELECT_RULE = CropRule(scale=(0.5, 0.9), ratio=(0.8, 1.2), hflip=0.5)
+
+
+def warm_up(prior: StyleGAN2, target: nn.Module, run: Execution, case: Case) -> None:
+    """Run both networks once, which prepares them."""
+    images = run.synthesizer(prior, case.crop)(torch.zeros(2, 1, 128))
+    run.target(target)(Preprocess(size=case.pixels)(images))
+
+
+def draw_box(target_class: int, stage: str, batch: int, step: int) -> Crops:
+    """The crop of one step of a stage, the same for both sides."""
+    return draw_shared_crop(_OPTIMISE_RULE if stage == "optimise" else _SELECT_RULE, 1, *SIDES, _source(step))
+
+
+SIDES = [64, 64]  # of the images that boxes are drawn in; set for the case that runs
+
+
+def _source(step: int) -> torch.Generator:
+    return generator("benchmark", step)
+
+
+class GivenCrops:
+    """Replaces the attack's draws by those of `draw_box`, step after step."""
+
+    def __init__(self, stage: str) -> None:
+        self.stage, self.step = stage, -1
+
+    def __call__(self, rule: CropRule, count: int, height: int, width: int, source: torch.Generator) -> Crops:
+        self.step += 1
+        return draw_box(0, self.stage, 0, self.step)
+
+
+def candidates(prior: StyleGAN2, target: nn.Module, run: Execution, case: Case) -> Tensor:
+    """The start latents [n, 1, w_dim] of stage 1."""
+    pool = PoolConfig(size=case.pool, crop=case.crop, image_size=case.pixels)
+    w, images = decode_pool(prior, pool, device="cpu", batch_size=case.batch, execution=run)
+    confidences = score_pool(target, images, hflip=True, batch_size=case.batch, device="cpu", execution=run)
+    return sample_candidates(confidences, w, case.target_class, CandidateConfig(candidates=case.candidates))[0]
+
+
+def optimised(prior: StyleGAN2, target: nn.Module, w0: Tensor, run: Execution, case: Case) -> Any:
+    """What stage 2 makes of the start latents."""
+    return optimise(
+        prior,
+        target,
+        w0,
+        case.target_class,
+        OptimiseConfig(steps=case.steps, batch_size=case.batch),
+        seed=0,
+        protocol="paper",
+        transform=Preprocess(size=case.pixels, crop=case.crop),
+        device="cpu",
+        draw_crops=GivenCrops("optimise"),
+        execution=run,
+    )
+
+
+def selected(prior: StyleGAN2, target: nn.Module, w: Tensor, run: Execution, case: Case) -> Any:
+    """What stage 3 keeps, with the images that the judges see."""
+    sides = {"target": case.pixels, "evaluator": case.side(299), "face": case.side(160)}
+    return select(
+        prior,
+        target,
+        w,
+        case.target_class,
+        SelectConfig(selected=case.selected, selection_repeats=2 * case.steps),
+        seed=0,
+        protocol="paper",
+        transform=Preprocess(size=case.pixels, crop=case.crop),
+        device="cpu",
+        draw_crops=GivenCrops("select"),
+        execution=run,
+        keep={name: Preprocess(size=side, crop=case.crop) for name, side in sides.items()},
+    )
+
+
+@torch.no_grad()
+def embed_real(judges: yardstick.JudgeNetworks, real: Tensor, run: Execution, case: Case) -> dict[str, Tensor]:
+    """Each judge's features of the real images."""
+    networks = {"evaluator": judges.evaluator, "fid": judges.fid, "face": judges.face}
+    sides = {"evaluator": judges.evaluator_size, "fid": judges.fid_size, "face": judges.face_size}
+    return {name: _embed(run, networks[name], Preprocess(size=sides[name])(real), case) for name in networks}
+
+
+@torch.no_grad()
+def _embed(run: Execution, network: nn.Module, images: Tensor, case: Case) -> Tensor:
+    ready = run.target(network)
+    return torch.cat([ready(part.contiguous(memory_format=torch.channels_last)) for part in images.split(case.batch)])
+
+
+@torch.no_grad()
+def judge(
+    judges: yardstick.JudgeNetworks, best: Any, real: dict[str, Tensor], run: Execution, case: Case
+) -> dict[str, Tensor]:
+    """The same verdicts from the images that stage 3 kept: the evaluator sees each once, and FID and PRDC share."""
+    order = best.order
+    features = _embed(run, judges.evaluator, best.images["evaluator"], case)
+    predicted = judges.head(features).argmax(1)
+    fid = _embed(run, judges.fid, best.images["evaluator"][order], case)
+    face = _embed(run, judges.face, best.images["face"][order], case)
+    moments = [yardstick.moments(fid), yardstick.moments(real["fid"])]
+    return {
+        "unfiltered": predicted,
+        "filtered": predicted[order],
+        "fid": torch.stack([yardstick.frechet(*moments[0], *moments[1])]),
+        "prdc": yardstick.prdc(real["fid"], fid),
+        "dist_eval": torch.cdist(features[order], real["evaluator"]).square().min(1).values,
+        "dist_face": torch.cdist(face, real["face"]).square().min(1).values,
+    }
+
+
+@torch.no_grad()
+def official_images(synthesis: yardstick.OfficialSynthesis, w: Tensor, case: Case) -> Tensor:
+    """The yardstick's images of chosen latents."""
+    return yardstick.create_image(synthesis, w, case.crop, case.pixels)
+
+
+def extract(images: Callable[[], Tensor], case: Case, layout: torch.memory_format = torch.contiguous_format) -> None:
+    """The training of the knowledge extraction: images anew for every epoch, shared crop and mirror, one step."""
+    student = nn.Sequential(small_network(case), nn.Linear(64, CLASSES)).to(memory_format=layout)
+    sgd = torch.optim.SGD(student.parameters(), lr=0.1, momentum=0.9, weight_decay=1e-4)
+    labels = torch.full((case.selected,), case.target_class)
+    for epoch in range(case.epochs):
+        box = draw_shared_crop(CropRule(scale=(0.8, 1.0)), 1, case.pixels, case.pixels, _source(epoch))
+        shown = yardstick.resized_crop(images(), box, case.pixels).clamp(-1, 1).contiguous(memory_format=layout)
+        loss = nn.functional.cross_entropy(student(shown), labels)
+        sgd.zero_grad()
+        loss.backward()
+        sgd.step()
