@@ -1,0 +1,125 @@
+"""The sweep of an audit: attacks by access, its file, what is trained beside the model, rounds that only grow."""
+
+import dataclasses
+from itertools import pairwise
+
+import pytest
+
+from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
+from smoothsweep.core.audit.portfolio import portfolio, spread
+from smoothsweep.core.audit.references import trained_beside
+from smoothsweep.core.models.weight_files import WEIGHT_FILES
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.audit.rounds import FIRST, refinements
+from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.axes import sweep_axes
+from smoothsweep.sweeps.load import load_sweep
+from tests.foreign_classifier import SIDE
+from tests.orchestrator.commands.owned_model import REACH, RENDERED, sweep_of
+
+
+@pytest.mark.parametrize("access", ["labels", "scores", "gradients"])
+def test_an_attacker_has_the_attacks_of_their_level_and_below_and_always_a_control(access):
+    first, every = portfolio(access, whole=False), portfolio(access, whole=True)
+    level = ACCESS_LEVELS.index(access)
+    for tree in (first, every):
+        kinds = [ATTACKS[settings["kind"]] for settings in tree]
+        assert any(kind.control for kind in kinds) and not all(kind.control for kind in kinds)
+        assert max(ACCESS_LEVELS.index(kind.access) for kind in kinds) == level
+    assert all(settings in every for settings in first)
+
+
+def test_the_written_sweep_file_is_one_that_run_takes(imported, owned, tmp_path):
+    file = sweep_of(imported, owned, tmp_path, reach="whole")
+    loaded = load_sweep(file)
+    assert loaded.sweep.classes == (0, 2, 5) and "&id" not in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("independent", "reach", "judges"),
+    [
+        ({}, "quick", {"evaluator"}),
+        (RENDERED, "quick", {"embedder"}),
+        (RENDERED, "adapted", {"embedder"}),
+        (RENDERED, "whole", {"embedder", "evaluator"}),
+        ({"general": {}}, "quick", {"general"}),
+    ],
+)
+def test_an_evaluator_is_trained_where_nobody_else_judges_and_with_all_attacks(
+    imported, owned, tmp_path, independent, reach, judges
+):
+    """The first answer of an independent judge does not wait for a training that it does not need."""
+    found = load_sweep(sweep_of(imported, owned, tmp_path, independent=independent, reach=reach)).sweep.judges
+    assert {name for name in ("embedder", "general", "evaluator") if getattr(found, name) is not None} == judges
+
+
+def test_rendered_faces_need_no_public_images_of_the_user(imported, owned, tmp_path):
+    loaded = load_sweep(sweep_of(imported, owned, tmp_path, public=None, independent=RENDERED))
+    assert loaded.sweep.public.kind == "synthetic" and loaded.sweep.public.size == loaded.sweep.data.size
+
+
+def test_a_judge_of_anything_is_taken_from_its_file_or_from_where_it_is_staged(tmp_path, monkeypatch):
+    def judged(said):
+        needed = [field.name for field in dataclasses.fields(AuditRequest) if field.default is dataclasses.MISSING]
+        return AuditRequest(**dict.fromkeys(needed) | {"judge": said}).independent
+
+    monkeypatch.setenv("SMOOTHSWEEP_WEIGHTS", str(tmp_path / "staged"))
+    own = tmp_path / "own.pth"
+    own.touch()
+    named = {"general": {"name": "swag_vit_b_16", "weights": str(own)}}
+    assert judged(f"swag_vit_b_16={own}") == named and judged(None) == {}
+    staged = tmp_path / "staged" / WEIGHT_FILES["swag_vit_b_16"].file_name
+    staged.parent.mkdir()
+    own.rename(staged)
+    assert judged("swag_vit_b_16")["general"]["weights"] == str(staged)
+
+
+def test_numbers_that_contradict_a_card_are_shown_as_they_were_typed(imported, owned, tmp_path, capsys):
+    given = ["--data", owned[1], "--public", owned[2], "--out", tmp_path / "out", "--mean", 0.5, 0.25, 0]
+    assert main(["audit", *map(str, [imported, *given])]) == 2
+    assert capsys.readouterr().err.endswith("whose target.json says it, got 0.5 0.25 0\n")
+
+
+def test_controls_alone_are_a_sweep_of_a_model_that_may_be_asked_too_little(imported, owned, tmp_path):
+    """As of an endpoint whose queries no attack fits into: the page says what was left out."""
+    controls = [one for one in portfolio("labels", whole=True) if ATTACKS[one["kind"]].control]
+    found = trials_of(load_sweep(sweep_of(imported, owned, tmp_path, attacks=controls)))
+    assert len(found) == len(controls) and all(trial.is_control for trial in found)
+
+
+def test_people_are_taken_evenly():
+    assert spread(3, 20) == [0, 1, 2] and spread(100, 5) == [0, 25, 50, 74, 99]
+
+
+@pytest.mark.parametrize("access", ["labels", "scores", "gradients"])
+@pytest.mark.parametrize("seeds", [1, 3])
+@pytest.mark.parametrize("fix", [False, True])
+def test_rounds_begin_small_and_only_grow(access, seeds, fix):
+    beside = trained_beside("resnet18", image_size=SIDE, transform_input=False, fix=True) if fix else ()
+    found = [FIRST, *refinements(access, beside, seeds=seeds)]
+    sizes = [(len(one.seeds), REACH.index(one.reach), len(one.beside)) for one in found]
+    assert sizes[0] == (1, 0, 0) and sizes[-1] == (5, 2, len(beside))
+    assert all(a != b and all(x <= y for x, y in zip(a, b, strict=True)) for a, b in pairwise(sizes))
+    slow = next(size for size in sizes if size[1] == 2)
+    assert slow[0] >= seeds  # the seeds asked for come before the slow attacks
+
+
+def test_what_is_trained_beside_the_model_are_trials_of_the_same_sweep(imported, owned, tmp_path):
+    """Its file is one that `run` takes; the reference is its baseline, and everybody meets the same attacks."""
+    beside = trained_beside("resnet18", image_size=SIDE, transform_input=False, fix=True)
+    loaded = load_sweep(sweep_of(imported, owned, tmp_path, reach="adapted", beside=beside))
+    trials = trials_of(loaded)
+    recipes = [trial.settings.recipe for trial in trials]
+    assert [getattr(recipe, "imported", None) is not None for recipe in recipes].count(True) == len(trials) // 5
+    plain = [t for t in trials if t.cell.is_baseline]
+    assert {t.settings.recipe.defense.final_alpha for t in plain} == {0.0} and len(plain) == len(trials) // 5
+    attacks = {}
+    for trial in trials:
+        attacks.setdefault(trial.cell.axes["recipe_settings"], []).append(trial.cell.axes["attack_settings"])
+    assert len({tuple(each) for each in attacks.values()}) == 1 and len(attacks) == 5
+    axis = sweep_axes(loaded, trials)[0]
+    names = list(dict.fromkeys(axis.values[t.cell.axes[axis.key]] for t in trials))
+    assert names == ["imported model", *(one.label for one in beside)] and beside[0].label == "plain training"
+    assert axis.bare and axis.defense
