@@ -25,7 +25,8 @@ from smoothsweep.tasks.membership import judge_membership
 from tests.foreign_classifier import PEOPLE, SIDE
 from tests.made_endpoint import serving
 from tests.memorising import NOISE, TESTING, TRAINING, Memory, write_split
-from tests.orchestrator.commands.test_audit import Clock, imported, owned, sweep_of, write_public  # noqa: F401 - fixtures
+from tests.orchestrator.commands.owned_model import sweep_of, write_public
+from tests.orchestrator.commands.test_audit_time import Clock
 from tests.orchestrator.commands.test_flag_effects import one_round, unwritten  # noqa: F401 - fixtures
 
 MEMBERS, OTHERS = TRAINING * len(PEOPLE), TESTING * len(PEOPLE)
@@ -44,12 +45,12 @@ def own_home(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
 
 
-def audit(owned, model, data, out, *more):  # noqa: F811
+def audit(owned, model, data, out, *more):
     given = ["--public", str(owned[2]), "--minutes", "0.001", "--out", str(out)]
     return main(["audit", str(model), "--data", str(data), *given, *map(str, more)])
 
 
-def test_data_without_a_split_are_refused_and_nothing_is_written(owned, tmp_path, capsys):  # noqa: F811
+def test_data_without_a_split_are_refused_and_nothing_is_written(owned, tmp_path, capsys):
     root, plain, _ = owned
     reading = ["--architecture", "resnet18", "--image-size", SIDE]
     assert audit(owned, root / "own.pth", plain, tmp_path / "out", "--trained-on-data", *reading) == 2
@@ -58,7 +59,7 @@ def test_data_without_a_split_are_refused_and_nothing_is_written(owned, tmp_path
     assert said.count("\n") == 1 and not (tmp_path / "out").exists()
 
 
-def test_who_is_enrolled_was_not_trained_on(owned, tmp_path, capsys):  # noqa: F811
+def test_who_is_enrolled_was_not_trained_on(owned, tmp_path, capsys):
     root, plain, public = owned
     given = ["audit", str(root / "own.pth"), "--gallery", str(plain), "--public", str(public), "--trained-on-data"]
     assert main([*given, "--out", str(tmp_path / "out")]) == 2
@@ -69,8 +70,8 @@ def test_who_is_enrolled_was_not_trained_on(owned, tmp_path, capsys):  # noqa: F
 
 @pytest.mark.parametrize("asked", [True, False])
 def test_what_the_flag_asks_for_is_in_the_sweep_and_nothing_without_it(
-    owned,  # noqa: F811
-    imported,  # noqa: F811
+    owned,
+    imported,
     unwritten,  # noqa: F811
     people,
     tmp_path,
@@ -190,8 +191,8 @@ def adopted(folder, people, place):
 
 
 def test_an_earlier_answer_without_membership_is_where_a_run_with_it_begins(
-    owned,  # noqa: F811
-    imported,  # noqa: F811
+    owned,
+    imported,
     people,
     monkeypatch,
     tmp_path,

@@ -14,7 +14,7 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.sweeps.imported import ImportedClassifier
 from tests.foreign_classifier import PEOPLE, SIDE, write_people
 from tests.made_programs import NAMES, torchscript
-from tests.orchestrator.commands.test_audit import write_public
+from tests.orchestrator.commands.owned_model import write_public
 from tests.orchestrator.commands.test_flag_effects import one_round, unwritten  # noqa: F401 - fixtures
 
 pytestmark = pytest.mark.usefixtures("quick_programs", "unwritten")

@@ -22,7 +22,7 @@ from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
 from tests.foreign_classifier import PEOPLE, SIDE
-from tests.orchestrator.commands.test_audit import IMAGENET, imported, owned  # noqa: F401 - fixtures
+from tests.orchestrator.commands.owned_model import IMAGENET
 from tests.orchestrator.reading.audit.test_result import NAMES, data
 from tests.tiny import write_tiny
 
@@ -42,7 +42,7 @@ def unwritten(one_round, monkeypatch):
     monkeypatch.setattr(auditing, "_say_where", lambda request: None)
 
 
-def audited(owned, model, out, *more):  # noqa: F811
+def audited(owned, model, out, *more):
     """The exit code of an audit of these people."""
     _, people, public = owned
     given = ["--data", str(people), "--public", str(public), "--minutes", "0.001", "--out", str(out)]
@@ -50,7 +50,7 @@ def audited(owned, model, out, *more):  # noqa: F811
 
 
 @pytest.fixture
-def found(one_round, imported, monkeypatch):  # noqa: F811
+def found(one_round, imported, monkeypatch):
     """The pages of an audit whose store would hold what `data` says: photographs are of a shade, by their row."""
     made = data()
     trial = SimpleNamespace(
@@ -90,7 +90,7 @@ def pictures_of(pdf):
 
 
 @pytest.mark.parametrize("redact", [False, True])
-def test_a_redacted_audit_leaves_no_name_and_no_picture_of_anybody(owned, imported, found, tmp_path, capsys, redact):  # noqa: F811
+def test_a_redacted_audit_leaves_no_name_and_no_picture_of_anybody(owned, imported, found, tmp_path, capsys, redact):
     """From the command to what lies on the disk and what the terminal says; without the flag all of it is there."""
     out = tmp_path / "out"
     assert audited(owned, imported, out, "--people", "3", *(["--redact"] if redact else [])) == 0
@@ -119,7 +119,7 @@ def test_a_photograph_is_of_the_person_it_stands_for(found):
         assert (one.reconstruction == 100 + one.label).all() and one.photograph.shape == (8, 8, 3)
 
 
-def test_the_place_of_another_models_audits_is_refused(owned, unwritten, tmp_path, capsys):  # noqa: F811
+def test_the_place_of_another_models_audits_is_refused(owned, unwritten, tmp_path, capsys):
     """The same file goes on, under another name too; one whose weights differ a little does not."""
     root, out = owned[0], tmp_path / "out"
     reading = ["--architecture", "resnet18", "--image-size", SIDE, *IMAGENET]
@@ -141,7 +141,7 @@ def test_the_place_of_another_models_audits_is_refused(owned, unwritten, tmp_pat
 
 @pytest.mark.parametrize("access", ["labels", "scores", "gradients"])
 @pytest.mark.parametrize("people", [2, 4])
-def test_an_audit_shows_no_more_than_its_access(owned, imported, unwritten, tmp_path, access, people):  # noqa: F811
+def test_an_audit_shows_no_more_than_its_access(owned, imported, unwritten, tmp_path, access, people):
     """And attacks so many people, evenly from all."""
     assert audited(owned, imported, tmp_path / "out", "--access", access, "--people", people) == 0
     sweep = load_sweep(tmp_path / "out" / "audit.yaml").sweep
@@ -151,7 +151,7 @@ def test_an_audit_shows_no_more_than_its_access(owned, imported, unwritten, tmp_
 
 
 @pytest.mark.parametrize(("stated", "code"), [(None, 0), ("0.5", 0), ("0.97", 2), ("1.5", 2)])
-def test_a_stated_accuracy_is_held_against_real_images(owned, tmp_path, capsys, stated, code):  # noqa: F811
+def test_a_stated_accuracy_is_held_against_real_images(owned, tmp_path, capsys, stated, code):
     """A classifier that has forgotten two of its six people is taken as it is, unless more is stated of it."""
     root, people, _ = owned
     state = torch.load(root / "own.pth", weights_only=True)
