@@ -9,6 +9,7 @@ from smoothsweep.core.audit.references import EPOCHS
 from smoothsweep.core.external.kinds import KINDS, as_source
 from smoothsweep.core.models.embedder_kinds import FACES, GENERAL
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
+from smoothsweep.orchestrator.arguments import add_out
 from smoothsweep.orchestrator.commands.importing.arguments import add_kind_options, add_reading_options, reading_of
 
 PROGRAMS = ", ".join(kind.short for kind in KINDS.values() if kind.short)
@@ -125,7 +126,7 @@ _BROUGHT = [name for name in FACES if EMBEDDERS[name].shipped is None]
 
 
 def _add_judging(audit: argparse.ArgumentParser) -> None:
-    audit.add_argument("--out", type=Path, metavar="DIR", help="where everything goes (default: audits/NAME)")
+    add_out(audit, "where everything goes (default: audits/NAME)")
     audit.add_argument(
         "--people",
         type=int,

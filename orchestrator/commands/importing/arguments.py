@@ -13,6 +13,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
 from smoothsweep.core.external.kinds import KINDS, as_source
 from smoothsweep.core.priors.random_face_facts import IMAGES, READ_OUT
+from smoothsweep.orchestrator.arguments import FolderToWrite
 
 
 def add_import_commands(commands: argparse._SubParsersAction) -> None:
@@ -52,6 +53,7 @@ def add_import_commands(commands: argparse._SubParsersAction) -> None:
         thing.add_argument(
             "--out",
             type=Path,
+            action="store" if one_file else FolderToWrite,
             metavar="FILE" if one_file else "DIR",
             help=f"default: STORE/imported/{folder}/NAME{'.safetensors' if one_file else ''}",
         )
