@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from smoothsweep.core import screen
+from smoothsweep.core.arguments import add_out, refusal, refuse_flag_before_command
 from smoothsweep.core.errors import InputError, StoreGone
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import brief
-from smoothsweep.orchestrator.arguments import add_out, refusal, refuse_flag_before_command
 from smoothsweep.orchestrator.cluster import interrupts
 from smoothsweep.orchestrator.commands.audit.arguments import add_audit_command
 from smoothsweep.orchestrator.commands.batch.arguments import add_slurm_command

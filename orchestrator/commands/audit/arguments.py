@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from smoothsweep.core.arguments import add_out
 from smoothsweep.core.audit.references import EPOCHS
 from smoothsweep.core.external.kinds import KINDS, as_source
 from smoothsweep.core.models.embedder_kinds import FACES, GENERAL
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
-from smoothsweep.orchestrator.arguments import add_out
 from smoothsweep.orchestrator.commands.importing.arguments import add_kind_options, add_reading_options, reading_of
 
 PROGRAMS = ", ".join(kind.short for kind in KINDS.values() if kind.short)

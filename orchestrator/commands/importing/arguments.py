@@ -7,13 +7,13 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
+from smoothsweep.core.arguments import FolderToWrite
 from smoothsweep.core.attacks.gan.imported import NETWORKS
 from smoothsweep.core.data.names import PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
 from smoothsweep.core.external.kinds import KINDS, as_source
 from smoothsweep.core.priors.random_face_facts import IMAGES, READ_OUT
-from smoothsweep.orchestrator.arguments import FolderToWrite
 
 
 def add_import_commands(commands: argparse._SubParsersAction) -> None:

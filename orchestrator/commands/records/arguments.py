@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from smoothsweep.orchestrator.arguments import add_out
+from smoothsweep.core.arguments import add_out
 
 NAMES = "a sweep's name, SWEEP:RECIPE with the report's name of it, SWEEP:axis=value,... or a trial's id"
 

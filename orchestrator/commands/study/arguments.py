@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from smoothsweep.orchestrator.arguments import add_out
+from smoothsweep.core.arguments import add_out
 
 
 def add_study_commands(commands: argparse._SubParsersAction, sweep_options: argparse.ArgumentParser) -> None:

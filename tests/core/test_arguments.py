@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tiny import write_tiny
 
-from smoothsweep.orchestrator.arguments import FolderToWrite, refusal
+from smoothsweep.core.arguments import FolderToWrite, refusal
 from smoothsweep.orchestrator.cli import _parser, main
 
 
