@@ -25,8 +25,8 @@ class Sheet:
     Attributes:
         numbers: the file below docs/results/numbers, without its suffix.
         pages: that show it, as paths in the repository.
-        kind: recipes x attacks with verdicts; attacks x recipes; verdicts under the strongest attack; one measure; several
-            measures; two leaks side by side.
+        kind: recipes x attacks with verdicts; attacks x recipes; verdicts under the strongest attack; one measure;
+            several measures; two leaks side by side.
         measure: what the kinds `attacks` and `measure` show, as the report names it.
         title: of the measure, on the page.
         hidden: whether `verdicts` shows what is hidden.

@@ -63,7 +63,7 @@ class Submitted:
         return path.read_text() if path.exists() else ""
 
     def until(self, condition) -> None:
-        """Asked often, since a small training keeps its checkpoint for a fraction of a second; Slurm is asked each second."""
+        """Asked often: a small training keeps its checkpoint for a fraction of a second. Slurm is asked each second."""
         asked = [0.0]
         wait_until(lambda: condition() or self._not_over(asked), seconds=PATIENCE_S, every=0.02)
 
