@@ -217,7 +217,7 @@ def test_a_folder_that_holds_something_else_is_refused_and_stays_as_it_is(kind, 
     capsys.readouterr()
     assert exported(shared, out, "--figures", "none", "--images", "none") == 2
     [line] = capsys.readouterr().err.splitlines()
-    assert "expected a new or empty folder, got " in line
+    assert ("expected a folder, got a file" if kind == "file" else "expected a new or empty folder, got ") in line
     assert {path: path.read_bytes() for path in [out, *out.rglob("*")] if path.is_file()} == before
 
 
