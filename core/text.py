@@ -44,6 +44,11 @@ def minuses(text: str) -> str:
     return _BEFORE_A_NUMBER.sub(MINUS, text)
 
 
+def typable(text: str) -> str:
+    """The text with the minus and the space of a keyboard, as somebody types a name who looks for it."""
+    return text.replace(MINUS, "-").replace(NBSP, " ")
+
+
 def printable_text(text: str) -> str:
     """Text of several lines, each as `printable` leaves it; none is cut."""
     return "\n".join(printable(line, most=len(line)) for line in text.split("\n"))

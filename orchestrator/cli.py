@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from smoothsweep.core import screen
+from smoothsweep.core.arguments import add_out, refusal, refuse_flag_before_command
 from smoothsweep.core.errors import InputError, StoreGone
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import brief
@@ -59,10 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _open(arguments: Sequence[str]) -> int:
+    options = argparse.Namespace()
     try:
         if not arguments:  # somebody looks for the commands; nothing was done, as the exit code says
             _parser().print_help()
             return EXIT_INPUT
+        refuse_flag_before_command(arguments[0])
         options = _parser().parse_args(arguments)
         return options.command(options)
     except InputError as error:
@@ -76,6 +79,9 @@ def _open(arguments: Sequence[str]) -> int:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - so that the interpreter's last flush finds a home
         return EXIT_DONE
     except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) and (line := refusal(getattr(options, "out", None), error)):
+            screen.err(f"smoothsweep: {line}")
+            return EXIT_INPUT
         then = f"; with room again, {interrupts.GO_ON}" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""
         screen.err(f"smoothsweep: {brief(str(error.filename or 'the store'))}: {error.strerror or error}{then}")
         return EXIT_FAILED
@@ -135,7 +141,7 @@ def _parser() -> argparse.ArgumentParser:
     run = _sweep_command(commands, "run", "run the sweep file; finished stages are reused", _run)
     run.add_argument("--tracking-uri", metavar="URI", help="MLflow tracking URI (default: SQLite in the store)")
     run.add_argument("--address", metavar="ADDR", help="Ray cluster to join (default: RAY_ADDRESS, else this machine)")
-    run.add_argument("--out", type=Path, metavar="DIR", help="where the report goes (default: STORE/sweeps/NAME)")
+    add_out(run, "where the report goes (default: STORE/sweeps/NAME)")
     _confirmation_options(run)
 
     plan = _sweep_command(commands, "plan", "what would run, what is reused, expected device-hours and dollars", _plan)
@@ -168,12 +174,7 @@ def _several_sweeps(report: argparse.ArgumentParser) -> None:
     report.add_argument(
         "more", nargs="*", type=Path, metavar="MORE", help="further sweep files or bundles (OUT.zip), in one report"
     )
-    report.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="where to write (default: STORE/sweeps/NAME; needed with several sweeps)",
-    )
+    add_out(report, "where to write (default: STORE/sweeps/NAME; needed with several sweeps)")
 
 
 def _confirmation_options(run: argparse.ArgumentParser) -> None:

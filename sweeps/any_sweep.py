@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import Field, model_validator
 
 from smoothsweep.core.bounds import Count, NotNegative, Positive
-from smoothsweep.sweeps.base import Model, Several
+from smoothsweep.sweeps.base import NAME, Model, Several
 
 if TYPE_CHECKING:
     from smoothsweep.sweeps.search import Search
@@ -71,7 +71,7 @@ class AnySweep(Model):
     cannot say it, a constant of its class.
     """
 
-    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")]
+    name: Annotated[str, Field(pattern=NAME)]
     grid: dict[str, list[Any]] = Field(default_factory=dict)
     cells: Several[dict[str, Any]] = ()
     baseline: dict[str, Any] = Field(default_factory=dict)

@@ -17,7 +17,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
 from smoothsweep.core.external.kinds import KINDS, OutsideKind, is_outside
 from smoothsweep.core.models.image_sizes import IN_UNIT_RANGE
-from smoothsweep.sweeps.base import FilePath, Model, Several
+from smoothsweep.sweeps.base import SHA256, FilePath, Model, Several
 from smoothsweep.sweeps.mistakes import first_mistake
 from smoothsweep.sweeps.training import Architecture
 
@@ -52,7 +52,7 @@ class Source(Model):
     num_classes: Count
     protocol: Literal["paper", "clean"]
     transform_input: bool | None = None
-    sha256: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    sha256: Annotated[str, Field(pattern=SHA256)]
     wrapping: Word
     prefix: Word
     tensors: Count | None = None

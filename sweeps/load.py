@@ -69,7 +69,11 @@ def _text_of(path: Path) -> str:
         raise
     except FileNotFoundError:
         raise _unknown(path) from None
-    except (OSError, ValueError) as error:  # ValueError: no UTF-8, or a name that no file can have
+    except IsADirectoryError:
+        raise InputError(f"{path}: expected a sweep file, got a folder") from None
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: expected text in UTF-8, got other bytes from place {error.start} on") from None
+    except (OSError, ValueError) as error:  # ValueError: a name that no file can have
         raise InputError(f"{path}: expected a readable text file, got: {error}") from None
 
 

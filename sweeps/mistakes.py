@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from smoothsweep.core.priors.kinds import PRIORS
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import brief, shown
+from smoothsweep.sweeps.base import NAME, SHA256
 from smoothsweep.sweeps.data import DATA_KINDS
 
 KeysAt = Callable[[Sequence[str | int]], Collection[str]]
@@ -23,6 +24,11 @@ _BOUNDS = {
 }
 """pydantic's type of error -> its words, and what holds the bound."""
 _LENGTHS = {"too_short": ("at least", "min_length"), "too_long": ("at most", "max_length")}
+_PATTERNS = {
+    NAME: "a name of letters, digits, '.', '_' and '-', at most 64, that begins with a letter or digit",
+    SHA256: "64 digits, 0 to 9 and a to f",
+}
+_CLASS = re.compile(r" or (?:an )?instance of \w+")
 _KEY_OF_KIND = re.compile(r"(?P<got>[\w.]+): expected a key of [^()]+ \((?P<known>[^()]+)\), got .*")
 
 
@@ -72,6 +78,10 @@ def _sentence(mistake: Mapping[str, Any]) -> str:
     if kind in _LENGTHS:
         words, name = _LENGTHS[kind]
         return f"expected {words} {context[name]} {'item' if context[name] == 1 else 'items'}, got {shown(got)}"
+    if kind == "string_pattern_mismatch":
+        expected = _PATTERNS.get(context["pattern"], f"text of the form {context['pattern']}")
+        return f"expected {expected}, got {shown(got)}"
     message = mistake["msg"].removeprefix("Input should be ").removeprefix("Input should have ")
     message = message.replace("valid tuple", "list").replace("valid dictionary", "mapping of keys")
+    message = _CLASS.sub("", message)  # nobody writes one in a file
     return f"expected {message}, got {shown(got)}"

@@ -14,7 +14,7 @@ from smoothsweep.core.judges.by_features import ByFeatures
 from smoothsweep.core.metrics.false_accepts import FIRST, PROJECTED, RATES, STRANGERS
 from smoothsweep.core.metrics.metric import Metric
 
-_FEW = "it takes the judge's verify, and the sweep's public images as strangers, {} or more of them"
+_FEW = "needs the judge's key verify, and {} or more public images of the sweep as strangers"
 _NULLS = {"far1": _FEW.format(50), "far01": _FEW.format(500)}
 _SAID = {"far1": "1 %", "far01": "0.1 %"}
 NO_REACH = f"{_NULLS['far1']}, and an attack that draws with the sweep's prior"

@@ -25,12 +25,13 @@ class Needed:
 
     Attributes:
         seeds: So many seeds of every recipe; None where no number up to `power.MOST_SEEDS` would.
-        classes: With so many classes: those that there are where seeds alone would do, else all that could be attacked.
+        classes: With so many classes: those that there are where seeds alone would do, else all that could be attacked;
+            None where nothing would.
         more_classes: Whether these are more classes than the comparison has.
     """
 
     seeds: int | None
-    classes: int
+    classes: int | None
     more_classes: bool = False
 
 
@@ -70,7 +71,7 @@ def _needed(components: Components, design: Design, gap: float, level: float, av
         larger = replace(design, classes=more)
         if more > now and (seeds := seeds_to_tell(components, larger, gap, level=level)) is not None:
             return Needed(seeds=seeds, classes=more, more_classes=True)
-    return Needed(seeds=None, classes=design.classes)
+    return Needed(seeds=None, classes=None)
 
 
 def _spreads(cells: np.ndarray, baseline: int) -> dict[int, float]:

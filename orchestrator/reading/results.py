@@ -15,6 +15,7 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, TIME_COLUMNS, TOY_COLUMNS
 from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.text import typable
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.balanced import balanced_accuracies
 from smoothsweep.orchestrator.reading.numbers.estimates import images_column
@@ -236,10 +237,16 @@ def with_recipes(table: pd.DataFrame, axes: Sequence[Axis]) -> pd.DataFrame:
 
 
 def write_rows(table: pd.DataFrame, path: Path) -> None:
-    """A table as Parquet, replaced as a whole."""
+    """A table as Parquet, replaced as a whole. Names in it can be typed: with plain minus signs and spaces."""
     buffer = io.BytesIO()
-    table.to_parquet(buffer, index=False, compression="zstd")
+    table.map(_typable).to_parquet(buffer, index=False, compression="zstd")
     write_file(path, buffer.getvalue(), parents=True)
+
+
+def _typable(value: Any) -> Any:
+    if isinstance(value, list | tuple):
+        return [_typable(each) for each in value]
+    return typable(value) if isinstance(value, str) else value
 
 
 def _seconds(manifests: dict[str, dict[str, Any]], name: str) -> float | None:

@@ -7,9 +7,13 @@ from pathlib import Path
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.uris import shown_uri
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.orchestrator.store.common.version import refuse_other_versions
+from smoothsweep.orchestrator.store.common.version import VERSION_FILE, refuse_other_versions
 from smoothsweep.orchestrator.store.linked import with_links
 from smoothsweep.orchestrator.store.local import LocalStore
+from smoothsweep.tasks.registry import TASKS
+
+MARKS = (VERSION_FILE, "sweeps", "imported", "damaged", "mlflow.db")
+"""Names in a store, beside the folders of its stages."""
 
 
 def open_store(location: str) -> Store:
@@ -33,9 +37,18 @@ def open_store(location: str) -> Store:
 
 
 def open_existing_store(location: str) -> Store:
-    """As `open_store`, for whoever only reads. Raises InputError where there is no store: a name mistyped, usually."""
+    """As `open_store`, for a command that only reads. Raises InputError where there is no store: a name mistyped,
+    usually. An empty folder is a store of nothing; one that holds other things alone is none."""
     store = open_store(location)
-    if not location.startswith("s3://") and not store.root.is_dir():
-        got = "a file" if store.root.exists() else "nothing there"
-        raise InputError(f"--store {store.location}: expected the store of an earlier run, got {got}")
-    return store
+    if location.startswith("s3://") or _is_store(store.root):
+        return store
+    got = "another folder" if store.root.is_dir() else "a file" if store.root.exists() else "nothing there"
+    raise InputError(f"--store {store.location}: expected the store of an earlier run, got {got}")
+
+
+def _is_store(root: Path) -> bool:
+    """Whether the folder is empty, has the version file, or what the stores before that file had."""
+    if not root.is_dir():
+        return False
+    held = [path for path in root.iterdir() if not path.name.startswith(".")]
+    return not held or any(path.name in MARKS or path.name in TASKS for path in held)

@@ -77,6 +77,17 @@ def test_who_only_reads_a_store_makes_none(command, there, tmp_path, capsys):
     assert store.is_file() if there else not store.exists()
 
 
+@pytest.mark.parametrize("command", [["status", "SWEEP"], ["report", "SWEEP"], ["store", "verify"], ["diff", "a", "b"]])
+def test_a_folder_of_other_things_is_no_store(command, tmp_path, capsys):
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").write_text("x")
+    sweep = str(write_tiny(tmp_path))
+    arguments = [*(sweep if word == "SWEEP" else word for word in command), "--store", str(tmp_path / "other")]
+    assert main(arguments) == 2
+    assert "expected the store of an earlier run, got another folder" in capsys.readouterr().err
+    assert [path.name for path in (tmp_path / "other").iterdir()] == ["thesis.tex"]
+
+
 @pytest.mark.parametrize("command", ["run", "plan", "status", "report"])
 def test_a_missing_sweep_is_one_line_and_leaves_no_store(command, tmp_path, capsys):
     store = tmp_path / "store"

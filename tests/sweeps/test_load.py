@@ -47,6 +47,9 @@ def test_of_a_comment_the_hashes_alone_are_left_out(tmp_path):
     ("overrides", "key", "words"),
     [
         (["recipe.epoch=3"], "recipe.epoch", "expected no such key"),
+        (["recipe.defense.schedule=zigzag"], "recipe.defense.schedule", "expected a mapping of keys, got 'zigzag'"),
+        (["recipe=fast"], "recipe", "expected a mapping of keys, got 'fast'"),
+        (["name=../x"], "name", "expected a name of letters, digits, '.', '_' and '-', at most 64"),
         (["recipe.epochs=many"], "recipe.epochs", "expected a valid integer"),
         (["recipe.epochs=0"], "recipe.epochs", "a number of at least 1"),
         (["recipe.defense.alpha=1.5"], "recipe.defense.alpha", "expected a number in (-inf, 1], got 1.5"),
@@ -73,7 +76,7 @@ def test_of_a_comment_the_hashes_alone_are_left_out(tmp_path):
         (["seeds=[]"], "seeds", "expected at least 1 item, got []"),
         (["seeds={looks: [], first: 1, smallest: 0.05}"], "seeds.looks", "expected at least 1 item, got []"),
         (["seeds=[1, 1]"], "", "seeds: expected each once"),
-        (["name=a/b"], "name", "pattern"),
+        (["name=a/b"], "name", "expected a name of letters, digits"),
         (["experiment=dream"], "experiment", "expected one of inversion, toy, got 'dream'"),
     ],
 )
@@ -284,3 +287,18 @@ def test_a_network_of_at_most_a_thousand_classes_is_refused_where_it_stands(key)
         check(raw, "s")
     set_dotted(raw, "data.identities", 1000, where="test")
     assert check(raw, "s")
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (None, "expected a sweep file, got a folder"),
+        (b"name: \xff", "expected text in UTF-8, got other bytes from place 6"),
+    ],
+)
+def test_what_is_no_text_is_one_line_in_words(content, line, tmp_path):
+    path = tmp_path / "a.yaml"
+    path.mkdir() if content is None else path.write_bytes(content)
+    with pytest.raises(InputError) as said:
+        load_sweep(path)
+    assert line in str(said.value) and "Errno" not in str(said.value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from smoothsweep.core.arguments import add_out
 from smoothsweep.core.audit.references import EPOCHS
 from smoothsweep.core.external.kinds import KINDS, as_source
 from smoothsweep.core.models.embedder_kinds import FACES, GENERAL
@@ -125,7 +126,7 @@ _BROUGHT = [name for name in FACES if EMBEDDERS[name].shipped is None]
 
 
 def _add_judging(audit: argparse.ArgumentParser) -> None:
-    audit.add_argument("--out", type=Path, metavar="DIR", help="where everything goes (default: audits/NAME)")
+    add_out(audit, "where everything goes (default: audits/NAME)")
     audit.add_argument(
         "--people",
         type=int,

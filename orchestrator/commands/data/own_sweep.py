@@ -19,8 +19,8 @@ SEEN = 32  # pixels that the small networks see
 COMPONENTS, BATCH = 150, 50
 STEPS_OF_AN_EPOCH = 4  # at least, of few images
 HEAD = (
-    "What leaks from a classifier of your own images? As `smoothsweep init` wrote it; sweeps/schema.py describes\n"
-    "every key. Next: smoothsweep plan FILE, then smoothsweep run FILE."
+    "What leaks from a classifier of your own images? As `smoothsweep init` wrote it; docs/sweep-keys.md\n"
+    "describes every key. Next: smoothsweep plan FILE, then smoothsweep run FILE."
 )
 
 
@@ -119,7 +119,7 @@ def sweep_name(data: Path | None) -> str:
 def own_sweep_text(data: Path | None, public: Path | None, sizes: Sizes, subject: Subject = FACES) -> str:
     """The file. data, public: where the images lie, None for a name to be filled in."""
     sections = [
-        ("", {"name": sweep_name(data), "seeds": [1, 2]}),
+        ("", {"name": sweep_name(data), "seeds": [1, 2, 3]}),
         (_about_data(data, sizes, subject), {"data": _data(data, sizes, subject)}),
         (_about_public(public, sizes, subject), {"public": _public(public, sizes, subject)}),
         (

@@ -25,9 +25,9 @@ def write_own_sweep(data: Path | None, public: Path | None, out: Path | None, *,
     """
     file = out or Path(f"{sweep_name(data)}.yaml")
     if file.exists() or file.is_symlink():
-        raise InputError(f"--out {file}: expected a name that is free, got one of something else")
+        raise InputError(f"--out {file}: expected a new file, got one that is there already")
     if not file.parent.is_dir():
-        raise InputError(f"--out {file}: expected a file in a folder that is there, got {file.parent}")
+        raise InputError(f"--out {file}: expected a file in a folder that is there, got no folder {file.parent}")
     data, public = (path and path.expanduser().resolve() for path in (data, public))
     if data is None and public is not None:
         raise InputError(f"--public {public}: expected --data beside it, got none")

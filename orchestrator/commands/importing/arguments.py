@@ -7,6 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any, get_args
 
+from smoothsweep.core.arguments import FolderToWrite
 from smoothsweep.core.attacks.gan.imported import NETWORKS
 from smoothsweep.core.data.names import PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
@@ -52,6 +53,7 @@ def add_import_commands(commands: argparse._SubParsersAction) -> None:
         thing.add_argument(
             "--out",
             type=Path,
+            action="store" if one_file else FolderToWrite,
             metavar="FILE" if one_file else "DIR",
             help=f"default: STORE/imported/{folder}/NAME{'.safetensors' if one_file else ''}",
         )

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import argparse
-from pathlib import Path
+
+from smoothsweep.core.arguments import add_out
 
 NAMES = "a sweep's name, SWEEP:RECIPE with the report's name of it, SWEEP:axis=value,... or a trial's id"
 
@@ -45,7 +46,7 @@ def _add_rejudge(commands: argparse._SubParsersAction, sweep_options: argparse.A
         help="set a key below judges, e.g. embedder.name=facenet, or fidelity={} for a judge more",
     )
     rejudge.add_argument("--name", metavar="NAME", help="of the new table, beside the old one (default: NAME-rejudged)")
-    rejudge.add_argument("--out", type=Path, metavar="DIR", help="where the report goes (default: STORE/sweeps/NAME)")
+    add_out(rejudge, "where the report goes (default: STORE/sweeps/NAME)")
     rejudge.add_argument("--yes", action="store_true", help="the answer where it would ask, as `run` does")
     rejudge.set_defaults(command=_rejudge)
 

@@ -77,7 +77,7 @@ def differences(a: Chosen, b: Chosen, makers: tuple[Maker, Maker]) -> Difference
         for change in found.changes:
             changes.setdefault(repr(change), change)
         seen.update({repr(change) for change in found.changes})
-        same.update(found.same)
+        same.update(list(found.same))
         for kind, key, values in _numbers(*ends):
             numbers.setdefault((kind, key), []).append(values)
     return Differences(
@@ -127,7 +127,7 @@ class _Walk:
 
     def __init__(self) -> None:
         self.changes: list[Change] = []
-        self.same: set[str] = set()
+        self.same: dict[str, None] = {}  # kinds in the order in which they were met
         self._seen: set[tuple[str, str]] = set()
 
     def ends(self, a: Mapping[str, Made], b: Mapping[str, Made]) -> None:
@@ -143,7 +143,7 @@ class _Walk:
         self._seen.add((a.fingerprint, b.fingerprint))
         name = a.kind if role in (None, a.kind) else f"{a.kind} ({role})"  # a judge's classifier is a target, too
         if a.fingerprint == b.fingerprint:
-            self.same.add(name)
+            self.same[name] = None
             self._mapping(name, "made by", *({key: made.says(key) for key in _MADE_BY} for made in (a, b)))
             return
         self._note(name, "input", "", a.kind, b.kind)
@@ -173,10 +173,10 @@ class _Walk:
 
 
 def _numbers(a: Mapping[str, Made], b: Mapping[str, Made]) -> Iterator[tuple[str, str, tuple[float, float]]]:
-    for kind in a.keys() & b.keys():
+    for kind in (kind for kind in a if kind in b):  # in the order of the stages, so that every call says the same
         ours, theirs = (side[kind].says("metrics") or {} for side in (a, b))
-        for key in ours.keys() & theirs.keys():
-            if _is_number(ours[key]) and _is_number(theirs[key]):
+        for key in ours:
+            if _is_number(ours[key]) and _is_number(theirs.get(key)):
                 yield kind, key, (float(ours[key]), float(theirs[key]))
 
 

@@ -16,6 +16,7 @@ from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import brief, printable, shown
 from smoothsweep.orchestrator.commands.records.ancestry import Made, Maker, in_order
 from smoothsweep.orchestrator.commands.records.chosen import chosen
+from smoothsweep.orchestrator.commands.reporting.sharing.provenance import SUFFIX, read_provenance
 from smoothsweep.orchestrator.page.origin import read_origin
 from smoothsweep.orchestrator.planning.trial_notes import read_trial_notes
 from smoothsweep.orchestrator.store.common.artifacts import MANIFEST
@@ -149,11 +150,14 @@ def _of_file(store: Store, name: str, number: str | None) -> tuple[str, list[Mad
     path = Path(name).expanduser().resolve()
     if path.suffix == PAGE and path.is_file():
         return _of_page(store, path)
+    if path.suffix == SUFFIX and path.is_file() and not path.is_relative_to(store.root):
+        return _of_picture(store, path)
     parts = path.relative_to(store.root).parts if path.is_relative_to(store.root) else ()
     if len(parts) < 2 or not KIND.fullmatch(parts[0]) or not FINGERPRINT.fullmatch(parts[1]) or not path.exists():
-        files = f"a file of an artifact in --store {store.location} (STAGE/FINGERPRINT/FILE) or a report's page"
-        expected = f"expected a trial, or {files}"
-        raise InputError(f"{brief(name)}: {expected}, got something else or nothing there")
+        files = f"a file of an artifact in --store {store.location} (STAGE/FINGERPRINT/FILE)"
+        expected = f"expected a trial, {files}, a report's page or an exported reconstruction"
+        got = "something else" if path.exists() else "nothing there"
+        raise InputError(f"{brief(name)}: {expected}, got {got}")
     made = Maker(store)(parts[0], parts[1])
     return f"{brief('/'.join(parts[2:]) or parts[0])} of {made.label}", [made], _wrong(path, parts[2:], made)
 
@@ -172,6 +176,14 @@ def _of_page(store: Store, path: Path) -> tuple[str, list[Made], list[str]]:
     if gone := len(said.trials) - len(known):
         wrong = [f"  {gone} of its trials are none of the store's: the page is older, of another store, or edited"]
     return f"{brief(path.name)}: {len(said.trials)} trials of {brief(said.sweep)}", ends, wrong
+
+
+def _of_picture(store: Store, path: Path) -> tuple[str, list[Made], list[str]]:
+    """An exported reconstruction. It only says which stage holds it; what made that, the store alone says."""
+    said = read_provenance(path)
+    made = Maker(store)("loot", said.stages.reconstructions)
+    where = f"rank {said.rank} of class {said.label}, {brief(said.recipe)}, seed {said.seed} of {brief(said.sweep)}"
+    return f"{brief(path.name)}: {where}", [made], []
 
 
 def _wrong(path: Path, inside: Sequence[str], made: Made) -> list[str]:

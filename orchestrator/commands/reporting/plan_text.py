@@ -173,11 +173,15 @@ def _with_range(
         return "-"
     if mean is None or between is None:
         known_part = f"{write(known)} + " if known else ""
-        return f"{known_part}unknown ({cost['stages_of_unknown_cost']} stages never measured in this store)"
+        return f"{known_part}unknown ({_unmeasured(cost['stages_of_unknown_cost'])} in this store)"
     low, high = between
     if low == high:
         return f"{write(mean)} (no range: measured once, or always alike)"
     return f"{write(mean)} (between {write(low)} and {write(high)})"
+
+
+def _unmeasured(stages: int) -> str:
+    return f"{stages} {'stage' if stages == 1 else 'stages'} never measured"
 
 
 def _saved(stages: int, cost: dict[str, Any]) -> str:

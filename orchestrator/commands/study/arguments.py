@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from smoothsweep.core.arguments import add_out
+
 
 def add_study_commands(commands: argparse._SubParsersAction, sweep_options: argparse.ArgumentParser) -> None:
     """Adds `study` with its two things to a parser's commands. sweep_options: what every command of a sweep takes."""
@@ -13,11 +15,8 @@ def add_study_commands(commands: argparse._SubParsersAction, sweep_options: argp
     build = things.add_parser(
         "build", parents=[sweep_options], help="a page of questions, one file, from the pictures in the store"
     )
-    build.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="where study.html and its key study.json go; the key stays with you (default: STORE/sweeps/NAME/study)",
+    add_out(
+        build, "where study.html and its key study.json go; the key stays with you (default: STORE/sweeps/NAME/study)"
     )
     build.add_argument(
         "--seed",

@@ -14,6 +14,7 @@ from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import MINUS, NBSP, printable
 from smoothsweep.orchestrator.page.tables.latex_parts import Part, parts_of
 from smoothsweep.orchestrator.reading.leak.printed import (
+    OWN_ATTACKS,
     Estimate,
     PrintedRow,
     PrintedTable,
@@ -59,9 +60,8 @@ def latex_tables(table: PrintedTable, label: str) -> dict[str, str]:
         ending = "" if number == 0 else "-judges" if number == 1 else f"-judges-{number}"
         caption = escaped(_caption(table, marks))
         if ending:
-            caption = (
-                rf"What the other judges say of the recipes of Table~\ref{{{label}}}. n, intervals and bold as there."
-            )
+            caption = rf"What the other judges say of the recipes of Table~\ref{{{label}}}."
+            caption += f"{f' {OWN_ATTACKS}' if table.own_attacks else ''} n, intervals and bold as there."
         lines = [r"% \usepackage[T1]{fontenc}", r"% \usepackage{booktabs,tabularx}"]
         for page, rows in enumerate(part.pages):
             lines += _float(table, part, rows, marks, page > 0, caption, label + ending)

@@ -9,7 +9,7 @@ import re
 from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.core.text import printable
+from smoothsweep.core.text import printable, typable
 from smoothsweep.orchestrator.reading.leak.printed import Estimate, PrintedTable, shown_estimate, shown_reduction
 
 
@@ -37,7 +37,7 @@ def markdown_table(table: PrintedTable) -> str:
 
 def csv_table(table: PrintedTable) -> str:
     """A line per row, every number unrounded with its interval, its seeds and whether it differs from the baseline;
-    rates as fractions."""
+    rates as fractions. Names have plain minus signs and spaces, as in the Parquet tables."""
     columns = ["recipe", "attack", "role", "seeds"]
     for key in [*table.metrics, *(["reduction"] if table.compares else [])]:
         columns += [key, f"{key}_low", f"{key}_high", f"{key}_seeds", f"{key}_differs"]
@@ -51,7 +51,7 @@ def csv_table(table: PrintedTable) -> str:
             values += _numbers(row.metrics[key])
         if table.compares:
             values += [*_numbers(row.reduction), "" if row.p is None else repr(row.p), row.verdict]
-        writer.writerow([printable(value, most=len(value)) for value in values])
+        writer.writerow([printable(typable(value), most=len(value)) for value in values])
     return text.getvalue()
 
 

@@ -41,9 +41,9 @@ def text_table(summary: Summary) -> str:
     lines = aligned(plain, {*range(len(axes) + 1), *((len(head) - 2, len(head) - 1) if by_row else ())})
     rule = "-" * max(map(len, lines))
     level = f"{100 * summary.settings.level:g} %"
-    legend = (
-        f"* {choice.mark}   = baseline   [low, high] {level} interval; n = 1: over classes or none; it proves nothing"
-    )
+    alone = "; with n = 1 it is over classes alone, or missing, and says nothing of the recipe"
+    is_alone = any(seeds(cell) == "1" for cell in summary.cells.values())
+    legend = f"* {choice.mark}   = baseline   [low, high] {level} interval{alone if is_alone else ''}"
     missing = map(ascii_text, incomplete_lines(summary))
     sign = [LEGEND] if by_row else []
     return "\n".join([lines[0], rule, *lines[1:], rule, legend, *sign, *missing])

@@ -167,7 +167,8 @@ def _line(summary: Summary, found: Hidings, recipe: str, row: int, *, hides: boo
 
 
 def verdict_frame(summary: Summary, found: Hidings) -> pd.DataFrame:
-    """One row per recipe, as `verdicts.parquet` holds it; fractions, positive leaks less. `removed`, `removed_low`,
+    """One row per recipe, as `verdicts.parquet` holds it; fractions, positive leaks less. What would settle a recipe
+    are whole numbers, missing where nothing would. `removed`, `removed_low`,
     `removed_high`, `strongest` and `strongest_baseline` are earlier names of other columns."""
     rows = []
     for recipe, one in found.verdicts.items():
@@ -201,4 +202,5 @@ def verdict_frame(summary: Summary, found: Hidings) -> pd.DataFrame:
                 "strongest_baseline": one.attack_reference,
             }
         )
-    return pd.DataFrame(rows)
+    frame = pd.DataFrame(rows)
+    return frame.astype({name: "Int64" for name in ("seeds_needed", "classes_needed") if name in frame})

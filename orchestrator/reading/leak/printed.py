@@ -27,6 +27,7 @@ from smoothsweep.orchestrator.reading.numbers.format import (
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 BY_RECIPE, BY_ATTACK = "recipes", "attacks"
+OWN_ATTACKS = "The numbers of another judge are under the attack that works best by that judge."
 """Stems of the tables' files."""
 
 
@@ -85,6 +86,8 @@ class PrintedTable:
         leak: The metric of the reduction; None where no leak was measured.
         rows: In the order of the report.
         by_attack: Whether rows of one attack form a group.
+        own_attacks: Whether the number of each judge is under the attack that works best by that judge, so that a
+            row may hold numbers of several attacks.
     """
 
     stem: str
@@ -93,6 +96,7 @@ class PrintedTable:
     leak: str | None
     rows: tuple[PrintedRow, ...]
     by_attack: bool = False
+    own_attacks: bool = False
 
     @property
     def compares(self) -> bool:
@@ -146,8 +150,11 @@ def _by_recipe(summary: Summary, title: str, protocol: str) -> PrintedTable:
             )
         )
     several = ", each under the attack that works best against it" if len(summary.attacks) > 1 else ""
-    caption = f"Recipes of the sweep {title}{several}. {_reading(summary, protocol)}"
-    return PrintedTable(stem=BY_RECIPE, caption=caption, metrics=metrics, leak=summary.primary, rows=tuple(rows))
+    own = bool(several) and any(metric_of(key).is_leak and key != summary.primary for key in metrics)
+    others = f" {OWN_ATTACKS}" if own else ""
+    caption = f"Recipes of the sweep {title}{several}.{others} {_reading(summary, protocol)}"
+    leak = summary.primary
+    return PrintedTable(stem=BY_RECIPE, caption=caption, metrics=metrics, leak=leak, rows=tuple(rows), own_attacks=own)
 
 
 def _of_recipe(summary: Summary, recipe: str, key: str, cell: Mapping[str, Any]) -> Estimate:

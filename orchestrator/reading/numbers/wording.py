@@ -80,7 +80,8 @@ def needed_words(one: LeakComparison) -> str:
         return ""
     if one.needed.seeds is None:
         return f"no number of seeds up to {MOST_SEEDS}"
-    more = f" x {count(one.needed.classes, 'class', 'classes')}" if one.needed.more_classes else ""
+    classes = one.needed.classes if one.needed.more_classes else None
+    more = "" if classes is None else f" x {count(classes, 'class', 'classes')}"
     return f"{count(one.needed.seeds, 'seed')}{more}"
 
 

@@ -198,7 +198,9 @@ class Store(ABC):
             self.root.mkdir(parents=True, exist_ok=True)
             write_file(probe, b"x" * 4096)
         except OSError as error:
-            raise InputError(f"--store {self.root}: expected a writable directory, got: {error.strerror}") from None
+            file = next((one for one in (self.root, *self.root.parents) if one.exists() and not one.is_dir()), None)
+            got = f": {error.strerror}" if file is None else " a file" if file == self.root else f" the file {file}"
+            raise InputError(f"--store {self.root}: expected a folder that can be written, got{got}") from None
         finally:
             with suppress(OSError):  # it was never made, or the renamed file is already in place
                 probe.unlink()

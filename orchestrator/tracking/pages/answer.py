@@ -12,6 +12,7 @@ from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.findings.tables import KNOWLEDGE
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text, interval, number
 from smoothsweep.orchestrator.reading.numbers.wording import LEGEND
 from smoothsweep.orchestrator.tracking.pages.strongest import strongest
 from smoothsweep.orchestrator.tracking.runs.recipes import RecipeMeans
@@ -141,12 +142,8 @@ def _judge(spec: Metric) -> str:
 
 
 def _shown(recipe: RecipeMeans, spec: Metric) -> str:
-    """`12.3 % [10.1, 14.9]`, as the report writes an interval."""
+    """`12.3 % [10.1, 14.9]`, to the digits of the report."""
     if spec.key not in recipe.metrics:
         return "–"
-    scale, unit = (100, " %") if spec.unit == "percent" else (1, "")
-    digits = 1 if spec.unit == "percent" else 3
-    low, high = (recipe.metrics.get(f"{spec.key}_{end}") for end in ("low", "high"))
-    known = low is not None and high is not None
-    interval = f" [{scale * low:.{digits}f}, {scale * high:.{digits}f}]" if known else ""
-    return f"{scale * recipe.metrics[spec.key]:.{digits}f}{unit}{interval}"
+    ends = interval(spec, *(recipe.metrics.get(f"{spec.key}_{end}") for end in ("low", "high")))
+    return ascii_text(f"{number(spec, recipe.metrics[spec.key])} {ends}".strip())

@@ -21,7 +21,7 @@ BESIDE = [
     ("general_", ", general judge", VerifiedByGeneral, ReachByGeneral),
 ]
 KINDS = [kind for row in BESIDE for kind in row[2:]]
-STRANGERS = "it takes the judge's verify, and the sweep's public images as strangers, {} or more of them"
+STRANGERS = "needs the judge's key verify, and {} or more public images of the sweep as strangers"
 OF_THE_PRIOR = f"{STRANGERS.format(50)}, and an attack that draws with the sweep's prior"
 
 

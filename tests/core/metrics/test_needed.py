@@ -58,7 +58,7 @@ def test_a_recipe_whose_trainings_vary_more_needs_more():
 def test_where_no_seeds_would_do_more_classes_are_named_if_there_are_any():
     cells = drawn(np.random.default_rng(4), 3, 12)
     for available in (None, 12):
-        assert needed(cells, 0, bounds(r1=0.05), available=available)[1] == Needed(seeds=None, classes=12)
+        assert needed(cells, 0, bounds(r1=0.05), available=available)[1] == Needed(seeds=None, classes=None)
     more = needed(cells, 0, bounds(r1=0.05), available=400)[1]
     assert more.more_classes and more.classes == 400 and 2 <= more.seeds <= 50
     assert needed(cells, 0, bounds(r1=0.0), available=400)[1].seeds is None

@@ -19,6 +19,7 @@ from smoothsweep.orchestrator.reading.results import (
     results_table,
     with_recipes,
     write_results,
+    write_rows,
 )
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.sweeps.load import load_sweep
@@ -213,3 +214,15 @@ def test_the_file_names_each_rows_recipe_as_the_report_does(tmp_path):
     named = with_recipes(whole, (axis,))
     assert named["recipe"].tolist() == ["plain", "smoothed"] and named["recipe_settings"].tolist() == [0.0, -0.2]
     assert with_recipes(table, ())["recipe"].tolist() == ["the recipe"] * 2
+
+
+def test_names_in_a_table_can_be_typed(tmp_path):
+    """The page's minus sign and its spaces that do not break are on no keyboard: a filter by a name would find none."""
+    fine, plain = "smoothing\u00a0\u22120.8, step at\u00a00.1", "smoothing -0.8, step at 0.1"
+    rows = pd.DataFrame({"recipe": [fine, None], "portfolio": [[fine], []], "leak": [0.25, None], "seed": [1, 2]})
+    write_rows(rows, tmp_path / "a.parquet")
+    read = pd.read_parquet(tmp_path / "a.parquet")
+    assert list(read.loc[read["recipe"] == plain, "seed"]) == [1] and read["recipe"].isna().sum() == 1
+    assert [list(names) for names in read["portfolio"]] == [[plain], []]
+    assert read["leak"].tolist()[0] == 0.25 and read.dtypes[["leak", "seed"]].map(str).tolist() == ["float64", "int64"]
+    assert rows["recipe"][0] == fine, "the page keeps its own"

@@ -113,7 +113,7 @@ def test_its_sweeps_are_those_that_left_a_note(tmp_path):
 def test_an_unwritable_store_is_one_line(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("not a directory")
-    with pytest.raises(InputError, match="expected a writable directory"):
+    with pytest.raises(InputError, match="expected a folder that can be written"):
         LocalStore(root=blocked / "store").open_for_writing()
     with pytest.raises(InputError, match="expected a directory on a file system"):
         open_store("gs://bucket/x")

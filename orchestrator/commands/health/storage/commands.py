@@ -115,7 +115,7 @@ def export_sweep(location: str, name: str, out: Path) -> int:
     if keys is None:
         raise InputError(f"{name}: expected a sweep whose report was written; `smoothsweep report` writes it, got none")
     if out.exists():
-        raise InputError(f"{out}: expected a name that is free, got one that is taken")
+        raise InputError(f"{out}: expected a new folder, got one that is there already")
     draft = out.with_name(f".{out.name}.export")
     shutil.rmtree(draft, ignore_errors=True)
     target = LocalStore(root=draft.absolute())

@@ -5,12 +5,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from smoothsweep.core.arguments import add_out
+
 
 def add_sharing_commands(commands: argparse._SubParsersAction, sweep_options: argparse.ArgumentParser) -> None:
     """Adds them to a parser's commands. sweep_options: what every command of a sweep takes."""
     text = "tables, figures, images and references of a sweep, for a paper"
     export = commands.add_parser("export", parents=[sweep_options], help=text, description=text)
-    export.add_argument("--out", type=Path, required=True, metavar="DIR", help="a new or empty folder")
+    add_out(export, "a new or empty folder", required=True)
     export.add_argument(
         "--tables", default="latex,csv,md", metavar="FORMATS", help="some of latex,csv,md, or none (default: all)"
     )

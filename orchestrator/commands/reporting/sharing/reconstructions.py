@@ -13,7 +13,9 @@ from PIL import Image
 from PIL.PngImagePlugin import PngInfo
 
 from smoothsweep.core.checks import present
+from smoothsweep.core.text import typable
 from smoothsweep.orchestrator.commands.reporting.sharing.folder import digest
+from smoothsweep.orchestrator.commands.reporting.sharing.provenance import KEY
 from smoothsweep.orchestrator.page.drawing.sheets import png
 from smoothsweep.orchestrator.page.pictures import judge_name, recognised
 from smoothsweep.orchestrator.page.stored import class_names, reconstructed_labels, reconstruction
@@ -28,8 +30,6 @@ from smoothsweep.sweeps.loaded import inversion
 Choice = Literal["best", "all", "none"]
 CHOICES: tuple[Choice, ...] = ("best", "all", "none")
 PROVENANCE = "images/provenance.json"
-KEY = "smoothsweep"
-"""Of the text within a PNG file that says where the picture comes from."""
 MOST_NAME = 60
 
 
@@ -102,14 +102,14 @@ def _provenance(sweep: str, one: Pictured, name: str, label: int, rank: int, sto
         "kind": "reconstruction by an attack on a model, not a photograph",
         "sweep": sweep,
         "trial": one.trial.id,
-        "recipe": one.recipe,
-        "attack": one.attack,
+        "recipe": typable(one.recipe),
+        "attack": typable(one.attack),
         "seed": one.trial.seed,
         "class": label,
         "class_name": name,
         "rank": rank + 1,
         "judge": judge_name(one.stages),
-        "recognised": recognised(store, one.stages, label, rank),
+        "matched": recognised(store, one.stages, label, rank),
         "stages": {
             "reconstructions": reconstructions.fingerprint,
             "attack": present(one.stages.attack, "attack").fingerprint,

@@ -42,6 +42,19 @@ def test_two_recipes_differ_in_what_was_swept_and_in_nothing_before_it(made, cap
         assert (numbers[key]["stage"], numbers[key]["a"], numbers[key]["b"]) == (kind, a, b)
 
 
+def test_stages_and_numbers_come_in_the_order_of_the_stages(made, capsys):
+    """Not in that of a set, which differs from one process to the next."""
+    trials, store = made
+    found = told(capsys, store, trials[0].id, trials[1].id)
+    kinds = [stage.name for stage in trials[0].stages]
+    places = [kinds.index(number["stage"]) for number in found["numbers"]]
+    assert places == sorted(places) and len(set(places)) > 2
+    walked = [name.partition(" (")[0] for name in found["same"]]
+    assert list(found["same"]) == list(told(capsys, store, trials[0].id, trials[1].id)["same"]) and len(walked) > 2
+    text = [diff(store, trials[0].id, trials[1].id), capsys.readouterr().out][1]
+    assert text.rstrip().endswith(", ".join(found["same"]))
+
+
 def test_two_seeds_differ_in_their_seeds_alone(made, capsys):
     trials, store = made
     found = told(capsys, store, trials[0].id, trials[2].id)

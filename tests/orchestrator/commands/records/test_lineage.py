@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from PIL import Image
+from PIL.PngImagePlugin import PngInfo
 from tiny import write_tiny
 
 from smoothsweep.orchestrator.cli import main
@@ -89,7 +91,7 @@ def test_a_manifest_that_is_gone_or_damaged_is_told_and_the_rest_stays(made, tmp
         ("tiny", [], "expected one trial, by its id or as SWEEP:axis=value,seed=value, got tiny with 2"),
         ("tiny:alpha=0", ["--number", "embeder_acc1"], "got 'embeder_acc1'; did you mean 'embedder_acc1'?"),
         ("tiny:alpha=0", ["--number", "fid"], "--number fid: expected one that the trial measures"),
-        ("sweeps/none.parquet", [], "expected a trial, or a file of an artifact in --store"),
+        ("sweeps/none.parquet", [], "or an exported reconstruction, got nothing there"),
     ],
 )
 def test_what_names_nothing_is_one_line(made, capsys, name, more, line):
@@ -134,6 +136,41 @@ def test_a_trial_that_a_page_alone_knows_is_told(made, tmp_path, capsys):
     said = {"sweep": "tiny", "store": "elsewhere", "trials": [trials[0].id, "0" * 12]}
     assert lineage(store, page(tmp_path, said)) == 1
     assert "1 of its trials are none of the store's" in capsys.readouterr().out
+
+
+def picture(folder, said, name="a.png"):
+    """A reconstruction as `smoothsweep export` writes it, as far as lineage reads it."""
+    text = PngInfo()
+    text.add_itxt("smoothsweep", said if isinstance(said, str) else json.dumps(said))
+    Image.new("RGB", (4, 4)).save(folder / name, pnginfo=text)
+    return folder / name
+
+
+def provenance(trial, **changes):
+    stages = {"reconstructions": stage_of(trial, "loot").fingerprint}
+    said = {"sweep": "tiny", "recipe": "alpha 0", "seed": 1, "class": 3, "rank": 2, "stages": stages, "judge": "x"}
+    return {**said, **changes}
+
+
+def test_an_exported_reconstruction_leads_to_all_that_it_was_made_of(made, tmp_path, capsys):
+    trials, store = made
+    assert lineage(store, picture(tmp_path, provenance(trials[0])), "--json") == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told["of"] == "a.png: rank 2 of class 3, alpha 0, seed 1 of tiny"
+    everything = with_ancestors([stage_of(trials[0], "loot")])
+    assert {row["fingerprint"] for row in told["stages"]} == {stage.fingerprint for stage in everything}
+
+
+def test_a_picture_is_not_trusted(made, tmp_path, capsys):
+    trials, store = made
+    assert lineage(store, picture(tmp_path, provenance(trials[0], stages={"reconstructions": "0" * 64}))) == 1
+    assert "no manifest in the store" in capsys.readouterr().out
+    for said in ("", "[", "{}", provenance(trials[0], stages={"reconstructions": "../x"}), "x" * 2_000_000):
+        assert lineage(store, picture(tmp_path, said)) == 2, said
+        shown = capsys.readouterr().err
+        assert "a.png: expected a reconstruction of `smoothsweep export`" in shown and shown.count("\n") == 1
+    (tmp_path / "b.png").write_bytes(b"no picture")
+    assert lineage(store, tmp_path / "b.png") == 2 and "got a picture that does not" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

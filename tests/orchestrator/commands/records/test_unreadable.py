@@ -68,7 +68,7 @@ def test_doctor_reads_a_store_that_it_may_not_write(made, capsys, monkeypatch):
     _, store = made
 
     def refused(self):
-        raise InputError("--store: expected a writable directory, got: Permission denied")
+        raise InputError("--store: expected a folder that can be written, got: Permission denied")
 
     monkeypatch.setattr(LocalStore, "prove_writable", refused)
     assert main(["doctor", "--store", str(store.root)]) == 0

@@ -4,7 +4,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from smoothsweep.orchestrator.page.tables.latex import latex_tables
 from smoothsweep.orchestrator.reading.leak.printed import (
+    OWN_ATTACKS,
     Estimate,
     printed_tables,
     shown_estimate,
@@ -16,8 +18,9 @@ from smoothsweep.orchestrator.reading.numbers.summary import summarise
 CLASSES, SEEDS = [f"c{i}" for i in range(20)], (1, 2, 3)
 
 
-def swept(leaks, *, accuracy=None, attacks=("a",), **changes):
-    """alpha -> mean leak under the first attack, a tenth less under each further one. accuracy: alpha -> mean."""
+def swept(leaks, *, accuracy=None, attacks=("a",), evaluator=None, **changes):
+    """alpha -> mean leak under the first attack, a tenth less under each further one. accuracy: alpha -> mean;
+    evaluator: attack -> its leak by the evaluator."""
     rows, hits = [], []
     for alpha, leak in leaks.items():
         for number, attack in enumerate(attacks):
@@ -27,6 +30,7 @@ def swept(leaks, *, accuracy=None, attacks=("a",), **changes):
                 rates = np.clip(rng.normal(leak - number / 10, 0.05, len(CLASSES)), 0, 1)
                 rows.append({"trial": trial, "seed": seed, "status": "done", "alpha": alpha, "attack": attack})
                 rows[-1] |= {"test_acc": (accuracy or {}).get(alpha, 0.9) + seed / 1000, "embedder_acc1": rates.mean()}
+                rows[-1] |= {} if evaluator is None else {"attack_acc1": evaluator[attack] + seed / 1000}
                 hits.append(pd.DataFrame({"trial": trial, "class": CLASSES, "embedder_acc1": rates}))
     axes = (Axis(key="alpha"), Axis(key="attack", role="attack", bare=True))
     given = {"results": pd.DataFrame(rows), "per_class": pd.concat(hits), "baseline": {"alpha": 0.0}, **changes}
@@ -102,3 +106,16 @@ def test_numbers_as_they_are_shown(make_data):
     assert shown_estimate(spec, Estimate(value=None)) == ("\u2013", "")
     assert shown_estimate(spec, Estimate(value=0.5)) == ("50.0", "")
     assert shown_reduction(spec, Estimate(value=-0.021, low=-0.2, high=0.1)) == ("\u22122.1", "[\u221220,\u00a0+10]")
+
+
+def test_a_row_says_that_other_judges_may_have_another_strongest_attack():
+    """By the first judge attack a is stronger, by the evaluator b: one row holds numbers of both."""
+    leaks = {0.0: 0.8, -0.2: 0.3}
+    table, by_attack = printed_tables(swept(leaks, attacks=("a", "b"), evaluator={"a": 0.5, "b": 0.9}), "t", "clean")
+    for row in table.rows:
+        assert row.attack == "a" and row.metrics["attack_acc1"].value == pytest.approx(0.902)
+    assert table.own_attacks and OWN_ATTACKS in table.caption
+    (judges,) = [text for name, text in latex_tables(table, "t").items() if name == "-judges"]
+    assert OWN_ATTACKS in judges
+    for other in (by_attack, *printed_tables(swept(leaks, attacks=("a", "b")), "t", "clean")):
+        assert not other.own_attacks and OWN_ATTACKS not in other.caption, "nothing to say where there is one judge"

@@ -4,6 +4,9 @@ from itertools import product
 
 import pytest
 
+from smoothsweep.core.judges.columns import metric_of
+from smoothsweep.orchestrator.reading.findings.tables import with_interval
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.tracking.pages.answer import answer, answer_text
 from smoothsweep.orchestrator.tracking.runs.recipes import recipe_means
 
@@ -62,3 +65,16 @@ def test_a_seed_that_one_attack_lacks_does_not_count_under_the_others(means):
     found = answer([*told.values()], planned=trials)
     plain = next(one for one in found.worst if "alpha 0" in one.label)
     assert "cross entropy" in plain.label and [said[:6] for said in found.incomplete] == ["Seed 2"]
+
+
+def test_numbers_have_the_digits_of_the_report(means):
+    """A wide interval in whole per cents, a narrow one with a decimal, as the terminal and the page write it."""
+    trials, told = means
+    one = told[-0.2, "logit"]
+    one.metrics.update({"test_acc": 0.9469, "test_acc_low": 0.9184, "test_acc_high": 0.9658})
+    one.metrics.update({"embedder_acc1": 0.9, "embedder_acc1_low": 0.891, "embedder_acc1_high": 0.9089})
+    text = answer_text(answer([*told.values()], planned=trials))
+    for key in ("test_acc", "embedder_acc1"):
+        shown = with_interval(metric_of(key), one.metrics)
+        assert ascii_text(shown) in text, shown
+    assert "94.7 % [92, 97]" in text and "90.0 % [89.1, 90.9]" in text
