@@ -287,18 +287,3 @@ def test_a_network_of_at_most_a_thousand_classes_is_refused_where_it_stands(key)
         check(raw, "s")
     set_dotted(raw, "data.identities", 1000, where="test")
     assert check(raw, "s")
-
-
-@pytest.mark.parametrize(
-    ("content", "line"),
-    [
-        (None, "expected a sweep file, got a folder"),
-        (b"name: \xff", "expected text in UTF-8, got other bytes from place 6"),
-    ],
-)
-def test_what_is_no_text_is_one_line_in_words(content, line, tmp_path):
-    path = tmp_path / "a.yaml"
-    path.mkdir() if content is None else path.write_bytes(content)
-    with pytest.raises(InputError) as said:
-        load_sweep(path)
-    assert line in str(said.value) and "Errno" not in str(said.value)

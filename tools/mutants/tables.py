@@ -220,7 +220,10 @@ TESTS: dict[str, tuple[str, ...]] = {
     "core/audit/attacking.py": AUDITS,
     "core/audit/checking.py": AUDITS,
     "core/audit/pictures.py": AUDITS,
-    "core/audit/references.py": ("tests/orchestrator/commands/test_audit_sweep.py", "tests/orchestrator/commands/test_audit_time.py"),
+    "core/audit/references.py": (
+        "tests/orchestrator/commands/test_audit_sweep.py",
+        "tests/orchestrator/commands/test_audit_time.py",
+    ),
     "core/audit/portfolio.py": ("tests/orchestrator/commands/test_audit_sweep.py",),
     "core/audit/timing.py": ("tests/orchestrator/commands/test_audit_time.py",),
     "core/audit": ("tests/core/audit", *AUDITS),

@@ -28,7 +28,7 @@ def test_everything_waits_for_its_stage_or_has_no_judge(tmp_path):
         elif metric.measured_by == "backdoor":
             assert found[metric.key] == "the training set has no backdoor (recipe.poison)"
         elif JUDGES.get(metric.measured_by.removeprefix("judge_") if metric.measured_by else "", Judge).accompanies:
-            assert found[metric.key] == metric.null and "the judge's verify" in found[metric.key]
+            assert found[metric.key] == metric.null and "the judge's key verify" in found[metric.key]
         elif metric.measured_by:
             assert found[metric.key] == "the stage that measures it has not finished"
     assert "300" in reasons(trial_of(tmp_path), done=("judge_evaluator",))["dist_knn"]
