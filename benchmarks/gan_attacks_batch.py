@@ -104,18 +104,16 @@ def measure(
         seconds: dict[str, list[float]] = {way: [] for way in (OFFICIAL, *ways)}
         latents: dict[str, Run | Tensor] = {}
 
-        def run(attack: LowResolution, way: str, ways: dict[str, Way] = ways) -> Run | Tensor:
-            return (
-                official(setting, attack, classes) if way == OFFICIAL else ours(still, view, attack, classes, ways[way])
-            )
-
-        for way in seconds:
-            run(replace(attack, steps=2), way)
-        for turn in range(turns):
+        for turn in range(turns + 1):
+            searched = attack if turn else replace(attack, steps=2)
             for way in list(seconds)[:: -1 if turn % 2 else 1]:
                 start = time.process_time()
-                latents[way] = run(attack, way)
-                seconds[way].append(time.process_time() - start)
+                if way == OFFICIAL:
+                    latents[way] = official(setting, searched, classes)
+                else:
+                    latents[way] = ours(still, view, searched, classes, ways[way])
+                if turn:
+                    seconds[way].append(time.process_time() - start)
         apart = gap(latents[OFFICIAL], latents[AS_PUBLISHED])
         yield name, Taken(seconds=seconds, apart=apart, apart_double=in_double(setting, attack, classes[:2]))
 
