@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import GradientView
 
-ROWS = 20  # of a pass with gradients: more of them cost no less each
+ROWS = 20  # of a pass with gradients; with more, a row costs no less (docs/benchmarks.md)
 
 
 @dataclass(frozen=True, kw_only=True)
