@@ -21,6 +21,7 @@ BENCHMARKS = (
     "black_box",
     "plg_mi",
     "gan_attacks",
+    "gan_attacks_batch",
     "isolated_programs",
     "large_plans",
 )

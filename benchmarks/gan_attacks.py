@@ -13,7 +13,8 @@ from __future__ import annotations
 import argparse
 import copy
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
@@ -107,21 +108,32 @@ def attacks_of(setting: Setting, steps: Mapping[str, int], **changes: int) -> di
 
 def plainly(setting: Setting, attack: LowResolution, target_class: int, seed: int) -> Run:
     """The official loop."""
-    on_ked, is_lomma = isinstance(attack, KED), isinstance(attack, LommaGMI | LommaKED)
-    networks = Networks(
+    way = ked_class if isinstance(attack, KED) else gmi_class
+    return way(networks_of(setting, attack), attack, target_class, seed)
+
+
+def networks_of(setting: Setting, attack: LowResolution) -> Networks:
+    """Those that an official loop of this attack uses."""
+    is_lomma = isinstance(attack, LommaGMI | LommaKED)
+    return Networks(
         generator=setting.generator,
-        discriminator=setting.discriminator if on_ked else setting.critic,
+        discriminator=setting.discriminator if isinstance(attack, KED) else setting.critic,
         target=setting.target,
         students=setting.students if is_lomma else (),
         mean=setting.mean if is_lomma else None,
     )
-    return (ked_class if on_ked else gmi_class)(networks, attack, target_class, seed)
 
 
 def ours(setting: Setting, view: GradientView, attack: LowResolution, target_class: int, seed: int) -> Tensor:
     """Latents [selected, z_dim] by the attack, the class alone (protocol clean); in the order of their draws."""
-    given = Given(
-        protocol="clean",
+    found = attack.invert(view, given_of(setting, "clean"), target_class, seed=seed)
+    return found.w[:, 0][found.rows["draw"].argsort()]
+
+
+def given_of(setting: Setting, protocol: str) -> Given:
+    """What a task gives the attack."""
+    return Given(
+        protocol=protocol,
         networks={
             GENERAL: {"generator": setting.generator, "discriminator": setting.critic},
             SPECIFIC: {"generator": setting.generator, "discriminator": setting.discriminator},
@@ -129,8 +141,6 @@ def ours(setting: Setting, view: GradientView, attack: LowResolution, target_cla
         },
         parts={FEATURES: {"mean": setting.mean}},
     )
-    found = attack.invert(view, given, target_class, seed=seed)
-    return found.w[:, 0][found.rows["draw"].argsort()]
 
 
 def frozen(setting: Setting) -> Setting:
@@ -180,16 +190,20 @@ def measure(setting: Setting, attacks: Mapping[str, LowResolution]) -> Iterator[
 
 
 def _apart_in_double(setting: Setting, attack: LowResolution) -> float:
-    made = copy.deepcopy(setting)
-    networks = (made.target, made.generator, made.critic, made.discriminator, *made.students)
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float64)  # draws, too
-    try:
-        for network in networks:
-            network.double()
-        made = replace(made, mean=made.mean.double())
+    with double(copy.deepcopy(setting)) as made:
         still = frozen(made)
         return gap(plainly(made, attack, 2, _SEED), ours(still, view_on(still), attack, 2, _SEED))
+
+
+@contextmanager
+def double(setting: Setting) -> Generator[Setting]:
+    """The setting, its own networks changed, with numbers and draws of double precision."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float64)
+    try:
+        for network in (setting.target, setting.generator, setting.critic, setting.discriminator, *setting.students):
+            network.double()
+        yield replace(setting, mean=setting.mean.double())
     finally:
         torch.set_default_dtype(before)
 

@@ -43,7 +43,7 @@ class Run:
 
 def gmi_class(networks: Networks, attack: GMI, target_class: int, seed: int) -> Run:
     """The last latents of all restarts."""
-    starts, found, size = [], [], networks.generator.z_dim
+    starts, found, size, label = [], [], networks.generator.z_dim, torch.tensor([target_class])
     for restart in range(attack.selected):
         z = torch.randn(1, size, generator=generator(seed, target_class, "restart", restart)).requires_grad_(True)
         starts.append(z.detach().clamp(-attack.bound, attack.bound))
@@ -51,7 +51,7 @@ def gmi_class(networks: Networks, attack: GMI, target_class: int, seed: int) -> 
         for _ in range(attack.steps):
             image = networks.generator(z)
             prior = -networks.discriminator(image).mean()
-            loss = prior + attack.identity_weight * identity_loss(networks, attack, image, target_class)
+            loss = prior + attack.identity_weight * identity_loss(networks, attack, image, label)
             if z.grad is not None:
                 z.grad.zero_()
             (loss / attack.reference_batch).backward()
@@ -65,7 +65,7 @@ def gmi_class(networks: Networks, attack: GMI, target_class: int, seed: int) -> 
 
 def ked_class(networks: Networks, attack: KED, target_class: int, seed: int) -> Run:
     """Draws from the last mean and variance."""
-    size = networks.generator.z_dim
+    size, label = networks.generator.z_dim, torch.tensor([target_class])
     mu = torch.zeros(1, size, requires_grad=True)
     log_var = torch.full((1, size), float(attack.start_log_variance), requires_grad=True)
     adam = torch.optim.Adam([mu, log_var], lr=attack.lr)
@@ -83,19 +83,20 @@ def ked_class(networks: Networks, attack: KED, target_class: int, seed: int) -> 
         image = networks.generator(drawn("step", step))
         mass = torch.logsumexp(networks.discriminator(image)[1], 1)
         prior = F.softplus(mass).mean() - mass.mean()
-        loss = prior + attack.identity_weight * identity_loss(networks, attack, image, target_class)
+        loss = prior + attack.identity_weight * identity_loss(networks, attack, image, label)
         adam.zero_grad()
         (loss / attack.reference_batch).backward()
         adam.step()
     return Run(start=start, z=draws())
 
 
-def identity_loss(networks: Networks, attack: GMI | KED, image: Tensor, target_class: int) -> Tensor:
-    """Cross-entropy; LOMMA's with its students: minus the logit over all models, and the pull of the features."""
-    label, shown = torch.tensor([target_class]), 2 * image - 1
+def identity_loss(networks: Networks, attack: GMI | KED, image: Tensor, labels: Tensor) -> Tensor:
+    """The mean over images of cross-entropy; LOMMA's with its students: minus the logit over all models, and the pull
+    of the features. labels: int64 [N], of the wanted classes."""
+    shown = 2 * image - 1
     if not isinstance(attack, Lomma):
-        return F.cross_entropy(networks.target(shown), label)
+        return F.cross_entropy(networks.target(shown), labels)
     features = networks.target.embed(shown)
     answers = [networks.target.head(features), *(student(shown) for student in networks.students)]
-    loss = sum(F.nll_loss(logits, label) for logits in answers) / len(answers)
+    loss = sum(F.nll_loss(logits, labels) for logits in answers) / len(answers)
     return loss + attack.feature_weight * torch.mean((features - networks.mean) ** 2)

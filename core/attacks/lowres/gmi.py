@@ -8,6 +8,7 @@ evaluation counts the restarts one by one: protocol `paper` leaves them in their
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -18,9 +19,13 @@ from smoothsweep.core.attacks.shared.base import Part
 from smoothsweep.core.bounds import Beta, Positive
 
 if TYPE_CHECKING:
+    from smoothsweep.core.attacks.lowres.side_by_side import Search
+    from smoothsweep.core.attacks.optimisation.descent import Descent
     from smoothsweep.core.attacks.shared.attack_inputs import Given
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import GradientView
+
+ROWS = 20  # of a pass with gradients; with more, a row costs no less (docs/benchmarks.md)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,42 +52,60 @@ class GMI(LowResolution):
         """LOMMA's, and its own two numbers."""
         return "gmi", self.reference_batch
 
+    def side_by_side(self, device: str) -> int:
+        """So many classes that their restarts fill a pass, on a CPU."""
+        return max(1, ROWS // self.selected) if device == "cpu" else 1
+
     def invert(self, view: GradientView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
         """All restarts side by side; each starts from a draw of its own."""
+        return self.invert_batch(view, given, [target_class], seed=seed)[0]
+
+    def invert_batch(
+        self, view: GradientView, given: Given, classes: Sequence[int], *, seed: int
+    ) -> Sequence[Reconstructions]:
+        """The classes side by side where that changes none of their numbers, else one after the other."""
         import torch
 
-        from smoothsweep.core.attacks.lowres.search import Objective, found_of, momentum
+        from smoothsweep.core.attacks.lowres.search import found_of
+        from smoothsweep.core.attacks.lowres.side_by_side import descents_of
+
+        networks, best_first = given.networks[GENERAL], given.protocol == "clean"
+        descents = descents_of(
+            self._search(view, given, seed),
+            classes,
+            rows=self.selected,
+            steps=self.steps,
+            view=view,
+            networks=(networks["generator"], networks["discriminator"], view.logits),
+        )
+        rows = torch.arange(self.selected)
+        return [
+            found_of(view, networks["generator"], one.w, target_class, one, rows, best_first=best_first)
+            for target_class, one in zip(classes, descents, strict=True)
+        ]
+
+    def _search(self, view: GradientView, given: Given, seed: int) -> Search:
+        import torch
+
+        from smoothsweep.core.attacks.lowres.search import Objective, momentum
         from smoothsweep.core.attacks.optimisation.seeds import generator
 
         execution, networks = view.execution, given.networks[GENERAL]
-        starts = [
-            torch.randn(networks["generator"].config.z_dim, generator=generator(seed, target_class, "restart", restart))
-            for restart in range(self.selected)
-        ]
-        objective = Objective(
-            decoder=execution.synthesizer(networks["generator"]),
-            realness=execution.target(networks["discriminator"]),
-            identity=self.identity(view, given),
-            labels=torch.full((self.selected,), target_class, device=execution.device),
-            weight=self.identity_weight,
-            scale=1 / self.reference_batch,
-            latent=lambda z, step: z,
-        )
-        with execution.arithmetic():
-            descent = momentum(
-                torch.stack(starts).to(execution.device),
-                objective,
-                steps=self.steps,
-                lr=self.lr,
-                momentum=self.momentum,
-                clip=self.bound,
+        z_dim = networks["generator"].config.z_dim
+
+        def search(classes: Sequence[int], steps: int) -> Descent:
+            draws = [generator(seed, c, "restart", restart) for c in classes for restart in range(self.selected)]
+            starts = torch.stack([torch.randn(z_dim, generator=draw) for draw in draws]).to(execution.device)
+            objective = Objective(
+                decoder=execution.synthesizer(networks["generator"]),
+                realness=execution.target(networks["discriminator"]),
+                identity=self.identity(view, given),
+                labels=torch.tensor(classes, device=execution.device).repeat_interleave(self.selected),
+                weight=self.identity_weight,
+                scale=1 / self.reference_batch,
+                latent=lambda z, step: z,
             )
-        return found_of(
-            view,
-            networks["generator"],
-            descent.w,
-            target_class,
-            descent,
-            torch.arange(self.selected),
-            best_first=given.protocol == "clean",
-        )
+            with execution.arithmetic():
+                return momentum(starts, objective, steps=steps, lr=self.lr, momentum=self.momentum, clip=self.bound)
+
+        return search

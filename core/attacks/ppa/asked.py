@@ -7,9 +7,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-from torch import Tensor
-
 from smoothsweep.core.attacks.optimisation.losses import Protocol
 from smoothsweep.core.attacks.optimisation.objective import Transform
 from smoothsweep.core.attacks.shared.execution import Execution
@@ -52,15 +49,3 @@ class Asked:
                 return compare()
 
         return self.run.holds(what, networks, compared)
-
-
-def some_of(classes: int) -> list[int]:
-    """The first, the middle and the last of so many: kernels treat the ends of a pass otherwise than the rest."""
-    return sorted({0, classes // 2, classes - 1})
-
-
-def same_bits(one: Tensor, other: Tensor) -> bool:
-    """Whether two tensors are the same to the bit, what is not a number included."""
-    if one.shape != other.shape or one.dtype != other.dtype:
-        return False
-    return torch.equal(*(tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (one, other)))

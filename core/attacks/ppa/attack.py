@@ -232,7 +232,8 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
     ) -> Sequence[Reconstructions]:
         """The classes side by side where that changes none of their numbers, else one after the other."""
         from smoothsweep.core.attacks.ppa.results import as_reconstructions
-        from smoothsweep.core.attacks.ppa.side_by_side import Together, as_usual, invert_together
+        from smoothsweep.core.attacks.ppa.side_by_side import Together, invert_together
+        from smoothsweep.core.attacks.shared.together import as_usual
 
         together = len(classes) > 1 and self.side_by_side(view.execution.device.type) > 1
         if not together or not as_usual(view.execution) or "selection_target" in given.targets:

@@ -12,13 +12,14 @@ from torch import Tensor
 from smoothsweep.core.attacks.optimisation.crops import Crops, RowViews, joined_crops
 from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient, walk
 from smoothsweep.core.attacks.optimisation.objective import LatentObjective
-from smoothsweep.core.attacks.ppa.asked import Asked, same_bits, some_of
+from smoothsweep.core.attacks.ppa.asked import Asked
 from smoothsweep.core.attacks.ppa.batching import batch_spans, group_views, row_scale
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig
 from smoothsweep.core.attacks.ppa.inversion import by_adam, gradient_batch, loss_of, optimise
 from smoothsweep.core.attacks.ppa.results import OptimiseResult, joined
 from smoothsweep.core.attacks.ppa.selection import crop_of
 from smoothsweep.core.attacks.ppa.stage_kinds import ROWS
+from smoothsweep.core.attacks.shared.together import rows_of, same_parts, some_of
 from smoothsweep.core.devices import DeviceBatch
 
 
@@ -112,9 +113,9 @@ class _Descents:
             for span in batch_spans(self.count, self.config.batch_size):
                 rows = slice(first + span.start, first + span.stop)
                 one = self._by_itself(classes[number], span, w[first : first + self.count])(w[rows], 0)
-                if not _same_parts(one, _rows_of_step(whole, rows)):
+                if not same_parts(one, _rows_of_step(whole, rows)):
                     return False
-                if not _same_parts(self._walk(w[rows], lambda *_, one=one: one, 2), _rows_of(moved, rows)):
+                if not same_parts(self._walk(w[rows], lambda *_, one=one: one, 2), rows_of(moved, rows)):
                     return False
         return True
 
@@ -124,7 +125,7 @@ class _Descents:
 
     def _split(self, descent: Descent) -> list[OptimiseResult]:
         starts = range(0, len(descent.w), self.count)
-        return [joined([_rows_of(descent, slice(start, start + self.count))]) for start in starts]
+        return [joined([rows_of(descent, slice(start, start + self.count))]) for start in starts]
 
 
 class _Beside(RowViews):
@@ -143,20 +144,5 @@ class _Beside(RowViews):
         return self._joined[1].of(rows)
 
 
-def _rows_of(descent: Descent, rows: slice) -> Descent:
-    return Descent(
-        w=descent.w[rows],
-        asked=descent.asked[rows],
-        loss=descent.loss[:, rows],
-        image_cosine=descent.image_cosine[:, rows],
-        latent_cosine=descent.latent_cosine[:, rows],
-        frozen=descent.frozen[rows],
-    )
-
-
 def _rows_of_step(step: StepGradient, rows: slice) -> StepGradient:
     return StepGradient(loss=step.loss[rows], latent=step.latent[rows], image=step.image[rows])
-
-
-def _same_parts(one: Descent | StepGradient, other: Descent | StepGradient) -> bool:
-    return all(same_bits(part, getattr(other, name)) for name, part in vars(one).items())

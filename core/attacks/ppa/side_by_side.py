@@ -20,15 +20,8 @@ from smoothsweep.core.attacks.ppa.config import PPAConfig
 from smoothsweep.core.attacks.ppa.inversion import Stages, starts_of
 from smoothsweep.core.attacks.ppa.pool import preprocess_of
 from smoothsweep.core.attacks.ppa.results import ClassReconstruction, OptimiseResult, Selection, Starts, reconstructed
-from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import GradientView
 from smoothsweep.core.priors.base import Prior
-
-
-def as_usual(run: Execution) -> bool:
-    """Whether networks run as they do without a word of the user: what is computed at once is then ours to choose."""
-    config = run.config
-    return config.precision == "fp32" and not config.compile and config.rows_per_batch is None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,12 +8,12 @@ import torch
 from torch import nn
 
 from smoothsweep.core.attacks.ppa.adaptive_config import Averaging, Restarts, Tempering
-from smoothsweep.core.attacks.ppa.asked import same_bits, some_of
 from smoothsweep.core.attacks.ppa.attack import Optimise, PlugAndPlay, Select
 from smoothsweep.core.attacks.ppa.config import Pool
 from smoothsweep.core.attacks.ppa.temperature import TEMPERATURE
 from smoothsweep.core.attacks.shared.attack_inputs import Given
 from smoothsweep.core.attacks.shared.execution import Execution, Prepared
+from smoothsweep.core.attacks.shared.together import same_bits
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier
@@ -215,21 +215,3 @@ def test_another_trial_that_selects_is_asked_class_by_class(given, monkeypatch):
         viewed(Rows()), dataclasses.replace(given, targets={"selection_target": selector}), [0, 1], seed=5
     )
     assert selector.queries == 2 * PLAIN.candidates * PLAIN.selection_repeats
-
-
-@pytest.mark.parametrize(("classes", "tried"), [(2, [0, 1]), (3, [0, 1, 2]), (8, [0, 4, 7])])
-def test_the_ends_and_the_middle_are_tried(classes, tried):
-    assert some_of(classes) == tried
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        ([1.0, float("nan")], [1.0, float("nan")], True),
-        ([0.0], [-0.0], False),
-        ([1.0], [1.0 + 2**-23], False),
-        ([1.0], [1.0, 1.0], False),
-    ],
-)
-def test_bits_are_compared_not_values(one, other, expected):
-    assert same_bits(torch.tensor(one), torch.tensor(other)) is expected
