@@ -39,6 +39,7 @@ OF_THE_ORCHESTRATOR = (
     "scheduling/execute",
     "scheduling/limits",
     "scheduling/finite",
+    "commands/audit/queries",
 )
 NAMED = {"core": ("same_code",), "core/judges": ("verification",), "orchestrator": OF_THE_ORCHESTRATOR}
 """Rooms of which these modules alone count: the others of their folders have a room of their own, or none."""
@@ -340,6 +341,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/tasks/test_target.py",
     ),
     "orchestrator/commands/batch": ("tests/orchestrator/commands/batch",),
+    "orchestrator/commands/audit/queries.py": tuple(
+        f"tests/orchestrator/commands/test_audit_{name}.py" for name in ("queries", "membership")
+    ),
     "orchestrator/store": STORING,
     "orchestrator/store/remote": STORING,
     "orchestrator/store/opening.py": STORING[:1],
