@@ -72,6 +72,7 @@ FOREIGN = (
     "tests/core/pickles/test_storages.py",
     "tests/core/models/test_pretrained.py",
 )
+PICKLED = tuple(f"tests/core/pickles/test_{name}.py" for name in ("checkpoint_parts", "checkpoints", "opcodes"))
 READ = "tests/orchestrator/reading"
 AUDITED = tuple(f"{READ}/audit/test_{name}.py" for name in ("result", "found_numbers", "as_json", "references"))
 OUT = "tests/core/external"
@@ -224,7 +225,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "core/audit": ("tests/core/audit", *AUDITS),
     "core/judges": ("tests/core/metrics/test_table.py", "tests/orchestrator/stages/test_judges.py"),
     "core/metrics": ("tests/core/metrics",),
-    "core/pickles": ("tests/core/pickles/test_checkpoints.py", "tests/core/pickles/test_opcodes.py", *FOREIGN),
+    "core/pickles": (*PICKLED, *FOREIGN),
     "core/external/address.py": (f"{OUT}/test_endpoint.py", f"{OUT}/test_vision_model.py"),
     "core/external/consent.py": (f"{OUT}/test_isolation_consent.py",),
     "core/external/running.py": (f"{OUT}/test_function.py",),
@@ -357,6 +358,7 @@ TESTS: dict[str, tuple[str, ...]] = {
 
 BESIDE = {
     "tasks": (),
+    "core/pickles": PICKLED,
     "core/audit": AUDITS,
     "sweeps": (KEPT, FAR),
     "core/attacks": FAMILY,
