@@ -11,6 +11,7 @@ from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.external import enrolling
 from smoothsweep.core.external.enrolling import (
     LEAST_STRANGERS,
     Embedding,
@@ -180,3 +181,28 @@ def test_an_embedder_that_is_shown_images_wrongly_is_refused_with_a_reading_that
         check_embedder_reading(
             Embedding(embedder(right), image_size=8, normalisation=wrong, where="e"), train, test, readings
         )
+
+
+def test_of_many_people_the_same_few_are_tried_each_time(monkeypatch):
+    """Two photographs enrol each of 24 people; of theirs alone others are shown, as many as usual."""
+    monkeypatch.setattr(enrolling, "SCREENED", 40)
+    data, right = people(30, 10), USUAL["inputs in [0, 1]"]
+    train, test = data.subset(torch.arange(0, 300, 2)), data.subset(torch.arange(1, 300, 2))
+    runs = []
+    for _ in range(2):
+        embed = Embedding(
+            Opened(answer=lambda shown: shown.flatten(1), side=8), image_size=8, normalisation=right, where="e"
+        )
+        seen = []
+        monkeypatch.setattr(
+            embed, "read", lambda images, *_, seen=seen: seen.append(images) or images.flatten(1).float()
+        )
+        check_embedder_reading(embed, train, test, Readings(sizes=()))
+        runs.append(seen[0])
+    assert torch.equal(*runs)
+    rows = [int((train.images == image).flatten(1).all(1).nonzero()[0]) for image in runs[0][:48]]
+    tried = train.labels[rows].tolist()
+    assert len(set(tried)) == 24 and tried[::2] == tried[1::2]
+    assert all(row - 5 * label in (0, 1) for row, label in zip(rows, tried, strict=True))
+    probes = [int((test.images == image).flatten(1).all(1).nonzero()[0]) for image in runs[0][48:]]
+    assert len(probes) == len(set(probes)) == 80 and set(test.labels[probes].tolist()) <= set(tried)
