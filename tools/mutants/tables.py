@@ -233,6 +233,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "core/external/opening.py": tuple(f"{OUT}/test_{name}.py" for name in ("model", "kinds", "onnx", "programs")),
     "core/external/reading.py": (f"{OUT}/test_model.py",),
     "core/external/script_body.py": (f"{OUT}/test_script_code.py", f"{OUT}/test_escapes.py"),
+    "core/external/base.py": (f"{OUT}/test_kinds.py", f"{OUT}/test_http_endpoint.py", f"{OUT}/test_programs.py"),
     "core/external/script_names.py": (f"{OUT}/test_script_code.py", f"{OUT}/test_escapes.py"),
     "core/external/script_code.py": (f"{OUT}/test_escapes.py",),
     "core/external/exported.py": (f"{OUT}/test_programs.py",),
@@ -368,6 +369,7 @@ BESIDE = {
     "core/attacks/black_box": (DECLARED,),
     "core/attacks/lowres": ("tests/core/attacks/lowres", DECLARED),
     "core/membership": ("tests/core/membership",),
+    "core/external": (f"{OUT}/test_kinds.py", f"{OUT}/test_isolation_consent.py"),
     "orchestrator/commands/batch": ("tests/orchestrator/commands/batch",),
     "core/isolation": ("tests/core/isolation",),  # most of it runs in another process, which the room's tests start
 }
