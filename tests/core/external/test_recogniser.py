@@ -266,3 +266,71 @@ def test_of_many_people_the_same_few_are_tried_each_time(monkeypatch):
     assert all(row - 5 * label in (0, 1) for row, label in zip(rows, tried, strict=True))
     probes = [int((test.images == image).flatten(1).all(1).nonzero()[0]) for image in runs[0][48:]]
     assert len(probes) == len(set(probes)) == 80 and set(test.labels[probes].tolist()) <= set(tried)
+
+
+def sized(faces, asked):
+    """An embedder by the side of the images: colours in some sides, more or less clearly; in others one direction."""
+
+    def embed(shown):
+        asked.append(side := shown.shape[-1])
+        if side == 24:
+            raise InputError("e: expected another size")
+        means = shown.mean((2, 3)) - shown.mean((2, 3)).mean(1, keepdim=True)
+        return torch.cat([means * faces.get(side, 0.0), torch.ones(len(shown), 1)], 1)
+
+    return Opened(answer=embed, side=None)
+
+
+def test_other_sizes_are_tried_and_the_one_that_tells_people_best_apart_is_named():
+    """Sizes near the stated one alone; those that the embedder does not take are passed over."""
+    data, normalisation, asked = people(), USUAL["inputs in [0, 1]"], []
+    train, test = data.subset(torch.arange(0, 48, 2)), data.subset(torch.arange(1, 48, 2))
+    readings = Readings(usual={}, further={}, sizes=(1, 8, 12, 16, 20, 24, 32, 33))
+
+    def tried(faces):
+        asked.clear()
+        embed = Embedding(sized(faces, asked), image_size=8, normalisation=normalisation, where="e")
+        check_embedder_reading(embed, train, test, readings)
+
+    tried({8: 9.0, 16: 99.0})
+    assert set(asked) == {8}, "of what tells people apart as stated nothing else is tried"
+    with pytest.raises(InputError) as told:
+        tried({12: 2.0, 16: 9.0, 20: 4.0})
+    assert str(told.value) == (
+        "e: expected an embedder that tells the people of the gallery apart, got 25.0% of 24 images as stated, 100.0% "
+        "with images of 16 pixels: import it with --image-size 16"
+    )
+    assert set(asked) == {8, 12, 16, 20, 24, 32}
+    tried({})  # no size is better: nothing is said
+    check_embedder_reading(
+        Embedding(sized({}, asked), image_size=8, normalisation=normalisation, where="e"),
+        train,
+        test,
+        Readings(usual={}, further={}, sizes=()),
+    )
+
+
+def test_an_embedding_without_a_direction_is_one_line_and_the_reading_is_as_before():
+    embed = Embedding(
+        Opened(answer=lambda shown: shown.flatten(1) * 0, side=8),
+        image_size=8,
+        normalisation=USUAL["inputs in [0, 1]"],
+        where="e",
+    )
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"^e: expected embeddings of some length, got zeros$"):
+            embed(people().images)
+    shown = []
+    embed = Embedding(
+        Opened(answer=lambda given: shown.append(given) or given.flatten(1) + 1e-3, side=8),
+        image_size=8,
+        normalisation=USUAL["inputs in [0, 1]"],
+        where="e",
+    )
+    images = people().images[:3]
+    embed.read(images, Normalisation.of_range(-1, 1), 8)
+    found = embed(images)
+    unit = images / 255
+    torch.testing.assert_close(shown[0], 2 * unit - 1)
+    torch.testing.assert_close(shown[1], unit)
+    torch.testing.assert_close(found, functional.normalize(unit.flatten(1) + 1e-3, dim=1))
