@@ -237,6 +237,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "core/external/script_names.py": (f"{OUT}/test_script_code.py", f"{OUT}/test_escapes.py"),
     "core/external/script_code.py": (f"{OUT}/test_escapes.py",),
     "core/external/exported.py": (f"{OUT}/test_programs.py",),
+    "core/external/wire.py": (f"{OUT}/test_wire_secure.py",),
     "core/external/onnx_file.py": (f"{OUT}/test_onnx_conversion.py", f"{OUT}/test_onnx.py"),
     "core/readers/archives.py": (f"{OUT}/test_junk.py", "tests/core/readers/test_archives.py"),
     "core/external/endpoint.py": (f"{OUT}/test_hostile_answers.py",),

@@ -7,6 +7,7 @@ import torch
 from onnx import helper
 from torch import nn
 
+from smoothsweep.core.errors import InputError
 from smoothsweep.core.external import onnx_file
 from tests.core.external.test_programs import pictures
 from tests.foreign_classifier import SIDE
@@ -172,3 +173,14 @@ def test_what_no_network_can_be_made_of_gives_scores_and_says_why(tmp_path, monk
         said = "onnx2torch, by which gradients come back, has no Add, Mul of opset 13: export the model with opset 11"
         assert found.facts["remark"] == (said if convert else "") and not found.facts["differentiable"]
         torch.testing.assert_close(found.answer(pictures(2)), network(pictures(2)))
+
+
+def test_no_more_is_read_than_a_protocol_buffer_can_hold(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(onnx_file, "read_whole", lambda path, *, most_bytes: asked.append(most_bytes) or b"")
+    monkeypatch.setattr(onnx_file, "check_onnx", lambda content, where: asked.append(where))
+    assert onnx_file._content(tmp_path / "a.onnx") == b""
+    assert asked == [2_147_483_648, f"{tmp_path / 'a.onnx'}: expected an ONNX model"]
+    monkeypatch.undo()
+    with pytest.raises(InputError, match=r"a\.onnx: expected an ONNX model, got: No such file or directory"):
+        onnx_file._content(tmp_path / "a.onnx")

@@ -258,6 +258,8 @@ def test_in_whichever_place_it_stands(place, value):
         ("class A(Module):\n  a += 3\n", "AugAssign"),
         ('class A(Module):\n  a["b"] = int\n', "a part of something in a class"),
         ("class A(Module):\n  __annotations__[a] = int\n", "a part of something in a class"),
+        ('class A(Module):\n  a.__annotations__["b"] = int\n', "a part of something in a class"),
+        ('class A(Module):\n  a["b"]["c"] = int\n', "a part of something in a class"),
         ('class A(Module):\n  __annotations__["b"] = evil\n', "the type evil"),
         ("class A(Module):\n  a.b : int\n", "AnnAssign in a class"),
         ("class A(Module):\n  a = [1, evil]\n", "as a constant"),
