@@ -129,6 +129,8 @@ def test_the_last_digit_is_that_of_the_longest_number(numbers, half):
         ([0.07] * 15 + [0.0] * 35, True),
         ([0.09] * 12 + [0.0] * 38, False),
         ([0.1] * 10 + [0.08] + [0.0] * 39, False),
+        ([0.04] * 28 + [0.0] * 72, True),
+        ([0.05] * 23 + [0.0] * 77, False),
     ],
 )
 def test_how_far_a_row_may_be_from_a_distribution(row, fine):

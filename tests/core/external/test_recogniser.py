@@ -334,3 +334,7 @@ def test_an_embedding_without_a_direction_is_one_line_and_the_reading_is_as_befo
     torch.testing.assert_close(shown[0], 2 * unit - 1)
     torch.testing.assert_close(shown[1], unit)
     torch.testing.assert_close(found, functional.normalize(unit.flatten(1) + 1e-3, dim=1))
+
+
+def test_no_more_is_read_than_an_embedder_and_its_gallery_may_take():
+    assert recogniser.MOST_BYTES == 3_221_225_472 and recogniser.MOST_SAID == 65_536
