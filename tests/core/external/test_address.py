@@ -3,7 +3,7 @@
 import pytest
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.address import ADDRESS, WHAT, bearer, check_plain, is_plain, named_address
+from smoothsweep.core.external.address import ADDRESS, TOKEN, WHAT, bearer, check_plain, is_plain, named_address
 
 HINT = f": expected {WHAT}; a token's place is the environment variable of --token-env"
 
@@ -60,6 +60,13 @@ def test_an_address_is_a_host_perhaps_a_port_and_a_path(url, fine):
         return
     with pytest.raises(InputError, match="a token's place is"):
         check_plain(url)
+
+
+def test_the_names_of_the_variables_are_those_that_users_have_set(repository):
+    """Whoever renames one sends nothing any more, or sends it without a token."""
+    assert (ADDRESS, TOKEN) == ("SMOOTHSWEEP_ASKED_URL", "SMOOTHSWEEP_ASKED_TOKEN")
+    told = "".join(path.read_text() for path in (repository / "docs").rglob("*.md"))
+    assert ADDRESS in told and TOKEN in told
 
 
 def test_where_pictures_may_be_sent_to(monkeypatch):
