@@ -61,6 +61,8 @@ def exchange(url: str, body: bytes, headers: Mapping[str, str], *, seconds: floa
         return Answered(status=response.status, body=read, retry_after=response.headers.get("Retry-After"))
     except TimeoutError:
         raise NotAnswered(f"no complete answer within {seconds:g} s", left=left) from None
+    except ssl.SSLCertVerificationError as error:  # a ValueError too, and no fault of an answer
+        raise NotAnswered(f"a certificate that is not trusted: {error.verify_message}", left=left) from None
     except (http.client.HTTPException, zlib.error, ValueError, ArithmeticError) as error:
         raise NotAnswered(f"an answer that is damaged or no HTTP ({type(error).__name__})", left=left) from None
     except OSError as error:  # names, routes, certificates, connections that break

@@ -13,9 +13,9 @@ from smoothsweep.core.errors import InputError
 DEAR = [pytest.param(name, marks=pytest.mark.slow) for name in ("attack", "training")]
 
 
-@pytest.mark.parametrize("name", [*DEAR, "determinism", "memory", "distributed"])
+@pytest.mark.parametrize("name", [*DEAR, "precision", "determinism", "memory", "distributed"])
 def test_every_section_runs_at_tiny_sizes(name):
-    rows = gpu.SECTIONS[name][0](smoke=True)
+    rows = list(gpu.SECTIONS[name][0](smoke=True))
     assert rows and all(row.met is not False for row in rows)
 
 

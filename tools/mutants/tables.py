@@ -39,6 +39,7 @@ OF_THE_ORCHESTRATOR = (
     "scheduling/execute",
     "scheduling/limits",
     "scheduling/finite",
+    "commands/audit/queries",
 )
 NAMED = {"core": ("same_code",), "core/judges": ("verification",), "orchestrator": OF_THE_ORCHESTRATOR}
 """Rooms of which these modules alone count: the others of their folders have a room of their own, or none."""
@@ -73,6 +74,7 @@ FOREIGN = (
     "tests/core/pickles/test_storages.py",
     "tests/core/models/test_pretrained.py",
 )
+PICKLED = tuple(f"tests/core/pickles/test_{name}.py" for name in ("checkpoint_parts", "checkpoints", "opcodes"))
 READ = "tests/orchestrator/reading"
 AUDITED = tuple(f"{READ}/audit/test_{name}.py" for name in ("result", "found_numbers", "as_json", "references"))
 OUT = "tests/core/external"
@@ -226,23 +228,26 @@ TESTS: dict[str, tuple[str, ...]] = {
     ),
     "core/audit/portfolio.py": ("tests/orchestrator/commands/test_audit_sweep.py",),
     "core/audit/timing.py": ("tests/orchestrator/commands/test_audit_time.py",),
+    "core/audit/membership.py": (*AUDITS, f"{READ}/audit/test_members.py"),
     "core/audit": ("tests/core/audit", *AUDITS),
     "core/judges": ("tests/core/metrics/test_table.py", "tests/orchestrator/stages/test_judges.py"),
     "core/metrics": ("tests/core/metrics",),
-    "core/pickles": ("tests/core/pickles/test_checkpoints.py", "tests/core/pickles/test_opcodes.py", *FOREIGN),
+    "core/pickles": (*PICKLED, *FOREIGN),
     "core/external/address.py": (f"{OUT}/test_endpoint.py", f"{OUT}/test_vision_model.py"),
     "core/external/consent.py": (f"{OUT}/test_isolation_consent.py",),
     "core/external/running.py": (f"{OUT}/test_function.py",),
-    "core/external/opening.py": (f"{OUT}/test_model.py", f"{OUT}/test_kinds.py"),
+    "core/external/opening.py": tuple(f"{OUT}/test_{name}.py" for name in ("model", "kinds", "onnx", "programs")),
     "core/external/reading.py": (f"{OUT}/test_model.py",),
     "core/external/script_body.py": (f"{OUT}/test_script_code.py", f"{OUT}/test_escapes.py"),
+    "core/external/base.py": (f"{OUT}/test_kinds.py", f"{OUT}/test_http_endpoint.py", f"{OUT}/test_programs.py"),
     "core/external/script_names.py": (f"{OUT}/test_script_code.py", f"{OUT}/test_escapes.py"),
     "core/external/script_code.py": (f"{OUT}/test_escapes.py",),
-    "core/external/exported.py": (f"{OUT}/test_programs.py",),
-    "core/external/onnx_file.py": (f"{OUT}/test_onnx.py",),
+    "core/external/exported.py": (f"{OUT}/test_kinds.py", f"{OUT}/test_programs.py"),
+    "core/external/wire.py": (f"{OUT}/test_wire_secure.py",),
+    "core/external/onnx_file.py": tuple(f"{OUT}/test_{name}.py" for name in ("kinds", "onnx_conversion", "onnx")),
     "core/readers/archives.py": (f"{OUT}/test_junk.py", "tests/core/readers/test_archives.py"),
     "core/external/endpoint.py": (f"{OUT}/test_hostile_answers.py",),
-    "core/external/torchscript.py": tuple(f"{OUT}/test_{name}.py" for name in ("junk", "escapes", "programs")),
+    "core/external/torchscript.py": tuple(f"{OUT}/test_{name}.py" for name in ("kinds", "junk", "escapes", "programs")),
     "core/external/operators.py": (f"{OUT}/test_graph_escapes.py", f"{OUT}/test_escapes.py"),
     "core/external/timm_network.py": (f"{OUT}/test_timm.py",),
     "core/external": (f"{OUT}/test_programs.py",),
@@ -349,6 +354,9 @@ TESTS: dict[str, tuple[str, ...]] = {
         "tests/tasks/test_target.py",
     ),
     "orchestrator/commands/batch": ("tests/orchestrator/commands/batch",),
+    "orchestrator/commands/audit/queries.py": tuple(
+        f"tests/orchestrator/commands/test_audit_{name}.py" for name in ("queries", "membership")
+    ),
     "orchestrator/store": STORING,
     "orchestrator/store/linked.py": ("tests/orchestrator/store/test_several_linked.py",),
     "orchestrator/store/remote": STORING,
@@ -363,6 +371,7 @@ TESTS: dict[str, tuple[str, ...]] = {
 
 BESIDE = {
     "tasks": (),
+    "core/pickles": PICKLED,
     "core/audit": AUDITS,
     "sweeps": (KEPT, FAR),
     "core/attacks": FAMILY,
@@ -371,6 +380,7 @@ BESIDE = {
     "core/attacks/black_box": (DECLARED,),
     "core/attacks/lowres": ("tests/core/attacks/lowres", DECLARED),
     "core/membership": ("tests/core/membership",),
+    "core/external": (f"{OUT}/test_kinds.py", f"{OUT}/test_isolation_consent.py"),
     "orchestrator/commands/batch": ("tests/orchestrator/commands/batch",),
     "core/isolation": ("tests/core/isolation",),  # most of it runs in another process, which the room's tests start
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
@@ -34,10 +34,12 @@ LEAST_DRAWN = 20
 @dataclass(frozen=True, kw_only=True)
 class MembershipAsked:
     """What measuring membership asks. settings: of its judge, None where it is not measured; queries: at most;
-    coming: what to say before they are sent; left_out: why it is not measured, if it was asked for."""
+    unbounded: as many as it would ask if --queries allowed any number; coming: what to say before they are sent;
+    left_out: why it is not measured, if it was asked for."""
 
     settings: Mapping[str, Any] | None = None
     queries: int = 0
+    unbounded: int = 0
     coming: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
 
@@ -91,16 +93,26 @@ class Allowance:
     def left_out(self, attacks: Sequence[dict[str, Any]]) -> tuple[str, ...]:
         """A sentence for each attack that does not fit: its name, what it needs, and what to say to try it."""
         kept = self.kept(attacks)
-        return tuple(self._sentence(settings, kept) for settings in attacks if settings not in kept)
+        ordered = sorted(attacks, key=self._cost)
+        return tuple(
+            self._sentence(settings, ordered[: ordered.index(settings) + 1], kept)
+            for settings in attacks
+            if settings not in kept
+        )
 
-    def _sentence(self, settings: dict[str, Any], kept: Sequence[dict[str, Any]]) -> str:
+    def _sentence(
+        self, settings: dict[str, Any], until: Sequence[dict[str, Any]], kept: Sequence[dict[str, Any]]
+    ) -> str:
+        """until: the attacks that a larger budget is spent on first, and this one."""
         attack = make_attack(settings["kind"], **{name: value for name, value in settings.items() if name != "kind"})
         each, cost = attack.most_queries(PROTOCOL) or 0, self._cost(settings)
-        whole = self.fixed + cost + sum(self._cost(one) for one in kept)
+        whole = self.reading + self.membership.unbounded + sum(self._cost(one) for one in until)
+        further = [self._cost(one) for one in until if one not in kept]
+        after = " after those that ask less" if len(further) > 1 else ""
         return (
             f"Not tried: {attack.words}, which may ask {cost:,} queries for {self.people} people ({each:,} a person); "
-            f"--queries {self.queries} does not allow it. The same command with --queries {_rounded(whole)} tries it, "
-            f"in about {duration(cost / self.per_second)} at {self.per_second:g} a second."
+            f"--queries {self.queries} does not allow it. The same command with --queries {_rounded(whole)} tries it"
+            f"{after}, in about {duration(sum(further) / self.per_second)} at {self.per_second:g} a second."
         )
 
     def _cost(self, settings: Mapping[str, Any]) -> int:
@@ -119,18 +131,24 @@ def allowance_of(request: AuditRequest, card: TargetCard) -> Allowance:
     found = Allowance(queries=agreed.queries, reading=reading, per_second=agreed.per_second, people=people)
     if not request.trained_on_data:
         return found
-    first = found.kept(portfolio(lesser(request.access, card.access), whole=False))
-    before = reading + sum(found.needed(settings) or 0 for settings in first)
+    every = portfolio(lesser(request.access, card.access), whole=False)
+
+    def before(queries: int) -> int:
+        first = replace(found, queries=queries).kept(every)
+        return reading + sum(found.needed(settings) or 0 for settings in first)
+
     entries, _ = list_labelled(request.data)
     images = tuple(sum(entry.split == part for entry in entries) for part in (TRAIN, TEST))
     asked = _membership(found, before, (images[0], images[1]), scores=card.access != "labels")
     return replace(found, membership=asked)
 
 
-def _membership(allowance: Allowance, before: int, images: tuple[int, int], *, scores: bool) -> MembershipAsked:
+def _membership(
+    allowance: Allowance, before: Callable[[int], int], images: tuple[int, int], *, scores: bool
+) -> MembershipAsked:
     """Membership within the budget: labels are asked of as many of the images as it allows.
 
-    before: queries that come first; images: for training, for testing.
+    before: of so many that are allowed, those that come first; images: for training, for testing.
     """
 
     def cost(drawn: int | None) -> int:
@@ -140,21 +158,26 @@ def _membership(allowance: Allowance, before: int, images: tuple[int, int], *, s
         return f"about {duration(queries / allowance.per_second)} at {allowance.per_second:g} a second"
 
     agreed, drawn = allowance.queries or 0, None
-    if before + cost(None) > agreed:
-        fitting = bisect_right(range(LEAST_DRAWN, max(images)), agreed - before, key=cost)
+    if before(agreed) + cost(None) > agreed:
+        fitting = bisect_right(range(LEAST_DRAWN, max(images)), agreed - before(agreed), key=cost)
         if not fitting:
+            enough = _rounded(before(agreed) + cost(None))
+            while (needed := before(enough) + cost(None)) > enough:  # of more that are allowed attacks take their part
+                enough = _rounded(needed)
             return MembershipAsked(
+                unbounded=cost(None),
                 left_out=(
                     f"Not measured: membership, which may ask {cost(None):,} queries for {sum(images):,} images "
                     f"({cost(LEAST_DRAWN):,} where labels are asked of {LEAST_DRAWN} training and test images alone); "
-                    f"--queries {agreed} does not allow it. The same command with --queries "
-                    f"{_rounded(before + cost(None))} measures it, in {takes(cost(None))}.",
-                )
+                    f"--queries {agreed} does not allow it. The same command with --queries {enough} measures it, in "
+                    f"{takes(cost(None))}.",
+                ),
             )
         drawn = LEAST_DRAWN + fitting - 1
     return MembershipAsked(
         settings={**OWN, **({} if drawn is None else {"images": drawn})},
         queries=cost(drawn),
+        unbounded=cost(None),
         coming=(f"to come: membership: {cost(drawn):,} queries at most, {takes(cost(drawn))}",),
     )
 

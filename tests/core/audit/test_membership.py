@@ -1,13 +1,18 @@
 """Membership of a model in memory: found where it memorised, no claim where the held-out images are others."""
 
+import numpy as np
+import pandas as pd
 import pytest
 import torch
+from sklearn.metrics import roc_auc_score
 
 import smoothsweep
-from smoothsweep.core.audit.membership import SHOWN
+from smoothsweep.core.audit import membership
+from smoothsweep.core.audit.membership import SHOWN, MembershipAudit, attack_table
 from smoothsweep.core.audit.model import TRIED
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.membership.measuring import Measured
 
 PEOPLE, EACH = 10, 24
 
@@ -70,14 +75,112 @@ def test_a_budget_is_kept_and_labels_alone_are_enough(split):
     )
     found = smoothsweep.membership(labels, *split, budget=50 * SHOWN)
     assert sum(asked) <= 50 * SHOWN + 5 and set(found.attacks["access"]) == {"labels"} and found.members == 25
-    with pytest.raises(smoothsweep.InputError, match="budget: expected at least"):
+    line = "^budget: expected at least 28 pictures, for one image of each kind, got 10$"
+    with pytest.raises(smoothsweep.InputError, match=line):
         smoothsweep.membership(labels, *split, budget=10)
 
 
 def test_copies_and_other_people_are_no_held_out_images(split):
     model = model_of(remembering(split[0], 12.0)[0])
-    with pytest.raises(smoothsweep.InputError, match="held_out: expected images that are no training images"):
+    line = "^held_out: expected images that are no training images, got 'copies alone'$"
+    with pytest.raises(smoothsweep.InputError, match=line):
         smoothsweep.membership(model, split[0], split[0])
     fewer = ImageSet(images=split[1].images[:4], labels=torch.zeros(4, dtype=torch.int64), names=("a",))
     with pytest.raises(smoothsweep.InputError, match="held_out: expected the 10 people of training"):
         smoothsweep.membership(model, split[0], fewer)
+
+
+def numbered(count, first=0):
+    """Images that say their own number."""
+    numbers = torch.arange(first, first + count, dtype=torch.uint8)
+    return ImageSet(
+        images=numbers[:, None, None, None].expand(-1, 3, 4, 4).contiguous(),
+        labels=numbers.long() % 3,
+        names=("a", "b", "c"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("budget", "inner", "outer"), [(None, 40, 25), (2 * SHOWN, 1, 1), (30 * 2 * SHOWN + 27, 30, 25), (10**6, 40, 25)]
+)
+def test_as_many_images_of_either_kind_are_drawn_as_the_budget_allows(budget, inner, outer):
+    """Members first, each image once and in its order; nothing is drawn from torch's own generator."""
+    before = torch.get_rng_state()
+    found, member = membership._drawn(numbered(40), numbered(25, 100), budget, 3)
+    shown = found.images[:, 0, 0, 0].tolist()
+    assert member.tolist() == [True] * inner + [False] * outer and len(shown) == inner + outer
+    assert shown == sorted(set(shown)) and max(shown[:inner]) < 40 and min(shown[inner:]) >= 100
+    assert found.labels.tolist() == [number % 3 for number in shown]
+    assert torch.equal(before, torch.get_rng_state())
+
+
+def test_the_draw_is_that_of_its_seed():
+    drawn = [
+        membership._drawn(numbered(40), numbered(40, 100), 20 * SHOWN, seed)[0].images[:, 0, 0, 0].tolist()
+        for seed in (0, 0, 1)
+    ]
+    assert drawn[0] == drawn[1] != drawn[2] and drawn[0][:10] != [number - 100 for number in drawn[0][10:]]
+
+
+def run_of(seed, member, labels, missing=()):
+    """Scores of three attacks of one training, and those that were not asked."""
+    draw = np.random.default_rng(seed)
+    scores = {"margin": draw.normal(member, 1.0), "loss": draw.normal(2.0 * member, 1.0)}
+    scores["label_views"] = np.round(draw.uniform(size=len(member)) + 0.2 * member, 1)
+    scores["label_views"][list(missing)] = np.nan
+    return Measured(scores=scores, member=member, labels=labels)
+
+
+def test_a_table_of_several_trainings_has_the_means_over_them():
+    """AUC by scikit-learn; images found above the largest score of a hundredth of the others, counted."""
+    member, labels = np.arange(400) % 3 > 0, np.arange(400) // 40
+    asked = np.ones(400, bool)
+    asked[[0, 5, 7]] = False
+    runs = [run_of(1, member, labels, (0, 5)), run_of(2, member, labels, (5, 7))]
+    table = attack_table(runs)
+    assert table["attack"].tolist() == ["loss", "margin", "label_views"] and table.index.tolist() == [0, 1, 2]
+    assert table["access"].tolist() == ["scores", "scores", "labels"]
+    for row in table.to_dict("records"):
+        known = asked if row["attack"] == "label_views" else np.ones(400, bool)
+        scores = [run.scores[row["attack"]][known] for run in runs]
+        inside = member[known]
+        assert row["auc"] == pytest.approx(np.mean([roc_auc_score(inside, one) for one in scores]))
+        assert 0.01 < row["auc"] - row["low"] < 0.1 and 0.01 < row["high"] - row["auc"] < 0.1
+        found = [np.mean(one[inside] > np.sort(one[~inside])[-2]) for one in scores]
+        assert row["tpr_fpr1"] == pytest.approx(np.mean(found))
+    few = attack_table([run_of(1, member[:200], labels[:200])])
+    assert (~member[:200]).sum() < 100 and few["tpr_fpr1"].isna().all()
+
+
+def said_of(shift=0.5, **changes):
+    rows = [("loss", "scores", 0.8125, 0.7, 0.9), ("margin", "scores", 0.6, 0.5, 0.7)]
+    table = pd.DataFrame(rows, columns=["attack", "access", "auc", "low", "high"])
+    given = {"attacks": table, "shift": shift, "copies": 2, "members": 240, "others": 120, "queries": 7}
+    return str(MembershipAudit(**given | changes))
+
+
+def test_what_is_said_is_kept_word_for_word():
+    assert said_of() == (
+        "Membership: the strongest of 2 attacks, loss, tells training from held-out images with an AUC of 0.81 [0.70, "
+        "0.90], of 240 training and 120 held-out images; 0.5 is chance. No shadow model was trained: a stronger attack "
+        "may find more."
+    )
+    assert said_of(0.9) == (
+        "No claim about membership: a classifier that never asks the model tells the 240 training and 120 held-out "
+        "images apart (AUC 0.90). They differ in more than membership."
+    )
+
+
+def test_copies_are_counted_and_left_out_of_every_number(split):
+    """Three of the held-out images are training images of the same person, one of another person."""
+    inside, outside = split
+    taken = [int((inside.labels == label).nonzero()[0]) for label in (0, 1, 2, 3)]
+    places = [int((outside.labels == label).nonzero()[0]) for label in (0, 1, 2, 4)]
+    images = outside.images.clone()
+    images[places] = inside.images[taken]
+    answer, asked = remembering(inside, 12.0)
+    found = smoothsweep.membership(
+        model_of(answer), inside, ImageSet(images=images, labels=outside.labels, names=outside.names)
+    )
+    assert (found.copies, found.members, found.others) == (3, 120, 117)
+    assert found.queries == 237 * SHOWN == sum(asked) - 2 * TRIED

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import (
     KINDS,
     Named,
     as_source,
+    asked_with,
     is_outside,
     kind_made_of,
     kind_of,
@@ -107,3 +109,50 @@ def test_the_files_of_stores_and_imported_folders_are_called_as_ever():
         "endpoint": "endpoint.json",
     }
     assert {name: KINDS[name].file for name in files} == files
+
+
+def test_what_only_computes_and_what_runs_code_or_asks_others():
+    """Of the kinds that only compute nobody's consent is asked: they run in an isolated process, or are plain data."""
+    alone = {"torchscript", "torch_export", "onnx", "recogniser"}
+    assert {name for name, kind in KINDS.items() if kind.computes_alone} == alone < set(KINDS)
+
+
+def test_what_a_kind_is_called_and_what_an_import_ends_with():
+    """Words for sentences: every kind has its own; a remark names the model."""
+    words = [kind.words for kind in KINDS.values()]
+    assert all(word.startswith(("a ", "an ")) for word in words) and len(set(words)) == len(words)
+    files = [kind.file for kind in KINDS.values()]
+    assert all(files) and len(set(files)) == len(files)
+    shorts = {name: kind.short for name, kind in KINDS.items() if kind.short}
+    assert shorts == {"torchscript": "TorchScript", "torch_export": "torch.export", "onnx": "ONNX"}
+    remarks = {name: kind.remark.format(name="THIS") for name, kind in KINDS.items() if kind.remark}
+    assert remarks == {"function": "every use of it runs the code of THIS, here and in every worker"}
+    assert {name for name, kind in KINDS.items() if kind.sent_pictures} == {"endpoint"}
+    assert {name: kind.prefixes for name, kind in KINDS.items() if kind.prefixes} == {
+        "function": ("python:",),
+        "endpoint": ("http://", "https://"),
+    }
+    assert {name: kind.makes for name, kind in KINDS.items() if kind.makes} == {"torch_export": "timm:"}
+
+
+GIVEN = {"yes": True, "queries": 7, "per_second": 0.5, "token_env": "MINE"}
+
+
+def test_a_kind_gets_the_options_that_were_given_for_it():
+    """What was not given, or says no, counts for nothing: for every kind there are the options of all."""
+    endpoint = asked_with("endpoint", GIVEN, Named("http://host/"))
+    assert endpoint == KINDS["endpoint"](**GIVEN)
+    absent = {"yes": False, "queries": None, "per_second": None, "token_env": None}
+    assert asked_with("endpoint", absent, Path("a")) == KINDS["endpoint"]()
+    for kind in KINDS:
+        assert type(asked_with(kind, absent, Path("a"))) is KINDS[kind]
+    assert asked_with(None, absent, Path("a")) is None and asked_with(None, {}, Path("a")) is None
+
+
+@pytest.mark.parametrize("option", GIVEN)
+@pytest.mark.parametrize("kind", ["onnx", "function", None])
+def test_an_option_of_an_endpoint_is_none_of_another_model(option, kind):
+    with pytest.raises(InputError) as refused:
+        asked_with(kind, {"yes": False, option: GIVEN[option]}, Path("a/model.pt"))
+    flag = {"per_second": "--per-second", "token_env": "--token-env"}.get(option, f"--{option}")
+    assert str(refused.value) == f"{flag}: expected it with an HTTP endpoint alone, got a/model.pt"

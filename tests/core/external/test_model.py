@@ -170,6 +170,18 @@ def test_no_other_side_is_tried_where_queries_are_counted_or_the_file_has_one(gi
     assert {shape[-1] for shape in asked} == {112}
 
 
+def test_what_answers_otherwise_than_was_said_is_one_line_that_begins_with_the_model():
+    for answer, line in (
+        (lambda x: linear(x)[:, :3], r"^here: expected logits of shape \[1, 4\], got \[1, 3\]$"),
+        (lambda x: linear(x) * float("nan"), "^here: expected finite logits, got NaN or infinity$"),
+        (lambda x: "yes", "^here: expected logits as one tensor or an array of numbers, got str$"),
+    ):
+        with pytest.raises(InputError, match=line):
+            try_outside(
+                Opened(answer=answer), answers="logits", num_classes=4, image_size=4, normalisation=OURS, where="here"
+            )
+
+
 def read(answers, found, count=2, classes=3):
     reader = Reader(answers=answers, num_classes=classes, where="here")
     return reader.logits(reader.shaped(found, count))

@@ -1,5 +1,7 @@
 """An embedder with a gallery: templates, the threshold, the labels that it gives, and files that are none."""
 
+from dataclasses import fields
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -11,6 +13,7 @@ from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.external import enrolling, recogniser
 from smoothsweep.core.external.enrolling import (
     LEAST_STRANGERS,
     Embedding,
@@ -20,6 +23,7 @@ from smoothsweep.core.external.enrolling import (
     similarities,
     threshold_of,
 )
+from smoothsweep.core.external.kinds import KINDS
 from smoothsweep.core.external.model import Opened, OutsideModel
 from smoothsweep.core.external.recogniser import SCALE, Recogniser, Similar, read_recogniser, write_recogniser
 from smoothsweep.core.models.normalisation import USUAL, Normalisation
@@ -119,6 +123,63 @@ def test_what_is_written_is_what_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("kind", "name"), [("torchscript", ""), ("torch_export", "of mine"), ("onnx", "x"), ("network", "synthetic")]
+)
+@pytest.mark.parametrize("threshold", [-1.0, 0.125, 1.0])
+def test_every_part_comes_back_whatever_the_embedder_is(tmp_path, kind, name, threshold):
+    wanted = held(kind=kind, name=name, threshold=threshold, enrolled="of day one", embedder=b"\0\1\xff")
+    (tmp_path / "a.recogniser").write_bytes(write_recogniser(wanted))
+    found = read_recogniser(tmp_path / "a.recogniser")
+    for field in fields(Recogniser):
+        got, stated = getattr(found, field.name), getattr(wanted, field.name)
+        same = torch.equal(got, stated) if isinstance(stated, torch.Tensor) else got == stated
+        assert same and type(got) is type(stated), field.name
+
+
+@pytest.mark.parametrize("kind", ["torchscript", "torch_export", "onnx"])
+def test_a_program_is_opened_as_its_own_kind_and_asked_for_all_that_it_says(monkeypatch, kind):
+    """In a file of the name that its kind has, which is gone afterwards; an error names the whole file."""
+    seen = []
+
+    def opened(path, settings, device):
+        seen.append((path.name, path.read_bytes(), dict(settings), device))
+        seen.append(path)
+        if len(seen) > 2:
+            raise InputError(f"{path}: expected a program, got none; {path} again")
+        return "opened"
+
+    monkeypatch.setattr(recogniser.PROGRAMS[kind], "open", staticmethod(opened))
+    given = kind, "", b"content", {"rows": 3, "answers": "labels"}, torch.device("cpu")
+    assert recogniser.open_embedder(*given, where="me") == "opened"
+    assert seen[0] == (KINDS[kind].file, b"content", {"rows": 3, "answers": "logits"}, torch.device("cpu"))
+    assert not seen[1].exists()
+    with pytest.raises(InputError, match=r"^me: expected a program, got none; me again$"):
+        recogniser.open_embedder(*given, where="me")
+
+
+def test_an_opened_recogniser_answers_with_cosines_and_accepts_by_its_threshold(monkeypatch, tmp_path):
+    """All else is as the embedder's own kind has it."""
+    asked = []
+
+    def opened(*given, where):
+        asked.append((given, where))
+        return Opened(answer=lambda images: images.flatten(1)[:, :6], rows=2, side=8, differentiable=False, remark="r")
+
+    monkeypatch.setattr(recogniser, "open_embedder", opened)
+    path, images = tmp_path / "a.recogniser", directions(4).reshape(4, 1, 2, 3)
+    path.write_bytes(write_recogniser(held(name="n")))
+    found = recogniser.EnrolledEmbedder.open(path, {"rows": 2}, torch.device("cpu"))
+    assert asked == [(("torchscript", "n", b"weights", {"rows": 2}, torch.device("cpu")), str(path))]
+    assert (found.rows, found.side, found.differentiable, found.remark) == (2, 8, False, "r")
+    assert found.accepts == recogniser.SCALE * 0.25
+    cosines = directions(4) @ directions(3).T
+    expected = torch.stack([cosines[:, 0], cosines[:, 1:].amax(1)], 1)
+    torch.testing.assert_close(found.answer(images), recogniser.SCALE * expected)
+    with pytest.raises(InputError, match=r"^embedder: expected embeddings \[4, 6\], got \[4, 5\]$"):
+        recogniser.Similar(lambda images: images.flatten(1)[:, :5], directions(3), torch.tensor([0, 1, 1]))(images)
+
+
+@pytest.mark.parametrize(
     "changed",
     [
         {"kind": "function"},  # it could do anything
@@ -180,3 +241,100 @@ def test_an_embedder_that_is_shown_images_wrongly_is_refused_with_a_reading_that
         check_embedder_reading(
             Embedding(embedder(right), image_size=8, normalisation=wrong, where="e"), train, test, readings
         )
+
+
+def test_of_many_people_the_same_few_are_tried_each_time(monkeypatch):
+    """Two photographs enrol each of 24 people; of theirs alone others are shown, as many as usual."""
+    monkeypatch.setattr(enrolling, "SCREENED", 40)
+    data, right = people(30, 10), USUAL["inputs in [0, 1]"]
+    train, test = data.subset(torch.arange(0, 300, 2)), data.subset(torch.arange(1, 300, 2))
+    runs = []
+    for _ in range(2):
+        embed = Embedding(
+            Opened(answer=lambda shown: shown.flatten(1), side=8), image_size=8, normalisation=right, where="e"
+        )
+        seen = []
+        monkeypatch.setattr(
+            embed, "read", lambda images, *_, seen=seen: seen.append(images) or images.flatten(1).float()
+        )
+        check_embedder_reading(embed, train, test, Readings(sizes=()))
+        runs.append(seen[0])
+    assert torch.equal(*runs)
+    rows = [int((train.images == image).flatten(1).all(1).nonzero()[0]) for image in runs[0][:48]]
+    tried = train.labels[rows].tolist()
+    assert len(set(tried)) == 24 and tried[::2] == tried[1::2]
+    assert all(row - 5 * label in (0, 1) for row, label in zip(rows, tried, strict=True))
+    probes = [int((test.images == image).flatten(1).all(1).nonzero()[0]) for image in runs[0][48:]]
+    assert len(probes) == len(set(probes)) == 80 and set(test.labels[probes].tolist()) <= set(tried)
+
+
+def sized(faces, asked):
+    """An embedder by the side of the images: colours in some sides, more or less clearly; in others one direction."""
+
+    def embed(shown):
+        asked.append(side := shown.shape[-1])
+        if side == 24:
+            raise InputError("e: expected another size")
+        means = shown.mean((2, 3)) - shown.mean((2, 3)).mean(1, keepdim=True)
+        return torch.cat([means * faces.get(side, 0.0), torch.ones(len(shown), 1)], 1)
+
+    return Opened(answer=embed, side=None)
+
+
+def test_other_sizes_are_tried_and_the_one_that_tells_people_best_apart_is_named():
+    """Sizes near the stated one alone; those that the embedder does not take are passed over."""
+    data, normalisation, asked = people(), USUAL["inputs in [0, 1]"], []
+    train, test = data.subset(torch.arange(0, 48, 2)), data.subset(torch.arange(1, 48, 2))
+    readings = Readings(usual={}, further={}, sizes=(1, 8, 12, 16, 20, 24, 32, 33))
+
+    def tried(faces):
+        asked.clear()
+        embed = Embedding(sized(faces, asked), image_size=8, normalisation=normalisation, where="e")
+        check_embedder_reading(embed, train, test, readings)
+
+    tried({8: 9.0, 16: 99.0})
+    assert set(asked) == {8}, "of what tells people apart as stated nothing else is tried"
+    with pytest.raises(InputError) as told:
+        tried({12: 2.0, 16: 9.0, 20: 4.0})
+    assert str(told.value) == (
+        "e: expected an embedder that tells the people of the gallery apart, got 25.0% of 24 images as stated, 100.0% "
+        "with images of 16 pixels: import it with --image-size 16"
+    )
+    assert set(asked) == {8, 12, 16, 20, 24, 32}
+    tried({})  # no size is better: nothing is said
+    check_embedder_reading(
+        Embedding(sized({}, asked), image_size=8, normalisation=normalisation, where="e"),
+        train,
+        test,
+        Readings(usual={}, further={}, sizes=()),
+    )
+
+
+def test_an_embedding_without_a_direction_is_one_line_and_the_reading_is_as_before():
+    embed = Embedding(
+        Opened(answer=lambda shown: shown.flatten(1) * 0, side=8),
+        image_size=8,
+        normalisation=USUAL["inputs in [0, 1]"],
+        where="e",
+    )
+    for _ in range(2):
+        with pytest.raises(InputError, match=r"^e: expected embeddings of some length, got zeros$"):
+            embed(people().images)
+    shown = []
+    embed = Embedding(
+        Opened(answer=lambda given: shown.append(given) or given.flatten(1) + 1e-3, side=8),
+        image_size=8,
+        normalisation=USUAL["inputs in [0, 1]"],
+        where="e",
+    )
+    images = people().images[:3]
+    embed.read(images, Normalisation.of_range(-1, 1), 8)
+    found = embed(images)
+    unit = images / 255
+    torch.testing.assert_close(shown[0], 2 * unit - 1)
+    torch.testing.assert_close(shown[1], unit)
+    torch.testing.assert_close(found, functional.normalize(unit.flatten(1) + 1e-3, dim=1))
+
+
+def test_no_more_is_read_than_an_embedder_and_its_gallery_may_take():
+    assert recogniser.MOST_BYTES == 3_221_225_472 and recogniser.MOST_SAID == 65_536

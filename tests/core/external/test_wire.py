@@ -54,6 +54,7 @@ def test_a_port_that_is_not_said_is_that_of_the_scheme(monkeypatch, url, port):
 
     def no_such(host, where, **more):
         asked.append((host, where))
+        assert more == {"type": wire.socket.SOCK_STREAM}  # of other kinds one that sends nothing would be opened
         raise OSError(-2, "no such name")
 
     monkeypatch.setattr(wire.socket, "getaddrinfo", no_such)

@@ -1,12 +1,14 @@
 """Scores of membership attacks computed a second time: image by image, with scipy's distributions and counts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.membership.base import MembershipAttack
-from smoothsweep.core.membership.evidence import Evidence, log_probability
+from smoothsweep.core.membership.evidence import Evidence, log_odds, log_probability, margins
 from smoothsweep.core.membership.registry import make_membership_attack
 from smoothsweep.core.membership.thresholds import odds_to_loss
 
@@ -14,12 +16,12 @@ IMAGES, VIEWS = 9, 2
 LABELS = np.array([0, 2, 1, 0, 2, 2, 1, 0, 5])  # of class 5 there is one image
 
 
-def evidence(models):
-    """Half of the models with each image, drawn for each image alone."""
+def evidence(models, uneven=0):
+    """Half of the models with each image, drawn for each image alone; of some images so many fewer or more."""
     draw = np.random.default_rng(models)
     inside = np.zeros((models, IMAGES), bool)
     for image in range(IMAGES):
-        inside[draw.permutation(models)[: models // 2], image] = True
+        inside[draw.permutation(models)[: models // 2 + uneven * (image % 3 - 1)], image] = True
     return Evidence(
         labels=LABELS,
         phi=draw.normal(1, 2, (VIEWS, IMAGES)),
@@ -42,24 +44,25 @@ def pooled(given, view, inner):
     return given.shadow_phi[:, view][given.inside if inner else ~given.inside].std()
 
 
-@pytest.mark.parametrize("models", [62, 64])
-def test_lira_has_one_variance_for_all_images_below_32_models_on_a_side(models):
-    given = evidence(models)
+@pytest.mark.parametrize(("models", "uneven"), [(62, 0), (64, 0), (64, 5)])
+def test_lira_has_one_variance_for_all_images_below_32_models_on_a_side(models, uneven):
+    """Each side of each image by itself, where models with it are not as many as models without it."""
+    given = evidence(models, uneven)
     online, offline = np.zeros(IMAGES), np.zeros(IMAGES)
     for image in range(IMAGES):
         for view in range(VIEWS):
             told = given.phi[view, image]
             for inner, side in zip((True, False), sides(given, image, view), strict=True):
-                spread = side.std() if models == 64 else pooled(given, view, inner)
+                spread = side.std() if len(side) >= 32 else pooled(given, view, inner)
                 online[image] += (1 if inner else -1) * stats.norm(side.mean(), spread).logpdf(told)
                 offline[image] -= 0 if inner else stats.norm(side.mean(), spread).logsf(told)
     assert make_membership_attack("lira").scores(given) == pytest.approx(online)
     assert make_membership_attack("lira_offline").scores(given) == pytest.approx(offline)
 
 
-@pytest.mark.parametrize(("strength", "weight"), [(4.0, 0.1), (2.0, 3.0)])
-def test_bavaria_is_the_ratio_of_two_predictives_of_a_normal_inverse_gamma(strength, weight):
-    given = evidence(12)
+@pytest.mark.parametrize(("strength", "weight", "uneven"), [(4.0, 0.1, 0), (2.0, 3.0, 0), (4.0, 0.1, 4)])
+def test_bavaria_is_the_ratio_of_two_predictives_of_a_normal_inverse_gamma(strength, weight, uneven):
+    given = evidence(12, uneven)
     student, normal = np.zeros(IMAGES), np.zeros(IMAGES)
     for view in range(VIEWS):
         both = [[sides(given, image, view)[side] for image in range(IMAGES)] for side in (0, 1)]
@@ -80,9 +83,9 @@ def test_bavaria_is_the_ratio_of_two_predictives_of_a_normal_inverse_gamma(stren
     assert make_membership_attack("bavaria_n", **options).scores(given) == pytest.approx(normal)
 
 
-@pytest.mark.parametrize(("gamma", "a"), [(1.0, 0.3), (2.0, 0.3), (0.5, 0.6)])
-def test_rmia_counts_the_other_images_whose_ratio_is_exceeded(gamma, a):
-    given = evidence(8)
+@pytest.mark.parametrize(("gamma", "a", "uneven"), [(1.0, 0.3, 0), (2.0, 0.3, 0), (0.5, 0.6, 0), (0.7, 0.2, 2)])
+def test_rmia_counts_the_other_images_whose_ratio_is_exceeded(gamma, a, uneven):
+    given = evidence(8, uneven)
     p = 1 / (1 + np.exp(-given.shadow_phi[:, 0]))
     target = 1 / (1 + np.exp(-given.phi[0]))
     inner, outer = (
@@ -131,3 +134,38 @@ def test_a_score_that_is_not_finite_is_one_line(wrong):
         Fixed().scores(Evidence(labels=LABELS[:3], margin=scores))
     scores[1] = 0.5
     assert np.array_equal(Fixed().scores(Evidence(labels=LABELS[:3], margin=scores)), scores)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64, np.int64, list])
+def test_log_odds_and_margins_are_worked_out_in_double_precision(kind):
+    """Of whatever numbers: small differences decide at few false positives. The logits are not written to."""
+    logits = np.random.default_rng(6).integers(-9, 9, (2, 4, 5)) * (1 if kind in (np.int64, list) else 0.3)
+    given = logits.tolist() if kind is list else logits.astype(kind)
+    before, labels = np.array(given), np.array([3, 0, 4, 1])
+    exact = before.astype(np.float64)
+    rows = np.arange(4)
+    p = np.exp(exact - np.logaddexp.reduce(exact, axis=-1, keepdims=True))[:, rows, labels]
+    others = np.where(np.eye(5, dtype=bool)[labels], -np.inf, exact).max(axis=-1)
+    phi, margin = log_odds(given, labels), margins(given, labels.tolist())
+    assert phi.dtype == margin.dtype == np.float64 and np.array_equal(np.array(given), before)
+    assert phi == pytest.approx(np.log(p) - np.log1p(-p), rel=1e-11, abs=1e-11)
+    assert np.array_equal(margin, exact[:, rows, labels] - others)
+
+
+@pytest.mark.parametrize("shape", [(3,), (3, 1), (2, 3), (4, 3)])
+def test_logits_of_another_number_of_images_or_of_one_class_are_refused(shape):
+    labels = [0, 0, 0]
+    for question in (log_odds, margins):
+        with pytest.raises(ValueError, match=r"logits: expected \[\.\.\., 3, at least 2 classes\], got "):
+            question(np.zeros(shape), labels)
+        assert question(np.zeros((3, 2)), labels).tolist() == [0, 0, 0]
+
+
+def test_two_models_on_each_side_of_every_image_are_the_least():
+    given = evidence(4)
+    assert np.isfinite(make_membership_attack("lira").scores(given)).all()
+    inside = given.inside.copy()
+    inside[np.flatnonzero(inside[:, 5])[0], 5] = False
+    for flags in (inside, ~inside):
+        with pytest.raises(ValueError, match="inside: expected at least 2 models with and without every image, got 1"):
+            make_membership_attack("lira").scores(replace(given, inside=flags))

@@ -88,6 +88,16 @@ def test_missing_evidence_is_one_line(name):
     assert "\n" not in str(refused.value) and set(attack.cites) <= set(known_citations())
 
 
+def test_every_attack_says_what_it_is_called_what_it_sees_and_whose_it_is():
+    """A page names attacks by their titles: two of one name could not be told apart."""
+    titles = [kind.title for kind in MEMBERSHIP_ATTACKS.values()]
+    assert all(isinstance(title, str) and len(title) > 5 for title in titles) and len(set(titles)) == len(titles)
+    sees = {"label_views": "labels", "label_distance": "labels", "loss_trace": "training"}
+    shadows = {"lira", "lira_offline", "rmia", "rmia_offline", "bavaria_t", "bavaria_n"}
+    for name, kind in MEMBERSHIP_ATTACKS.items():
+        assert kind.access == sees.get(name, "scores") and kind.cites and kind().shadows == (name in shadows)
+
+
 def test_wrong_parameters_and_names_are_one_line():
     for kind, given in (("rmia", {"gamma": 0.0}), ("rmia_offline", {"a": 2.0}), ("lira", {"x": 1}), ("liar", {})):
         with pytest.raises(InputError, match="membership attack"):

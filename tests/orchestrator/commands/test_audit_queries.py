@@ -1,9 +1,15 @@
 """What an endpoint's attacks may ask: which of them fit into a budget, and what is said of those that do not."""
 
+import re
+from dataclasses import replace
+from decimal import ROUND_CEILING, Context, Decimal
+from types import SimpleNamespace
+
 import pytest
 
 from smoothsweep.core.audit.portfolio import portfolio
-from smoothsweep.orchestrator.commands.audit.queries import Allowance
+from smoothsweep.orchestrator.commands.audit import queries as counting
+from smoothsweep.orchestrator.commands.audit.queries import Allowance, MembershipAsked, allowance_of
 
 
 def kinds(attacks):
@@ -30,3 +36,137 @@ def test_attacks_that_do_not_fit_are_left_out_and_named_with_what_they_need(quer
         assert "RLB-MI, which may ask 160,000 queries for 20 people (8,000 a person)" in said[0]
     assert allowance.covers(allowance.kept(every), seeds=1)
     assert allowance.covers(every, seeds=9) == (queries is None)
+
+
+ASKED = {"rlb_mi": 8000 * 20, "brep_mi": 406_280, "selection_only": 1000, "random_latents": 0}
+"""By 20 people, with all that is asked once: what the attacks of scores may ask."""
+
+
+def test_what_attacks_may_ask_is_for_every_seed_anew():
+    allowance, every = Allowance(queries=10**7, reading=100, per_second=5, people=20), portfolio("scores", whole=True)
+    for one in every:
+        for seeds in (1, 3):
+            assert allowance.needed(one, seeds=seeds) == seeds * ASKED[one["kind"]]
+        assert allowance.needed(one) == ASKED[one["kind"]]
+    alone = replace(allowance, people=1)
+    assert alone.needed(every[0]) == 8000 and alone.needed(every[2]) == 1000
+    assert allowance.needed({"kind": "ppa"}) is None and allowance.seconds([{"kind": "ppa"}], seeds=2) == 0
+    for seeds in (1, 3):
+        whole = 100 + seeds * sum(ASKED.values())
+        assert replace(allowance, queries=whole).covers(every, seeds=seeds)
+        assert not replace(allowance, queries=whole - 1).covers(every, seeds=seeds)
+        assert allowance.seconds(every, seeds=seeds) == seeds * sum(ASKED.values()) / 5
+    assert replace(allowance, queries=None).seconds(every, seeds=3) == 0
+
+
+def test_the_sentence_of_an_attack_that_was_left_out_is_kept_word_for_word():
+    allowance, every = Allowance(queries=1100, reading=100, per_second=5, people=20), portfolio("scores", whole=True)
+    first, second = allowance.left_out(every)
+    assert first == (
+        "Not tried: RLB-MI, which may ask 160,000 queries for 20 people (8,000 a person); --queries 1100 does not "
+        "allow it. The same command with --queries 170000 tries it, in about 8 h 53 min at 5 a second."
+    )
+    assert second == (
+        "Not tried: BREP-MI, which may ask 406,280 queries for 20 people (19,802 a person); --queries 1100 does not "
+        "allow it. The same command with --queries 570000 tries it after those that ask less, in about 31 h 27 min at "
+        "5 a second."
+    )
+
+
+@pytest.mark.parametrize("measured", [0, 3000])
+@pytest.mark.parametrize("queries", [50, 1099, 1100, 161_099, 161_100, 400_000, 567_379, 567_380])
+def test_the_budget_that_is_named_is_enough(queries, measured):
+    """Of 567,380 all can be asked for. What membership takes grows with the budget, to 3,000 here."""
+    every = portfolio("scores", whole=True)
+
+    def allowed(many):
+        took = min(measured, max(0, many - 1100))
+        asked = MembershipAsked(settings={}, queries=took, unbounded=measured)
+        return Allowance(queries=many, reading=100, per_second=2.5, people=20, membership=asked)
+
+    kept = kinds(allowed(queries).kept(every))
+    left = [one for one in every if one["kind"] not in kept]
+    said = allowed(queries).left_out(every)
+    assert len(said) == len(left) and (len(left) == 0) == (queries >= 567_380 + measured)
+    for settings, line in zip(left, said, strict=True):
+        enough = int(re.search(r"with --queries (\d+) tries it", line)[1])
+        assert settings in allowed(enough).kept(every) and f"--queries {queries} does not" in line
+        assert "at 2.5 a second" in line
+
+
+@pytest.mark.parametrize("number", [1, 7, 10, 99, 100, 101, 110, 999, 1000, 1001, 160_100, 404_281, 990_001])
+def test_budgets_are_rounded_up_to_two_digits(number):
+    """By decimal arithmetic."""
+    expected = int(Decimal(number).normalize(Context(prec=2, rounding=ROUND_CEILING)))
+    assert counting._rounded(number) == expected >= number
+
+
+def split(root, train, test):
+    """People's images in folders train and test; in one folder alone where there are none for testing."""
+    for part, count in (("train", train), ("test", test)):
+        for person in ("ann", "bob", "cem"):
+            folder = root / part / person if test else root / person
+            folder.mkdir(parents=True, exist_ok=True)
+            for at in range(count):
+                (folder / f"{at:03}.png").write_bytes(b"")
+    return root
+
+
+@pytest.mark.parametrize(("train", "test", "expected"), [(7, 2, 6), (7, 0, 3), (10, 0, 3), (11, 0, 4)])
+def test_images_for_testing_show_whether_people_are_recognised_or_a_tenth_of_all(tmp_path, train, test, expected):
+    assert counting.tested(SimpleNamespace(data=split(tmp_path, train, test))) == expected
+
+
+def asking(monkeypatch, data, budget, *, access, people=20):
+    agreed = SimpleNamespace(budget=budget and SimpleNamespace(queries=budget, per_second=10.0))
+    monkeypatch.setattr(counting, "asked_with", lambda *_: agreed)
+    request = SimpleNamespace(
+        data=data, people=people, options={}, model=None, access="gradients", trained_on_data=True
+    )
+    card = SimpleNamespace(num_classes=3, architecture="endpoint", access=access)
+    return allowance_of(request, card)
+
+
+@pytest.mark.parametrize(
+    ("access", "people", "train", "test", "budget"),
+    [
+        # 14 of each of 1,800 images are 25,200; RLB-MI asks 24,000 for three people, beside 1,000 for selection
+        ("scores", 3, 500, 100, 700),
+        ("scores", 3, 500, 100, 1700),
+        # 12 of each of 2,550 images are 30,600; BREP-MI asks 30,042 for one person
+        ("labels", 1, 700, 150, 1000),
+        ("labels", 1, 70, 15, 300),
+    ],
+)
+def test_the_budget_that_is_named_for_membership_is_enough_to_measure_it_whole(
+    monkeypatch, tmp_path, access, people, train, test, budget
+):
+    """Also where with more queries attacks come first that did not fit before."""
+    data = split(tmp_path, train, test)
+    found = asking(monkeypatch, data, budget, access=access, people=people)
+    [line] = found.membership.left_out
+    enough, each = int(re.search(r"with --queries (\d+) measures it", line)[1]), 14 if access == "scores" else 12
+    more = asking(monkeypatch, data, enough, access=access, people=people)
+    assert more.membership.settings == {"trained_on_data": True} and not more.membership.left_out
+    for one in (found.membership.unbounded, more.membership.unbounded, more.membership.queries):
+        assert one == each * 3 * (train + test)
+
+
+def test_the_sentence_of_membership_that_was_left_out_is_kept_word_for_word(monkeypatch, tmp_path):
+    found = asking(monkeypatch, split(tmp_path, 30, 20), 300, access="labels")
+    assert found.membership.left_out == (
+        "Not measured: membership, which may ask 1,800 queries for 150 images (480 where labels are asked of 20 "
+        "training and test images alone); --queries 300 does not allow it. The same command with --queries 2000 "
+        "measures it, in about 3 min 00 s at 10 a second.",
+    )
+    less = asking(monkeypatch, tmp_path, 800, access="labels")
+    assert less.membership.coming == ("to come: membership: 672 queries at most, about 1 min 07 s at 10 a second",)
+
+
+@pytest.mark.parametrize(("people", "attacked"), [(2, 2), (3, 3), (20, 3)])
+def test_no_more_people_are_attacked_than_there_are(monkeypatch, tmp_path, people, attacked):
+    found = asking(monkeypatch, split(tmp_path, 4, 2), 10**6, access="scores", people=people)
+    assert (found.people, found.reading, found.per_second) == (attacked, 8 + 2 * 6, 10.0)
+    free = asking(monkeypatch, tmp_path, None, access="scores", people=people)
+    assert (free.people, free.queries, free.reading) == (attacked, None, 0)
+    assert free.membership == MembershipAsked(settings={"trained_on_data": True})

@@ -21,11 +21,13 @@ import pytest
 from smoothsweep.orchestrator.page.audit import audit_page
 from smoothsweep.orchestrator.page.render import part, render
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
+from smoothsweep.orchestrator.reading.audit.member_sentences import membership_lines
 from smoothsweep.orchestrator.reading.findings.tables import text_table
 from smoothsweep.orchestrator.reading.leak.hiding import hidings, verdict_text
+from smoothsweep.orchestrator.reading.leak.membership import LESS, MORE, SCORES_ALONE, UNCLEAR
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 from tests.made_searches import halving, proposed, view
-from tests.orchestrator.reading.audit import test_found_numbers, test_references, test_result
+from tests.orchestrator.reading.audit import test_found_numbers, test_members, test_references, test_result
 from tests.orchestrator.reading.test_fresh import audited
 from tests.orchestrator.reading.test_hiding import data as hiding_data
 from tests.orchestrator.reading.test_portfolio import data as portfolio_data
@@ -75,6 +77,24 @@ def in_six_digits(value):
     return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
+MEMBERS = [
+    {"copies": 1, "drawn": 50},
+    {"best": ("loss", 0.55, 0.45), "copies": 2, "word": LESS, "trainings": 3},
+    {"best": ("label_views", 0.8, 0.7), "word": MORE, "trainings": 3},
+    {"best": ("margin", 0.8, 0.7, None), "others": 60, "word": UNCLEAR, "trainings": 3},
+    {"word": SCORES_ALONE, "trainings": 3},
+    {"shift": 0.9, "copies": 1},
+]
+"""What of `test_members.one_found` is another."""
+
+
+def of_membership():
+    """The page and the JSON of an audit with membership, and what is said where it came out otherwise."""
+    audit, (first, *rest) = test_result.read(test_result.data()), [test_members.one_found(**one) for one in MEMBERS]
+    few = "\n".join(part for one in rest for part in ("", *membership_lines(one)))
+    return of_audit(replace(audit, membership=first)) + "\n" + few
+
+
 def of_search(data, found):
     """What the page says of a search."""
     data = replace(data, search=found)
@@ -101,6 +121,7 @@ CASES = {
         test_references.read(3, planned={"plain training": 71.0}, unfit=("Not tried.",))
     ),
     "audit_hides": lambda *_: of_audit(test_references.read(3, model=0.3, published=("ppa",))),
+    "audit_membership": lambda *_: of_membership(),
     "audit_controls": lambda *_: of_audit(test_found_numbers.read(test_found_numbers.data(), recipe="mine")),
 }
 

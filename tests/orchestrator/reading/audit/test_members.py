@@ -3,18 +3,20 @@
 import json
 from dataclasses import replace
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import numpy as np
 import pandas as pd
 import pytest
 
+from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES
 from smoothsweep.orchestrator.page.audit import audit_page, audit_pdf
 from smoothsweep.orchestrator.reading.audit import members
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.member_sentences import membership_lines
 from smoothsweep.orchestrator.reading.audit.members import AuditMembership, Membership, Told, read_membership
 from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences
-from smoothsweep.orchestrator.reading.leak.membership import LESS, SCORES_ALONE
+from smoothsweep.orchestrator.reading.leak.membership import LESS, MORE, SCORES_ALONE, UNCLEAR, Leaks
 from smoothsweep.sweeps.imported import ImportedClassifier
 from tests.orchestrator.reading.audit.test_result import audit  # noqa: F401 - a fixture
 
@@ -70,12 +72,12 @@ def reading(tmp_path, monkeypatch):
         "inversion": lambda settings: settings,
         "inversion_stages": lambda settings, seed: settings.stages[seed],
         "recipe_label": lambda axes, cell: cell,
-        "two_leaks": lambda data, summary: None,
+        "two_leaks": lambda data, summary: summary,
     }
     for name, fake in fakes.items():
         monkeypatch.setattr(members, name, fake)
 
-    def read(access="gradients", labels_of=None, imported=True, **facts):
+    def read(access="gradients", labels_of=None, imported=True, leaks=None, **facts):
         tables, trials = {}, []
         for place, (recipe, gaps) in enumerate(GAPS.items()):
             for seed, gap in enumerate(gaps):
@@ -90,10 +92,22 @@ def reading(tmp_path, monkeypatch):
                 trials += [SimpleNamespace(settings=settings, seed=seed, cell=cell)] * 2
         root = tmp_path / f"{access}-{labels_of}-{imported}"
         root.mkdir()
+        trials += [
+            trial_of(OWN),
+            trial_of("adversarial training"),
+            trial_of(OTHER, SimpleNamespace(fingerprint="gone")),
+        ]
         trials.reverse()  # the model is not the first
-        return read_membership(trials, Store(root, tables, **facts), SimpleNamespace(axes=()), None, access), tables
+        return read_membership(trials, Store(root, tables, **facts), SimpleNamespace(axes=()), leaks, access), tables
 
     return read
+
+
+def trial_of(recipe, stage=None, seed=7):
+    """A trial of which membership was not measured, or not yet."""
+    judges = {} if stage is None else {"judge_membership": stage}
+    settings = SimpleNamespace(recipe=None, stages={seed: SimpleNamespace(judges=judges)})
+    return SimpleNamespace(settings=settings, seed=seed, cell=SimpleNamespace(axes=recipe, is_baseline=False))
 
 
 def pairwise(frame, attack):
@@ -107,7 +121,9 @@ def test_numbers_are_those_of_the_store_and_means_over_trainings(reading):
     found, tables = reading()
     assert found.recipes[0].recipe == OWN and found.model.role == "model"
     assert {one.recipe: one.trainings for one in found.recipes} == {OWN: 1, PLAIN: 2, OTHER: 1}
-    assert found.reference.recipe == PLAIN and {one.role for one in found.beside} == {"reference", "fix"}
+    assert [(one.recipe, one.role) for one in found.beside] == [(OTHER, "fix"), (PLAIN, "reference")]
+    assert found.reference is found.beside[1] and {one.word for one in found.recipes} == {""}
+    assert [one.by("label_distance") for one in found.recipes] == [None] * 3 and found.copies == 0
     assert (found.members, found.others, found.drawn) == (PEOPLE * INSIDE, PEOPLE * OUTSIDE, None)
     for one, keys in ((found.model, ["0-0"]), (found.reference, ["1-0", "1-1"])):
         for told in one.told:
@@ -117,6 +133,55 @@ def test_numbers_are_those_of_the_store_and_means_over_trainings(reading):
     frame = tables["0-0"]
     allowed = np.sort(frame.loc[~frame["member"], "margin"])[-1 - int(0.01 * PEOPLE * OUTSIDE)]
     assert found.model.by("margin").found == (frame.loc[frame["member"], "margin"] > allowed).mean()
+
+
+def test_what_the_judge_says_of_the_images_is_taken_over(reading):
+    for place, (shift, copies, holds) in enumerate(((0.53, 3.0, True), (0.75, None, False), (None, 0.0, False))):
+        found, _ = reading(("gradients", "scores", "labels")[place], membership_shift=shift, membership_copies=copies)
+        assert (found.shift, found.copies, found.holds) == (shift or 0, copies or 0, holds)
+        assert type(found.copies) is int and type(found.shift) is float
+
+
+WORDS_OF = {  # what (scores, labels) say -> what an attacker with scores is told, and one with labels alone
+    (REDUCES, REDUCES): (LESS, LESS),
+    (REDUCES, "no difference"): (SCORES_ALONE, UNCLEAR),
+    (REDUCES, LEAKS_MORE): (UNCLEAR, MORE),
+    ("no difference", REDUCES): (UNCLEAR, LESS),
+    (LEAKS_MORE, "no difference"): (MORE, UNCLEAR),
+    (None, REDUCES): (LESS, LESS),
+    (None, LEAKS_MORE): (MORE, MORE),
+    (None, "no difference"): (UNCLEAR, UNCLEAR),
+    (None, None): (None, None),
+    (REDUCES, None): (None, None),
+}
+
+
+@pytest.mark.parametrize("access", ["gradients", "scores", "labels"])
+def test_the_word_of_a_recipe_is_of_what_this_attacker_sees(access):
+    def compared(word):
+        return None if word is None else SimpleNamespace(word=word)
+
+    rows = [
+        Leaks(recipe=str(place), inversion=None, cells={}, scores=compared(one), labels=compared(other))
+        for place, (one, other) in enumerate(WORDS_OF)
+    ]
+    with patch.object(members, "two_leaks", lambda data, summary: (data, summary)[1]):
+        found = members._words(None, SimpleNamespace(baseline="plain", rows=rows), access)
+        assert members._words(None, SimpleNamespace(baseline=None, rows=rows), access) == {}
+        assert members._words(None, None, access) == {}
+    said = {str(place): pair[access == "labels"] for place, pair in enumerate(WORDS_OF.values())}
+    assert found == {recipe: word for recipe, word in said.items() if word is not None}
+
+
+def test_every_recipe_gets_its_own_word(reading):
+    less, none = SimpleNamespace(word=REDUCES), SimpleNamespace(word="no difference")
+    rows = [
+        Leaks(recipe=PLAIN, inversion=None, cells={}),
+        Leaks(recipe=OTHER, inversion=None, cells={}, scores=less, labels=none),
+        Leaks(recipe=OWN, inversion=None, cells={}, scores=less, labels=less),
+    ]
+    found, _ = reading(leaks=SimpleNamespace(baseline=PLAIN, rows=rows))
+    assert [(one.recipe, one.word) for one in found.recipes] == [(OWN, LESS), (OTHER, SCORES_ALONE), (PLAIN, "")]
 
 
 def test_who_sees_labels_alone_gets_nothing_of_scores(reading):
@@ -194,6 +259,13 @@ def test_page_pdf_and_json_say_the_same_and_show_numbers_only_with_a_claim(audit
     assert audit_pdf(with_it, **given).count(b"/Type /Page\n") == 2
     first, rest = page.split("<main>")
     assert lines[0].replace("'", "&#39;") in first and (lines[0] in rest) != claims
+
+
+def test_a_rate_that_cannot_be_shown_is_a_word_on_the_page_and_null_in_the_json(audit):  # noqa: F811
+    few = replace(audit, membership=one_found(best=("margin", 0.8, 0.7, None), others=60))
+    page = audit_page(few, name="m", facts={}, anonymous=False, portraits=[])
+    assert page.count("too few test images") == 1 and page.count("20.0\u00a0%") == 2
+    assert [one["found_at_1_percent"] for one in audit_json(few, {})["membership"]["attacks"]] == [None, 0.2, 0.2]
 
 
 def test_of_an_audit_that_was_not_asked_nothing_is_said_and_what_did_not_fit_is(audit):  # noqa: F811

@@ -1,0 +1,186 @@
+"""What onnx2torch makes of a graph, what it lacks by its own table, and whether its network answers as the session."""
+
+import io
+
+import pytest
+import torch
+from onnx import helper
+from torch import nn
+
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.external import onnx_file
+from tests.core.external.test_programs import pictures
+from tests.foreign_classifier import SIDE
+from tests.made_onnx import as_onnx
+from tests.made_programs import Shades
+
+onnx2torch = pytest.importorskip("onnx2torch")
+CPU, CLASSES = torch.device("cpu"), 4
+
+
+def graph_of(operators, opset, *, domain="", others=()):
+    """The bytes of a graph of nothing but these operators; others: (operator, domain) of other domains."""
+    nodes = [helper.make_node(name, ["x"], ["x"], domain=domain) for name in operators]
+    nodes += [helper.make_node(name, ["x"], ["x"], domain=elsewhere) for name, elsewhere in others]
+    sets = [helper.make_opsetid(elsewhere, 1) for _, elsewhere in others] + [helper.make_opsetid(domain, opset)]
+    return helper.make_model(helper.make_graph(nodes, "g", [], []), opset_imports=sets).SerializeToString()
+
+
+def known(operator, opset):
+    """By onnx's list of versions and the table that onnx2torch keeps of its converters."""
+    import onnx
+    from onnx2torch.node_converters.registry import _CONVERTER_REGISTRY
+
+    versions = [one.since_version for one in onnx.defs.get_all_schemas_with_history() if one.name == operator]
+    current = max((version for version in versions if version <= opset), default=None)
+    mine = [(one.operation_type, one.version) for one in _CONVERTER_REGISTRY if one.domain == ""]
+    return (operator, current) in mine
+
+
+OPERATORS = ("Relu", "Einsum", "ReduceMean", "Resize", "Unsqueeze", "Mish", "NoSuchOperator")
+
+
+@pytest.mark.parametrize("opset", [7, 9, 11, 12, 17, 18, 21])
+def test_operators_that_are_lacking_are_those_without_a_converter(opset):
+    expected = sorted(name for name in OPERATORS if not known(name, opset))
+    assert onnx_file._lacking(set(OPERATORS), opset) == expected and 0 < len(expected) < len(OPERATORS)
+    assert onnx_file._lacking({"Relu"}, opset) == [] == onnx_file._lacking(set(), opset)
+
+
+@pytest.mark.parametrize("domain", ["", "ai.onnx"])
+@pytest.mark.parametrize(
+    ("operators", "opset", "others", "said"),
+    [
+        (("Relu",), 18, (), ""),
+        (("Relu", "ReduceMean"), 18, (), " has no ReduceMean of opset 18: export the model with opset 17"),
+        (("ReduceMean", "Resize"), 20, (), " has no ReduceMean, Resize of opset 20: export the model with opset 17"),
+        (("Unsqueeze", "Mish"), 18, (), " has no Mish of opset 18"),
+        (("Einsum",), 10, (), " has no Einsum of opset 10"),
+        (("Relu",), 18, (("ReduceMean", "com.microsoft"),), ""),
+        (
+            ("ReduceMean",),
+            18,
+            (("Mish", "com.microsoft"),),
+            " has no ReduceMean of opset 18: export the model with opset 17",
+        ),
+    ],
+)
+def test_what_is_lacking_is_said_with_an_opset_by_which_nothing_is(operators, opset, others, said, domain):
+    found = onnx_file._why_not(graph_of(operators, opset, domain=domain, others=others))
+    assert found == (f"onnx2torch, by which gradients come back,{said}" if said else "")
+    if "export" in said:
+        best = int(said.split()[-1])
+        assert all(known(name, best) for name in operators)
+        assert not any(all(known(name, later) for name in operators) for later in range(best + 1, opset))
+
+
+def test_the_oldest_opset_that_is_proposed_is_the_first_that_is_known(monkeypatch):
+    monkeypatch.setattr(onnx_file, "_lacking", lambda operators, opset: [] if opset == 9 else ["X"])
+    assert onnx_file._why_not(graph_of(("Relu",), 11)).endswith(" of opset 11: export the model with opset 9")
+    monkeypatch.setattr(onnx_file, "_lacking", lambda operators, opset: [] if opset == 8 else ["X"])
+    assert onnx_file._why_not(graph_of(("Relu",), 11)).endswith(" has no X of opset 11")
+
+
+class Answers:
+    """A session that answers by a function."""
+
+    def __init__(self, answer):
+        self.answer = answer
+        self.seen = []
+
+    def __call__(self, images):
+        self.seen.append(images)
+        return self.answer(images)
+
+
+class Fixed(nn.Module):
+    def __init__(self, answer):
+        super().__init__()
+        self.answer = answer
+
+    def forward(self, images):
+        return self.answer(images)
+
+
+def means(images):
+    return images.mean((2, 3))
+
+
+@pytest.mark.parametrize(
+    ("other", "agrees"),
+    [
+        (means, True),
+        (lambda images: means(images) + 0.0009, True),
+        (lambda images: means(images) + 0.0011, False),  # a thousandth of 1, since no answer is larger
+        (lambda images: means(images)[:, :2], False),
+        (lambda images: means(images).double(), True),
+        (lambda images: images[5], False),
+        (lambda images: means(images) * float("nan"), False),
+    ],
+)
+def test_a_network_agrees_where_no_answer_differs_by_more_than_a_thousandth(other, agrees):
+    assert onnx_file._agree(Fixed(other), means, [None, 3, None, None], CPU) is agrees
+
+
+def test_a_thousandth_is_of_the_largest_answer():
+    def large(images):
+        return 5000 * (1 + means(images))
+
+    largest = large(images_that_are_tried(2, 64)).max().item()
+    assert largest > 5000
+    for factor, agrees in ((0.99e-3, True), (1.01e-3, False)):
+        other = Fixed(lambda images, factor=factor: large(images) - factor * largest)
+        assert onnx_file._agree(other, large, [None, 3, None, None], CPU) is agrees
+
+
+def images_that_are_tried(count, side):
+    """Drawn by a seed, so that an import twice finds the same."""
+    return torch.rand(count, 3, side, side, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize(
+    ("fixed", "count", "side"), [([None, 3, None, None], 2, 64), ([5, 3, 16, 16], 5, 16), ([None, 3, 8, 8], 2, 8)]
+)
+def test_as_many_images_of_the_side_are_tried_as_the_graph_takes(fixed, count, side):
+    session = Answers(means)
+    assert onnx_file._agree(Fixed(means), session, fixed, CPU)
+    [seen] = session.seen
+    assert torch.equal(seen, images_that_are_tried(count, side))
+
+
+@pytest.mark.parametrize("convert", [True, False])
+@pytest.mark.parametrize("compare", [True, False])
+@pytest.mark.parametrize("rows", ["rows", 3])
+def test_a_program_that_is_loaded_answers_as_the_network_and_says_what_it_is(tmp_path, convert, compare, rows):
+    network, images = Shades(torch.linspace(-1, 1, CLASSES)).eval(), pictures(3)
+    path = as_onnx(network, tmp_path / "model.onnx", rows=rows)
+    loaded = onnx_file.load(io.BytesIO(path.read_bytes()), {"convert": convert, "compare": compare}, CPU)
+    shape = [None if rows == "rows" else 3, 3, SIDE, SIDE]
+    facts = {"inputs": 1, "outputs": 1, "shape": shape, "differentiable": convert, "remark": ""}
+    assert loaded.facts == facts and isinstance(loaded.answer, nn.Module) == convert
+    torch.testing.assert_close(loaded.answer(images.double() if not convert else images), network(images))
+    if convert:
+        assert not loaded.answer.training and not any(one.requires_grad for one in loaded.answer.parameters())
+
+
+def test_what_no_network_can_be_made_of_gives_scores_and_says_why(tmp_path, monkeypatch):
+    network = Shades(torch.linspace(-1, 1, CLASSES)).eval()
+    content = as_onnx(network, tmp_path / "model.onnx").read_bytes()
+    monkeypatch.setattr(onnx2torch, "convert", lambda model: 1 / 0)
+    monkeypatch.setattr(onnx_file, "_lacking", lambda operators, opset: sorted(operators)[:2] if opset > 11 else [])
+    for convert in (True, False):
+        found = onnx_file.load(io.BytesIO(content), {"convert": convert, "compare": True}, CPU)
+        said = "onnx2torch, by which gradients come back, has no Add, Mul of opset 13: export the model with opset 11"
+        assert found.facts["remark"] == (said if convert else "") and not found.facts["differentiable"]
+        torch.testing.assert_close(found.answer(pictures(2)), network(pictures(2)))
+
+
+def test_no_more_is_read_than_a_protocol_buffer_can_hold(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(onnx_file, "read_whole", lambda path, *, most_bytes: asked.append(most_bytes) or b"")
+    monkeypatch.setattr(onnx_file, "check_onnx", lambda content, where: asked.append(where))
+    assert onnx_file._content(tmp_path / "a.onnx") == b""
+    assert asked == [2_147_483_648, f"{tmp_path / 'a.onnx'}: expected an ONNX model"]
+    monkeypatch.undo()
+    with pytest.raises(InputError, match=r"a\.onnx: expected an ONNX model, got: No such file or directory"):
+        onnx_file._content(tmp_path / "a.onnx")
