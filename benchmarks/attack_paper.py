@@ -9,7 +9,7 @@ numpy alone. `--smoke` runs the same code at tiny sizes on any device.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -43,7 +43,7 @@ class Descent(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """candidates: per class, computed in the paper's batches of `batch`; steps: timed, after as many to warm up."""
+    """candidates: computed in the paper's batches of `batch`; steps: timed, after one to warm up."""
 
     resolution: int
     crop: int
@@ -54,21 +54,28 @@ class Size:
     steps: int
 
 
-PAPER = Size(resolution=1024, crop=800, image=224, target="resnet152", candidates=200, batch=25, steps=5)
+PAPER = Size(resolution=1024, crop=800, image=224, target="resnet152", candidates=100, batch=25, steps=2)
 SMOKE = Size(resolution=64, crop=50, image=32, target="resnet18", candidates=6, batch=3, steps=2)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rate:
-    """One way of running the descent. per_second: latents x steps; ratio: to the yardstick in fp32."""
+    """One way of running the descent. per_second: latents x steps; ratio: to the yardstick in fp32; shares: of what the
+    device can do, and peak memory, in words."""
 
     mode: str
     per_second: float
     ratio: float
+    shares: str = ""
 
 
 def report(*, smoke: bool) -> list[Rate]:
     """Print one line per mode; return their rates. Raises InputError where there is no GPU, unless `smoke`."""
+    return list(rates(smoke=smoke))
+
+
+def rates(*, smoke: bool) -> Iterator[Rate]:
+    """The same one by one, as they are measured: whoever ends it early has those before."""
     if not smoke and not torch.cuda.is_available():
         raise InputError("--paper: expected a CUDA device, found none (add --smoke to run tiny sizes on the CPU)")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
@@ -82,7 +89,7 @@ def report(*, smoke: bool) -> list[Rate]:
     macs = {"yardstick": count_macs(prior, target, size, crop=None), "ours": count_macs(prior, target, size, size.crop)}
     for side, (synthesis, classifier) in macs.items():
         print(f"{side}: {synthesis / 1e9:.2f} GMAC per image of the prior, {classifier / 1e9:.2f} of the target")
-    base, rates = None, []
+    base = None
     for mode, (run, rows) in _modes(prior, target, w0, size, device).items():
         moved = traffic(lambda run=run, rows=rows: run(1, rows)) / rows if rows else None
         rate, peak = _timed(run, size, device)
@@ -90,8 +97,7 @@ def report(*, smoke: bool) -> list[Rate]:
         side = "yardstick" if mode.startswith("yardstick") else "ours"
         shares = _shares(name, rate, macs[side], passes=3 if side == "yardstick" else 2, moved=moved)
         print(f"{mode}: {rate:.2f} latent steps/s, {rate / base:.2f}x, {shares}{peak}", flush=True)
-        rates.append(Rate(mode=mode, per_second=rate, ratio=rate / base))
-    return rates
+        yield Rate(mode=mode, per_second=rate, ratio=rate / base, shares=f"{shares}{peak}")
 
 
 def _prior_config(size: Size) -> StyleGAN2Config:

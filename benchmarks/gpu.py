@@ -16,25 +16,24 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import torch
 
+from benchmarks.gpu_training import SMALL, SMOKE, device, trained, training_rates
 from smoothsweep.core.attacks.optimisation.seeds import generator
-from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.devices import DeviceBatch, arithmetic
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
-from smoothsweep.core.models.classifiers import build_classifier
-from smoothsweep.core.models.recipe import Precision, TrainingRecipe
-from smoothsweep.core.training.classifier import train_classifier
 
 BEGIN, END = "<!-- gpu: begin -->", "<!-- gpu: end -->"
 GOALS = {"ours, tf32, measured rows": 150.0, "ours, bf16, measured rows": 400.0}
 REPOSITORY = Path(__file__).resolve().parents[1]
 GPU_MARK = "@pytest.mark.gpu"
+SINGLE = 1e-5
+"""Relative error below which a product is one of single precision; TF32 has about 3e-4."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,89 +45,49 @@ class Row:
     met: bool | None = None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Training:
-    """Size of the timed training: one epoch to warm up, one that counts."""
-
-    architecture: str
-    images: int
-    side: int
-    batch: int
-    classes: int = 530
-
-
-FULL = Training(architecture="resnet152", images=2048, side=224, batch=128)
-SMOKE = Training(architecture="resnet18", images=32, side=32, batch=16, classes=4)
-
-
-def device() -> torch.device:
-    return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-
-
-def attack(*, smoke: bool) -> list[Row]:
+def attack(*, smoke: bool) -> Iterator[Row]:
     """Latent steps a second at the paper's size, and what the official loop reaches on the same device."""
-    from benchmarks.attack_paper import report
+    from benchmarks.attack_paper import rates
 
-    rows = []
-    for rate in report(smoke=smoke):
+    for rate in rates(smoke=smoke):
         goal = None if smoke else GOALS.get(rate.mode)
         met = None if goal is None else rate.per_second >= goal
         asked = "" if goal is None else f" (goal {goal:g})"
-        rows.append(
-            Row(what=rate.mode, value=f"{rate.per_second:.1f} latent steps/s, {rate.ratio:.2f}x{asked}", met=met)
-        )
-    return rows
+        said = f"{rate.per_second:.1f} latent steps/s{asked}, {rate.ratio:.2f}x, {rate.shares}"
+        yield Row(what=rate.mode, value=said, met=met)
 
 
-def training(*, smoke: bool) -> list[Row]:
-    """Images a second of a target's training, by arithmetic."""
-    size = SMOKE if smoke else FULL
-    rows = []
-    ways: dict[str, tuple[Precision, str]] = {
-        "fp32": ("fp32", "fp32"),
-        "TF32": ("fp32", "tf32"),
-        "bf16": ("bf16", "fp32"),
-    }
-    for name, (precision, mode) in ways.items():
-        with arithmetic(mode):
-            seconds = _second_epoch(size, precision)
-        rows.append(Row(what=f"training {size.architecture}, {name}", value=f"{size.images / seconds:.0f} images/s"))
-    return rows
-
-
-def _second_epoch(size: Training, precision: Precision) -> float:
-    marks: list[float] = []
-
-    def mark(*_: object) -> None:
-        if device().type == "cuda":
-            torch.cuda.synchronize()
-        marks.append(time.perf_counter())
-
-    _trained(size, precision, epochs=2, on_epoch=mark)
-    return marks[1] - marks[0]
-
-
-def _trained(size: Training, precision: Precision, epochs: int, **more: object) -> torch.nn.Module:
+def precision(*, smoke: bool) -> list[Row]:
+    """How far products are from double precision: single precision on a GPU must be that, and TF32 what it says."""
     draw = generator(0, "gpu")
-    images = torch.randint(0, 256, (size.images, 3, size.side, size.side), generator=draw, dtype=torch.uint8)
-    labels = torch.arange(size.images) % size.classes
-    data = ImageSet(images=images, labels=labels, names=tuple(map(str, range(size.classes))))
-    recipe = TrainingRecipe(
-        architecture=size.architecture,  # ty: ignore[invalid-argument-type]  # one of the literals, above
-        epochs=epochs,
-        batch_size=size.batch,
-        image_size=size.side,
-        precision=precision,
-    )
-    model = build_classifier(recipe.architecture, size.classes, protocol="clean")
-    train_classifier(model, data, recipe, seed=0, device=device(), **more)  # ty: ignore[invalid-argument-type]
-    return model
+    images = torch.randn(4, 64, 32, 32, generator=draw, dtype=torch.float64).to(device())
+    weights = torch.randn(64, 64, 3, 3, generator=draw, dtype=torch.float64).to(device())
+    products: dict[str, Callable[[torch.dtype], torch.Tensor]] = {
+        "convolution": lambda kind: torch.nn.functional.conv2d(images.to(kind), weights.to(kind)),
+        "matrices": lambda kind: images.to(kind).flatten(2) @ images.to(kind).flatten(2).transpose(1, 2),
+    }
+    rows = []
+    for name, product in products.items():
+        exact = product(torch.float64)
+        for mode in ("fp32", "tf32"):
+            with arithmetic(mode):
+                gap = float((product(torch.float32).double() - exact).norm() / exact.norm())
+            single = gap < SINGLE
+            met = single if mode == "fp32" else None if device().type != "cuda" else not single
+            rows.append(Row(what=f"error of a product, {name}, {mode}", value=f"{gap:.1e}", met=met))
+    return rows
+
+
+def training(*, smoke: bool) -> Iterator[Row]:
+    """Images a second of a target's training, by arithmetic."""
+    for what, value in training_rates(smoke=smoke):
+        yield Row(what=what, value=value)
 
 
 def determinism(*, smoke: bool) -> list[Row]:
     """Whether two trainings with one seed give the same weights."""
-    size = SMOKE if smoke else Training(architecture="resnet18", images=512, side=64, batch=64, classes=20)
-    first, second = (_trained(size, "fp32", epochs=1).state_dict() for _ in range(2))
+    size = SMOKE if smoke else SMALL
+    first, second = (trained(size, "fp32", epochs=1).state_dict() for _ in range(2))
     gap = max(float((first[name].double() - second[name].double()).abs().max()) for name in first)
     return [Row(what="same seed, same weights", value=f"largest difference {gap:g}", met=gap == 0.0)]
 
@@ -154,13 +113,13 @@ def distributed(*, smoke: bool) -> list[Row]:
     """One rank of DistributedDataParallel (NCCL on a GPU) against a plain training."""
     from torch.nn.parallel import DistributedDataParallel
 
-    size = SMOKE if smoke else Training(architecture="resnet18", images=512, side=64, batch=64, classes=20)
-    plain = _trained(size, "fp32", epochs=1).state_dict()
+    size = SMOKE if smoke else SMALL
+    plain = trained(size, "fp32", epochs=1).state_dict()
     with tempfile.TemporaryDirectory() as folder:
         backend = "nccl" if device().type == "cuda" else "gloo"
         torch.distributed.init_process_group(backend, init_method=f"file://{folder}/meet", rank=0, world_size=1)
         try:
-            ranked = _trained(size, "fp32", epochs=1, wrap=DistributedDataParallel).state_dict()
+            ranked = trained(size, "fp32", epochs=1, wrap=DistributedDataParallel).state_dict()
         finally:
             torch.distributed.destroy_process_group()
     gap = max(float((plain[name].double() - ranked[name].double()).abs().max()) for name in plain)
@@ -183,9 +142,10 @@ def tests(*, smoke: bool) -> list[Row]:
     return [Row(what="tests marked gpu", value=last.strip("= "), met=ran.returncode == 0)]
 
 
-SECTIONS: dict[str, tuple[Callable[..., list[Row]], float]] = {
+SECTIONS: dict[str, tuple[Callable[..., Iterable[Row]], float]] = {
     "tests": (tests, 90),
-    "attack": (attack, 270),
+    "precision": (precision, 20),
+    "attack": (attack, 250),
     "training": (training, 75),
     "determinism": (determinism, 30),
     "memory": (memory, 20),

@@ -81,6 +81,14 @@ def arithmetic(precision: Precision) -> Generator[None]:
         matrices.allow_tf32, convolutions.allow_tf32 = before
 
 
+@contextmanager
+def repeatable_kernels() -> Generator[None]:
+    """Convolutions by kernels that give the same numbers every time, in the arithmetic that is in force."""
+    in_force = torch.backends.cudnn.allow_tf32  # which `flags` would set to True
+    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=in_force):
+        yield
+
+
 class DeviceBatch:
     """How many rows go through the networks at once. Shared by all calls that use the same networks."""
 

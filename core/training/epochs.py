@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.defenses.base import Defense
+from smoothsweep.core.devices import repeatable_kernels
 from smoothsweep.core.errors import TrainingDiverged
 from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.models.inference import evaluate_accuracy
@@ -118,7 +119,7 @@ def _reproducible(seed: int, device: torch.device) -> Generator[None]:
     """Seed what the network draws itself, choose repeatable kernels, and leave torch's global state as it was."""
     with (
         torch.random.fork_rng(devices=[device] if device.type == "cuda" else []),
-        torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True),
+        repeatable_kernels(),
     ):
         torch.manual_seed(seed)
         yield

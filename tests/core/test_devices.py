@@ -12,6 +12,7 @@ from smoothsweep.core.devices import (
     DeviceBatch,
     ExecutionConfig,
     arithmetic,
+    repeatable_kernels,
     suitable_rows,
 )
 from smoothsweep.core.errors import InputError
@@ -146,3 +147,11 @@ def test_tf32_is_on_only_when_asked_for(precision, wanted):
     with arithmetic(precision):
         assert now() == (wanted, wanted)
     assert now() == before
+
+
+@pytest.mark.parametrize("precision", ["fp32", "tf32"])
+def test_repeatable_kernels_keep_the_arithmetic_that_is_in_force(precision):
+    with arithmetic(precision), repeatable_kernels():
+        flags = torch.backends.cudnn
+        assert (flags.allow_tf32, flags.deterministic, flags.benchmark) == (precision == "tf32", True, False)
+    assert not torch.backends.cudnn.deterministic

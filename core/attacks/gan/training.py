@@ -18,6 +18,7 @@ from smoothsweep.core.attacks.gan.draws import StepDraw
 from smoothsweep.core.attacks.gan.losses import GanObjective
 from smoothsweep.core.attacks.gan.networks import PlainGenerator
 from smoothsweep.core.attacks.optimisation.seeds import derive_seed
+from smoothsweep.core.devices import repeatable_kernels
 from smoothsweep.core.errors import TrainingDiverged
 from smoothsweep.core.training.gan_pair import GanPair, fresh_pair
 from smoothsweep.core.training.team import ALONE, Team, descend
@@ -64,7 +65,7 @@ def train_pair(
 
     Raises TrainingDiverged with the step when a loss is not finite.
     """
-    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):
+    with repeatable_kernels():
         while state.step < steps:
             draw = draws.at(state.step, team)
             with torch.no_grad():

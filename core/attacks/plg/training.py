@@ -26,6 +26,7 @@ from smoothsweep.core.attacks.plg.augment import Distortion, distort
 from smoothsweep.core.attacks.plg.config import ConditionalTraining
 from smoothsweep.core.attacks.plg.discriminator import ProjectionDiscriminator
 from smoothsweep.core.attacks.plg.draws import Fakes, Reals
+from smoothsweep.core.devices import repeatable_kernels
 from smoothsweep.core.errors import TrainingDiverged
 from smoothsweep.core.training.gan_pair import GanPair, fresh_pair
 from smoothsweep.core.training.team import ALONE, Team, descend
@@ -91,7 +92,7 @@ def train(
 
     Raises TrainingDiverged with the step when a loss is not finite.
     """
-    with torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True):
+    with repeatable_kernels():
         while state.step < state.recipe.steps:
             losses = _update_generator(state, draws.for_generator(state.step).of(team), logits, team)
             critic = [
