@@ -79,7 +79,7 @@ def _open(arguments: Sequence[str]) -> int:
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - so that the interpreter's last flush finds a home
         return EXIT_DONE
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT) and (line := refusal(getattr(options, "out", None), error)):
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT) and (line := refusal(vars(options).get("out"), error)):
             screen.err(f"smoothsweep: {line}")
             return EXIT_INPUT
         then = f"; with room again, {interrupts.GO_ON}" if error.errno in (errno.ENOSPC, errno.EDQUOT) else ""

@@ -57,6 +57,7 @@ HELD = {
             "orchestrator/planning/history.py",
             "orchestrator/planning/stage_progress.py",
             "orchestrator/planning/power/measured.py",
+            "orchestrator/reading/audit/members.py",
             "orchestrator/reading/balanced.py",
             "orchestrator/reading/results.py",
             "orchestrator/scheduling/execute.py",
@@ -110,6 +111,7 @@ HELD = {
     "core/data/decoding.py": "pictures in memory, of so many pixels at most",
     "core/data/sources.py": "feeds a digest, a mebibyte at a time",
     "core/data/trees.py": "feeds a digest",
+    "orchestrator/commands/reporting/sharing/provenance.py": "a note in a PNG, of a mebibyte at most, and no pixels",
     "core/models/weight_files.py": "the beginning of a file, and a digest",
     "sweeps/load.py": f"{BOUNDED}: a sweep may come through a pipe",
 }

@@ -12,7 +12,7 @@ GANS, JUDGES = "tasks/test_imported_gans.py", "core/models/test_official_judges.
 ENROLLING = f"{COMMANDS}test_enrolling.py"
 MEMBERS = f"{COMMANDS}test_audit_membership.py"
 WRONG_AUDIT = f"{AUDIT}::test_what_is_wrong_is_one_line_and_nothing_is_written"
-TIMES = f"{AUDIT}::test_what_there_is_no_time_for_is_left_out_and_said"
+TIMES = f"{COMMANDS}test_audit_time.py::test_what_there_is_no_time_for_is_left_out_and_said"
 CONSENT = f"{NAMED}::test_without_consent_or_with_wrong_terms_nothing_is_sent"
 CONTENT = f"{GANS}::test_its_content_counts_and_not_where_it_lies"
 NO_JUDGE = f"{JUDGES}::test_what_fits_no_embedder_is_one_line_and_nothing_is_written"
@@ -69,7 +69,7 @@ OF_MODELS: dict[tuple[str, str], Flag] = {
     ),
     ("audit", "--judge"): flag(
         "ir50=f",
-        f"{AUDIT}::test_a_judge_of_anything_is_taken_from_its_file_or_from_where_it_is_staged",
+        f"{COMMANDS}test_audit_sweep.py::test_a_judge_of_anything_is_taken_from_its_file_or_from_where_it_is_staged",
         request__judge="ir50=f",
     ),
     ("audit", "--redact"): flag(

@@ -100,7 +100,7 @@ def run_some(folder, monkeypatch, capsys, *, runs):
 
     monkeypatch.setattr(door, "_run_phases", phases)
     monkeypatch.setattr(door, "open_recorder", lambda *_, **__: NoMlflow())
-    monkeypatch.setattr(door, "_report", lambda *_: folder / "report.html")
+    monkeypatch.setattr(door, "_report", lambda *_, **__: folder / "report.html")
     monkeypatch.setitem(TASKS, "toy", Task(version=1, run=f"{__name__}:quick_toy", on_device=False))
     code = door.run_and_report(path, [], str(folder / "store"), None, None, None)
     return code, capsys.readouterr().err
