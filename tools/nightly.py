@@ -40,7 +40,7 @@ class Group:
 
 REST = "other slow tests"
 GROUPS = (
-    Group(name="audit", paths=("tests/orchestrator/commands/test_audit.py",)),
+    Group(name="audit", paths=("tests/orchestrator/commands/test_audit*.py",)),
     Group(name="rehearsal", paths=("tests/orchestrator/commands/test_rehearsal*.py",)),
     Group(name=REST, paths=()),
     Group(name="drills", paths=("tests/drills",)),
