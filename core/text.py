@@ -62,6 +62,11 @@ def upright(text: str) -> str:
     return text if text.isprintable() else _MOVING.sub(lambda found: _escaped(found[0]), text)
 
 
+def counted(number: int, noun: str) -> str:
+    """`1 trial`, `2 trials`: of a noun with a regular plural."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def note(text: str) -> str:
     """Text as a Markdown page shows it: printable, with no tags and no hidden direction; its own marks stay marks."""
     return printable_text(text).replace("<", "&lt;").replace(">", "&gt;")

@@ -11,6 +11,7 @@ from typing import Any
 
 from smoothsweep.core.durations import duration
 from smoothsweep.core.files import plain_content
+from smoothsweep.core.text import counted
 from smoothsweep.orchestrator.planning.history import History, read_history
 from smoothsweep.orchestrator.planning.plan import Plan, make_plan
 from smoothsweep.orchestrator.planning.state import SweepState, other_driver, read_failures, write_state
@@ -152,7 +153,7 @@ def begin_run(
         code=code,
     )
     display.say(
-        f"{name}: {len(trials)} trials, {len(run.plan.stages)} stages, "
+        f"{name}: {counted(len(trials), 'trial')}, {counted(len(run.plan.stages), 'stage')}, "
         f"{len(run.plan.stages) - len(run.plan.missing)} already in {store.location}"
     )
     if earlier := of_earlier_versions(store, run.plan.missing):

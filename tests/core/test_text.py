@@ -10,7 +10,7 @@ from rich.console import Console
 from tiny import write_tiny
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import MAX_LINE, brief, minuses, note, printable, printable_text, shown, upright
+from smoothsweep.core.text import MAX_LINE, brief, counted, minuses, note, printable, printable_text, shown, upright
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.page.render import environment, fill
 from smoothsweep.orchestrator.planning.state import SweepState
@@ -119,3 +119,8 @@ def test_the_progress_display_shows_what_workers_say_as_text(monkeypatch):
     terminal = io.StringIO()
     Console(file=terminal, force_terminal=False, width=200).print(_panel(state))
     assert "[/nothing]" in terminal.getvalue() and "\x1b[2J" not in terminal.getvalue()
+
+
+@pytest.mark.parametrize(("number", "said"), [(0, "0 trials"), (1, "1 trial"), (2, "2 trials")])
+def test_one_is_counted_without_a_plural(number, said):
+    assert counted(number, "trial") == said

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.text import brief, shown
+from smoothsweep.core.text import brief, counted, shown
 from smoothsweep.orchestrator.commands.records.selection import plain_name, selected
 from smoothsweep.orchestrator.planning.trial_notes import TRIALS_FILE, TrialNote, read_trial_notes
 from smoothsweep.orchestrator.store.common.base import Store
@@ -32,7 +32,7 @@ class Chosen:
         """As a line says it."""
         if self.is_one:
             return f"trial {self.trials[0].trial} of {self.sweep}: {self.trials[0].label}"
-        return f"{self.name}: {len(self.trials)} trials"
+        return f"{self.name}: {counted(len(self.trials), 'trial')}"
 
 
 def chosen(store: Store, name: str) -> Chosen:

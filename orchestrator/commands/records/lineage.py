@@ -13,7 +13,7 @@ from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.text import brief, printable, shown
+from smoothsweep.core.text import brief, counted, printable, shown
 from smoothsweep.orchestrator.commands.records.ancestry import Made, Maker, in_order
 from smoothsweep.orchestrator.commands.records.chosen import chosen
 from smoothsweep.orchestrator.commands.reporting.sharing.provenance import SUFFIX, read_provenance
@@ -175,7 +175,7 @@ def _of_page(store: Store, path: Path) -> tuple[str, list[Made], list[str]]:
     wrong = []
     if gone := len(said.trials) - len(known):
         wrong = [f"  {gone} of its trials are none of the store's: the page is older, of another store, or edited"]
-    return f"{brief(path.name)}: {len(said.trials)} trials of {brief(said.sweep)}", ends, wrong
+    return f"{brief(path.name)}: {counted(len(said.trials), 'trial')} of {brief(said.sweep)}", ends, wrong
 
 
 def _of_picture(store: Store, path: Path) -> tuple[str, list[Made], list[str]]:

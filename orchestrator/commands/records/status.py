@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from smoothsweep.core.text import printable
+from smoothsweep.core.text import counted, printable
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.stage_progress import Inside, inside
 from smoothsweep.orchestrator.planning.state import read_state
@@ -66,7 +66,7 @@ def status_text(summary: dict[str, Any]) -> str:
     """The same as lines for a terminal."""
     counts = ", ".join(f"{count} {state}" for state, count in sorted(summary["counts"].items()))
     driver = "its driver is running" if summary["alive"] else "no driver is running"
-    lines = [f"{summary['sweep']}: {len(summary['trials'])} trials: {counts}; {driver}", ""]
+    lines = [f"{summary['sweep']}: {counted(len(summary['trials']), 'trial')}: {counts}; {driver}", ""]
     for row in summary["trials"]:
         cause = f"  {row['cause']}" if "cause" in row else ""
         lines.append(f"  {row['trial']}  {row['state']:<8} {row['stages_done']}/{row['stages']}  {row['label']}{cause}")

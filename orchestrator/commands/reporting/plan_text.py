@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from smoothsweep.core.text import printable
+from smoothsweep.core.text import counted, printable
 from smoothsweep.orchestrator.planning.power.membership import membership_lines
 from smoothsweep.orchestrator.planning.power.summary import power_lines
 
@@ -15,7 +15,8 @@ COUNTS = {4: "four"}
 def plan_text(summary: dict[str, Any]) -> str:
     """The plan as lines for a terminal."""
     lines = [
-        f"{summary['trials']} trials ({summary['trials_complete']} complete), {summary['stages']} stages: "
+        f"{counted(summary['trials'], 'trial')} ({summary['trials_complete']} complete), "
+        f"{counted(summary['stages'], 'stage')}: "
         f"{summary['stages_cached']} in the store, {summary['stages_to_run']} to run",
         "",
         f"  {'stage':<16} {'total':>6} {'cached':>7} {'to run':>7}   {'reused':<19} device time to run",
