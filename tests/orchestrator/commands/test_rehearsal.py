@@ -207,8 +207,8 @@ def test_the_tables_about_the_attacks_stages_find_their_rows(stage, table, more)
     kept = {key: value for key, value in given.items() if value is not None}
     results, _, _ = run_table(f"table{table}", rows, options(kept), stage / "store")
     assert results["attack_acc1"].notna().all()
-    assert (results["queries_selection_target"].notna().sum() > 0) == (table == "7")
-    assert results["gradients_cosine_poincare"].notna().all() == (table == "5")
+    assert ("queries_selection_target" in results) == (table == "7"), "columns without any number are left out"
+    assert ("gradients_cosine_poincare" in results) == (table == "5")
 
 
 def test_table_9_stops_at_the_accuracy_of_the_negative_target(stage):
