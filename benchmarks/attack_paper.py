@@ -75,7 +75,7 @@ def report(*, smoke: bool) -> list[Rate]:
 
 
 def rates(*, smoke: bool) -> Iterator[Rate]:
-    """The same one by one, as they are measured: whoever ends it early has those before."""
+    """The same one by one, as they are measured, so that a run that is cut short keeps those before."""
     if not smoke and not torch.cuda.is_available():
         raise InputError("--paper: expected a CUDA device, found none (add --smoke to run tiny sizes on the CPU)")
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")

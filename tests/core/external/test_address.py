@@ -63,7 +63,7 @@ def test_an_address_is_a_host_perhaps_a_port_and_a_path(url, fine):
 
 
 def test_the_names_of_the_variables_are_those_that_users_have_set(repository):
-    """Whoever renames one sends nothing any more, or sends it without a token."""
+    """Under another name a user's address or token would no longer be found."""
     assert (ADDRESS, TOKEN) == ("SMOOTHSWEEP_ASKED_URL", "SMOOTHSWEEP_ASKED_TOKEN")
     told = "".join(path.read_text() for path in (repository / "docs").rglob("*.md"))
     assert ADDRESS in told and TOKEN in told

@@ -112,7 +112,7 @@ def test_the_files_of_stores_and_imported_folders_are_called_as_ever():
 
 
 def test_what_only_computes_and_what_runs_code_or_asks_others():
-    """Of the kinds that only compute nobody's consent is asked: they run in an isolated process, or are plain data."""
+    """Kinds that only compute need no consent: they run in an isolated process, or are plain data."""
     alone = {"torchscript", "torch_export", "onnx", "recogniser"}
     assert {name for name, kind in KINDS.items() if kind.computes_alone} == alone < set(KINDS)
 

@@ -89,7 +89,7 @@ def test_missing_evidence_is_one_line(name):
 
 
 def test_every_attack_says_what_it_is_called_what_it_sees_and_whose_it_is():
-    """A page names attacks by their titles: two of one name could not be told apart."""
+    """A page names attacks by their titles: two of one name would look the same."""
     titles = [kind.title for kind in MEMBERSHIP_ATTACKS.values()]
     assert all(isinstance(title, str) and len(title) > 5 for title in titles) and len(set(titles)) == len(titles)
     sees = {"label_views": "labels", "label_distance": "labels", "loss_trace": "training"}

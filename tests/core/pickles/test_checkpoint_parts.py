@@ -45,6 +45,7 @@ FIRST, SECOND = torch._utils._rebuild_tensor, torch._utils._rebuild_tensor_v2
 def test_a_tensor_is_read_however_torch_had_it_made(zipped, function, more):
     base = torch.arange(20.0)
     written = saved({"a": Rebuilt(function, base._typed_storage(), 3, (2, 4), (5, 1), *more)}, zipped)
+    # Bytes that this test has written itself: torch reads them as a second way of computing what ours reads.
     theirs = torch.load(io.BytesIO(written), weights_only=False)
     assert same(read(written), theirs) and torch.equal(theirs["a"], base[3:13].reshape(2, 5)[:, :4])
 

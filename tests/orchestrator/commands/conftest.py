@@ -10,7 +10,7 @@ from tests.orchestrator.commands.owned_model import IMAGENET, write_public
 
 @pytest.fixture(scope="module")
 def owned(tmp_path_factory):
-    """Somebody's people, other people, and a ResNet-18 with ImageNet's normalisation and alphabetical classes."""
+    """An owner's people, other people, and a ResNet-18 with ImageNet's normalisation and alphabetical classes."""
     root = tmp_path_factory.mktemp("owned")
     people, public = write_people(root / "people"), write_public(root / "public")
     torch.save(trained_resnet(people, sorted(PEOPLE)).state_dict(), root / "own.pth")

@@ -1,4 +1,4 @@
-"""Somebody's model, people and other people, and the audit's sweep file of them."""
+"""An owner's model, people and other people, and the audit's sweep file of them."""
 
 from pathlib import Path
 from typing import get_args

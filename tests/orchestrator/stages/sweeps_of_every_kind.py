@@ -12,18 +12,8 @@ from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.sweeps.schema import InversionSweep
 from tests.core.attacks.examples import needed, prior_of
 from tests.every_stage import imported_folder
+from tests.planned_cases import NETWORK
 from tests.tiny import tiny_sweep
-
-NETWORK = {
-    "resolution": 32,
-    "z_dim": 8,
-    "w_dim": 8,
-    "mapping_layers": 2,
-    "channel_base": 64,
-    "channel_max": 8,
-    "conv_clamp": None,
-    "mbstd_group": None,
-}
 
 
 def stages_of(**changes):

@@ -10,11 +10,11 @@ from official_pickle import Layer, write_official_pickle
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.pickles.storages import StorageRecord, TensorRecord
-from smoothsweep.core.priors.official.importer import import_prior
 from smoothsweep.core.priors.official.records import MAX_LAYERS, copy_tensors, flatten
 from smoothsweep.core.priors.official.standins import NetworkRecord
 from tests.core.priors.official.hostile_files import CONFIG, refused, valid
 
+pytestmark = pytest.mark.usefixtures("warm")
 MEBIBYTE = 2**20
 
 
@@ -27,18 +27,6 @@ def memory_below(most):
     finally:
         tracemalloc.stop()
     assert peak < most, f"{peak / MEBIBYTE:.1f} MiB"
-
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory):
-    return tmp_path_factory.mktemp("hostile") / "network.pkl"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def warm(file):
-    """What torch and our networks import at their first use is imported before anybody watches."""
-    file.write_bytes(valid(4))
-    import_prior(file)
 
 
 def timed(file, content, *, most=32 * MEBIBYTE, seconds=60):

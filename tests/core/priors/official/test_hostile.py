@@ -15,17 +15,7 @@ from smoothsweep.core.priors.official.importer import import_prior
 from smoothsweep.core.priors.official.layout import discriminator_shapes, generator_shapes
 from tests.core.priors.official.hostile_files import CONFIG, outcome, refused, valid
 
-
-@pytest.fixture(scope="module")
-def file(tmp_path_factory):
-    return tmp_path_factory.mktemp("hostile") / "network.pkl"
-
-
-@pytest.fixture(scope="module", autouse=True)
-def warm(file):
-    """What torch and our networks import at their first use is imported before anybody watches."""
-    file.write_bytes(valid(4))
-    import_prior(file)
+pytestmark = pytest.mark.usefixtures("warm")
 
 
 def complete(imported):
