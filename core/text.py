@@ -62,9 +62,9 @@ def upright(text: str) -> str:
     return text if text.isprintable() else _MOVING.sub(lambda found: _escaped(found[0]), text)
 
 
-def counted(number: int, noun: str) -> str:
-    """`1 trial`, `2 trials`: of a noun with a regular plural."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
+def counted(number: int, noun: str, plural: str = "", *, space: str = " ") -> str:
+    """`1 trial`, `2 trials`, `3 classes`. plural: where it is not the noun with an s."""
+    return f"{number:,}{space}{noun if number == 1 else plural or noun + 's'}"
 
 
 def note(text: str) -> str:

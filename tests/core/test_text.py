@@ -124,3 +124,4 @@ def test_the_progress_display_shows_what_workers_say_as_text(monkeypatch):
 @pytest.mark.parametrize(("number", "said"), [(0, "0 trials"), (1, "1 trial"), (2, "2 trials")])
 def test_one_is_counted_without_a_plural(number, said):
     assert counted(number, "trial") == said
+    assert counted(2000, "class", "classes") == "2,000 classes"

@@ -10,7 +10,7 @@ from typing import Any
 import pandas as pd
 
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.core.text import MINUS, NBSP, minus
+from smoothsweep.core.text import MINUS, NBSP, counted, minus
 from smoothsweep.orchestrator.reading.numbers.model import Axis
 
 ABSENT = "\u2013"
@@ -144,8 +144,8 @@ def duration(seconds: float) -> str:
 
 
 def count(number_of: int, noun: str, plural: str = "") -> str:
-    """`1 seed`, `2 seeds`, `3 classes`."""
-    return f"{number_of:,}{NBSP}{noun if number_of == 1 else plural or noun + 's'}"
+    """`1 seed`, `2 seeds`, `3 classes`, with a space that does not wrap."""
+    return counted(number_of, noun, plural, space=NBSP)
 
 
 def listing(items: Iterable[str]) -> str:
