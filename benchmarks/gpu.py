@@ -22,6 +22,7 @@ from pathlib import Path
 
 import torch
 
+from benchmarks.gpu_filter import filter_times
 from benchmarks.gpu_training import SMALL, SMOKE, device, trained, training_rates
 from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.devices import DeviceBatch, arithmetic
@@ -76,6 +77,12 @@ def precision(*, smoke: bool) -> list[Row]:
             met = single if mode == "fp32" else None if device().type != "cuda" else not single
             rows.append(Row(what=f"error of a product, {name}, {mode}", value=f"{gap:.1e}", met=met))
     return rows
+
+
+def low_pass(*, smoke: bool) -> Iterator[Row]:
+    """What the generator's low-pass filter takes, in each of its forms."""
+    for what, value in filter_times(smoke=smoke):
+        yield Row(what=f"low-pass filter, {what}", value=value)
 
 
 def training(*, smoke: bool) -> Iterator[Row]:
@@ -143,9 +150,10 @@ def tests(*, smoke: bool) -> list[Row]:
 
 
 SECTIONS: dict[str, tuple[Callable[..., Iterable[Row]], float]] = {
-    "tests": (tests, 90),
+    "tests": (tests, 60),
     "precision": (precision, 20),
-    "attack": (attack, 250),
+    "low_pass": (low_pass, 40),
+    "attack": (attack, 240),
     "training": (training, 75),
     "determinism": (determinism, 30),
     "memory": (memory, 20),

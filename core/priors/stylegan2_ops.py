@@ -15,6 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from smoothsweep.core.priors.low_pass import low_pass
+
 EPSILON = 1e-8
 SLOPE = 0.2
 
@@ -143,6 +145,8 @@ def demodulation(weight: Tensor, style: Tensor) -> Tensor:
 
 
 def _blur(x: Tensor, kernel: Tensor, *, padding: int) -> Tensor:
+    if x.is_cuda:
+        return low_pass(x, kernel.flip((0, 1)), padding=padding)
     channels = x.shape[1]
     return F.conv2d(x, _depthwise(kernel.flip((0, 1)), channels), padding=padding, groups=channels)
 
