@@ -19,7 +19,7 @@ from torch import nn
 from smoothsweep.core.attacks.ppa.pool_parts import make_candidates, make_pool
 from smoothsweep.core.attacks.ppa.temperature import make_temperature
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import GradientView, view_of
 from smoothsweep.core.data.synthetic import synthetic_faces
@@ -72,15 +72,15 @@ def trained(architecture: str, people: int, alpha: float, epochs: int, seed: int
 
 
 def measure(
-    view: GradientView, given: Given, judge: nn.Module, settings: Mapping[str, Any], seed: int
+    view: GradientView, inputs: AttackInputs, judge: nn.Module, settings: Mapping[str, Any], seed: int
 ) -> tuple[float, float, float]:
     """(queries, CPU seconds, share of images that the judge agrees with) per class of one way."""
     attack = make_attack("ppa", **{**_BASE, **settings})
     start, before, hits = time.process_time(), view.queries, []
     for label in range(view.num_classes):
-        w = attack.invert(view, given, label, seed=seed).w
+        w = attack.invert(view, inputs, label, seed=seed).w
         with torch.no_grad():
-            hits.append((judge(given.prior.synthesize(w).clamp(-1, 1)).argmax(1) == label).float().mean().item())
+            hits.append((judge(inputs.prior.synthesize(w).clamp(-1, 1)).argmax(1) == label).float().mean().item())
     spent = time.process_time() - start
     return (view.queries - before) / view.num_classes, spent / view.num_classes, statistics.mean(hits)
 
@@ -99,9 +99,9 @@ def main() -> None:
     judge = trained("vgg_small", options.people, 0.0, options.epochs, 99)
     ways, found = {**LOSSES, **VIEWS}, {}
     for alpha, seed, view in targets(options):
-        given = _parts(Given(protocol="clean", prior=prior), view)
+        inputs = _parts(AttackInputs(protocol="clean", prior=prior), view)
         for way in options.ways:
-            found.setdefault((alpha, way), []).append(measure(view, given, judge, ways[way], seed))
+            found.setdefault((alpha, way), []).append(measure(view, inputs, judge, ways[way], seed))
     for (alpha, way), runs in found.items():
         queries, seconds = (statistics.mean(run[place] for run in runs) for place in (0, 1))
         agreed = " ".join(f"{run[2]:.2f}" for run in runs)
@@ -117,13 +117,15 @@ def targets(options: argparse.Namespace) -> Iterator[tuple[float, int, GradientV
             yield alpha, seed, view_of(target, "gradients", num_classes=options.people, image_size=_SIZE, execution=run)
 
 
-def _parts(given: Given, view: GradientView) -> Given:
+def _parts(inputs: AttackInputs, view: GradientView) -> AttackInputs:
     """With the pool, the target's confidence in it, and its temperature."""
     attack = make_attack("ppa", **_BASE, loss="cross_entropy", temperature={})
     for part, make in zip(attack.parts, (make_pool, make_candidates, make_temperature), strict=True):
-        made = make(part.settings, given, view, _Nothing())
-        given = Given(protocol=given.protocol, prior=given.prior, parts={**given.parts, part.name: made.tensors})
-    return given
+        made = make(part.settings, inputs, view, _Nothing())
+        inputs = AttackInputs(
+            protocol=inputs.protocol, prior=inputs.prior, parts={**inputs.parts, part.name: made.tensors}
+        )
+    return inputs
 
 
 if __name__ == "__main__":

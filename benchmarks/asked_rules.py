@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.simulated_sweeps import Design, drawn
 from smoothsweep.core.metrics.hiding import hidden_by
 from smoothsweep.core.metrics.looks import Looks, settled
-from smoothsweep.core.metrics.reduction import Claim, LeakCells, beside_baseline
+from smoothsweep.core.metrics.reduction import Claim, LeakCells, against_baseline
 
 CHUNK = 300_000  # cells at once: what stays in a processor's cache, roughly
 TOGETHER = 12  # chunks at looks, where few sweeps at a time have the same recipes still open
@@ -75,7 +75,7 @@ def _asked(cells: np.ndarray, error: float, among: int, *, hides: bool) -> tuple
     names = tuple(f"attack {number}" for number in range(cells.shape[-3]))
     published = range(max(1, (len(names) + 1) // 2))
     leaks = LeakCells(cells=cells[:, None], attacks=names, alpha=error)
-    others, family = range(1, cells.shape[-4]), beside_baseline(cells.shape[-4], among)
+    others, family = range(1, cells.shape[-4]), against_baseline(cells.shape[-4], among)
     removed = leaks.ends(_together([leaks.reduction(recipe, 0) for recipe in others]), family)
     hidden = np.zeros(removed.low.shape, dtype=bool)
     if hides:

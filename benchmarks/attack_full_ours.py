@@ -40,7 +40,7 @@ def _source(step: int) -> torch.Generator:
     return generator("benchmark", step)
 
 
-class GivenCrops:
+class StatedCrops:
     """Replaces the attack's draws by those of `draw_box`, step after step."""
 
     def __init__(self, stage: str) -> None:
@@ -71,7 +71,7 @@ def optimised(prior: StyleGAN2, target: nn.Module, w0: Tensor, run: Execution, c
         protocol="paper",
         transform=Preprocess(size=case.pixels, crop=case.crop),
         device="cpu",
-        draw_crops=GivenCrops("optimise"),
+        draw_crops=StatedCrops("optimise"),
         execution=run,
     )
 
@@ -89,7 +89,7 @@ def selected(prior: StyleGAN2, target: nn.Module, w: Tensor, run: Execution, cas
         protocol="paper",
         transform=Preprocess(size=case.pixels, crop=case.crop),
         device="cpu",
-        draw_crops=GivenCrops("select"),
+        draw_crops=StatedCrops("select"),
         execution=run,
         keep={name: Preprocess(size=side, crop=case.crop) for name, side in sides.items()},
     )

@@ -13,7 +13,7 @@ import torch
 
 from smoothsweep.core.attacks.ppa.attack import PlugAndPlay
 from smoothsweep.core.attacks.ppa.config import Pool
-from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 from smoothsweep.core.attacks.shared.view import view_of
@@ -44,7 +44,7 @@ class Gain:
 def measure(candidates: int, *, classes: int = CLASSES, repeats: int = REPEATS) -> Gain:
     """The better of `repeats` runs each way, on one thread, protocol `clean`."""
     attack = replace(DEMO, candidates=candidates)
-    given, target = _case()
+    inputs, target = _case()
     together = attack.side_by_side("cpu")
     taken: dict[int, list[float]] = {1: [], together: []}
     found: dict[int, list[Reconstructions]] = {}
@@ -56,7 +56,7 @@ def measure(candidates: int, *, classes: int = CLASSES, repeats: int = REPEATS) 
             view = view_of(target, "gradients", num_classes=CLASSES, image_size=TARGET, execution=execution)
             start = time.process_time()
             pieces = torch.arange(classes).split(size)
-            found[size] = [one for piece in pieces for one in attack.invert_batch(view, given, piece.tolist(), seed=0)]
+            found[size] = [one for piece in pieces for one in attack.invert_batch(view, inputs, piece.tolist(), seed=0)]
             taken[size].append((time.process_time() - start) / classes)
     finally:
         torch.set_num_threads(threads)
@@ -76,7 +76,7 @@ def main() -> None:
         )
 
 
-def _case() -> tuple[Given, torch.nn.Module]:
+def _case() -> tuple[AttackInputs, torch.nn.Module]:
     source = torch.Generator().manual_seed(0)
     prior = Eigenfaces(EigenfacesConfig(resolution=IMAGE, components=COMPONENTS))
     prior.components.copy_(torch.randn(prior.components.shape, generator=source) / IMAGE)
@@ -87,7 +87,7 @@ def _case() -> tuple[Given, torch.nn.Module]:
         "candidates": {"confidences": torch.rand(size, CLASSES, generator=source)},
     }
     target = build_classifier("resnet_small", CLASSES, protocol="clean").eval()
-    return Given(protocol="clean", prior=prior, parts=parts), target
+    return AttackInputs(protocol="clean", prior=prior, parts=parts), target
 
 
 def _bits(found: Reconstructions) -> list[bytes]:

@@ -25,7 +25,7 @@ from smoothsweep.core.attacks.black_box.brep_starts import first_latents
 from smoothsweep.core.attacks.black_box.latent_images import LatentImages
 from smoothsweep.core.attacks.black_box.rlb_mi import RLBMI
 from smoothsweep.core.attacks.optimisation.seeds import generator
-from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import LabelView, ScoreView, view_of
 from smoothsweep.core.data.synthetic import synthetic_faces
@@ -162,8 +162,8 @@ def rlb(setting: Setting, episodes: int, seed: int, ways: Ways = WAYS) -> dict[s
 
     def ours(changes: Mapping[str, Any]) -> tuple[Tensor, int]:
         attack, seen = RLBMI(episodes=episodes, **changes), view(setting, "scores")
-        given, before = Given(protocol="paper", prior=setting.prior), seen.queries
-        found = [attack.invert(seen, given, label, seed=seed).w[:, 0] for label in labels.tolist()]
+        inputs, before = AttackInputs(protocol="paper", prior=setting.prior), seen.queries
+        found = [attack.invert(seen, inputs, label, seed=seed).w[:, 0] for label in labels.tolist()]
         return torch.cat(found), seen.queries - before
 
     made = {"official": _outcome(setting, labels, official)}

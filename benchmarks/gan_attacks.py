@@ -32,7 +32,7 @@ from smoothsweep.core.attacks.lowres.gmi import GMI
 from smoothsweep.core.attacks.lowres.ked import KED
 from smoothsweep.core.attacks.lowres.lomma import LommaGMI, LommaKED
 from smoothsweep.core.attacks.lowres.lomma_parts import FEATURES, STUDENTS
-from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import GradientView, view_of
 from smoothsweep.core.devices import ExecutionConfig
@@ -126,13 +126,13 @@ def networks_of(setting: Setting, attack: LowResolution) -> Networks:
 
 def ours(setting: Setting, view: GradientView, attack: LowResolution, target_class: int, seed: int) -> Tensor:
     """Latents [selected, z_dim] by the attack, the class alone (protocol clean); in the order of their draws."""
-    found = attack.invert(view, given_of(setting, "clean"), target_class, seed=seed)
+    found = attack.invert(view, attack_inputs_of(setting, "clean"), target_class, seed=seed)
     return found.w[:, 0][found.rows["draw"].argsort()]
 
 
-def given_of(setting: Setting, protocol: str) -> Given:
+def attack_inputs_of(setting: Setting, protocol: str) -> AttackInputs:
     """What a task gives the attack."""
-    return Given(
+    return AttackInputs(
         protocol=protocol,
         networks={
             GENERAL: {"generator": setting.generator, "discriminator": setting.critic},

@@ -22,11 +22,11 @@ from torch import Tensor
 from benchmarks.gan_attacks import (
     TARGETS,
     Setting,
+    attack_inputs_of,
     attacks_of,
     double,
     frozen,
     gap,
-    given_of,
     networks_of,
     prepare,
     view_on,
@@ -71,7 +71,7 @@ def ours(setting: Setting, view: GradientView, attack: LowResolution, classes: l
     """Latents [classes, selected, z_dim] in the order of their draws."""
     coupled = attack.class_batch(way.protocol)
     together = way.together or (coupled if coupled > 1 else attack.side_by_side("cpu"))
-    given, found = given_of(setting, way.protocol), []
+    given, found = attack_inputs_of(setting, way.protocol), []
     for start in range(0, len(classes), together):
         found += attack.invert_batch(view, given, classes[start : start + together], seed=_SEED)
     return torch.stack([one.w[:, 0][one.rows["draw"].argsort()] for one in found])

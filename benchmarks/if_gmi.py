@@ -19,7 +19,7 @@ from torch import nn
 from benchmarks.adaptive import targets, trained
 from smoothsweep.core.attacks.ppa.pool_parts import make_candidates, make_pool
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.view import GradientView
 from smoothsweep.core.audit.attacking import Bench
 from smoothsweep.core.data.transforms import resize
@@ -46,16 +46,16 @@ WAYS: Mapping[str, Mapping[str, Any]] = {
 
 
 def measure(
-    view: GradientView, given: Given, judge: nn.Module, way: Mapping[str, Any], seed: int
+    view: GradientView, inputs: AttackInputs, judge: nn.Module, way: Mapping[str, Any], seed: int
 ) -> tuple[float, float, float, float]:
     """(queries, CPU seconds, share of images that the judge agrees with, stage) per class of one way."""
     attack = make_attack(way["kind"], **_COMMON, **{key: value for key, value in way.items() if key != "kind"})
     start, before, hits, stages = time.process_time(), view.queries, [], []
     for label in range(view.num_classes):
-        found = attack.invert(view, given, label, seed=seed)
+        found = attack.invert(view, inputs, label, seed=seed)
         stages.append(found.facts.get("chosen_stage", 0.0))
         with torch.no_grad():
-            images = given.prior.synthesize(found.w) if found.images is None else found.images.float()
+            images = inputs.prior.synthesize(found.w) if found.images is None else found.images.float()
             hits.append((judge(resize(images.clamp(-1, 1), _SIZE)).argmax(1) == label).float().mean().item())
     spent, count = time.process_time() - start, view.num_classes
     return (view.queries - before) / count, spent / count, statistics.mean(hits), statistics.mean(stages)
@@ -73,9 +73,9 @@ def main() -> None:
     prior, found = load_shipped_prior("stylegan2_synthetic64"), {}
     judge = trained("vgg_small", options.people, 0.0, options.epochs, 99)
     for alpha, seed, view in targets(options):
-        given = _parts(Given(protocol="clean", prior=prior), view)
+        inputs = _parts(AttackInputs(protocol="clean", prior=prior), view)
         for way in options.ways:
-            found.setdefault((alpha, way), []).append(measure(view, given, judge, WAYS[way], seed))
+            found.setdefault((alpha, way), []).append(measure(view, inputs, judge, WAYS[way], seed))
     for (alpha, way), runs in found.items():
         queries, seconds, stage = (statistics.mean(run[place] for run in runs) for place in (0, 1, 3))
         agreed = " ".join(f"{run[2]:.2f}" for run in runs)
@@ -83,13 +83,15 @@ def main() -> None:
         print(f"alpha {alpha:g}, {way}: {words}", flush=True)
 
 
-def _parts(given: Given, view: GradientView) -> Given:
+def _parts(inputs: AttackInputs, view: GradientView) -> AttackInputs:
     """With the pool and the target's confidence in it, which both attacks share."""
     parts = make_attack("if_gmi", pool=_COMMON["pool"], stage_steps=[1]).parts
     for part, make in zip(parts, (make_pool, make_candidates), strict=True):
-        made = make(part.settings, given, view, Bench(lambda fraction, text: None))
-        given = Given(protocol=given.protocol, prior=given.prior, parts={**given.parts, part.name: made.tensors})
-    return given
+        made = make(part.settings, inputs, view, Bench(lambda fraction, text: None))
+        inputs = AttackInputs(
+            protocol=inputs.protocol, prior=inputs.prior, parts={**inputs.parts, part.name: made.tensors}
+        )
+    return inputs
 
 
 if __name__ == "__main__":

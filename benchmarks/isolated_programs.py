@@ -18,7 +18,7 @@ import torch
 import torchvision
 from torch import Tensor
 
-from smoothsweep.core.external.opening import open_outside
+from smoothsweep.core.external.opening import open_external
 
 CASES = ((32, 16), (64, 32), (128, 8))  # pixels, images
 ROUNDS = 11
@@ -36,7 +36,7 @@ def measure(path: Path, side: int, count: int) -> tuple[float, float, float, boo
     here = torch.jit.load(path).eval()
     for parameter in here.parameters():
         parameter.requires_grad_(False)
-    there = open_outside("torchscript", path, {}, CPU).answer
+    there = open_external("torchscript", path, {}, CPU).answer
     seconds, ratios, same = [], [], True
     for number in range(ROUNDS + 3):
         images = torch.randn(count, 3, side, side, generator=torch.Generator().manual_seed(number))
@@ -62,7 +62,7 @@ def main() -> None:
         opening = []
         for _ in range(5):
             start = time.perf_counter()
-            open_outside("torchscript", path, {}, CPU)
+            open_external("torchscript", path, {}, CPU)
             opening.append(time.perf_counter() - start)
         print(f"opening: {statistics.median(opening):.2f} s")
         for side, count in CASES:

@@ -217,7 +217,7 @@ def _check_count(loaded: LoadedSweep) -> None:
 
 def _refuse_repeats(loaded: LoadedSweep, cells: list[Cell]) -> None:
     """Two cells of the same settings would count as two measurements, and those of the same axes as one cell."""
-    for what, content in (("settings", _SettingsSaid(cells)), ("columns", _columns_of)):
+    for what, content in (("settings", _SettingsKeys(cells)), ("columns", _columns_of)):
         seen: dict[object, Cell] = {}
         for cell in cells:
             if (other := seen.setdefault(content(cell), cell)) is not cell:
@@ -227,7 +227,7 @@ def _refuse_repeats(loaded: LoadedSweep, cells: list[Cell]) -> None:
                 )
 
 
-class _SettingsSaid:
+class _SettingsKeys:
     """What all settings of a cell are, as a key: each part is written out once, however many cells share it."""
 
     def __init__(self, cells: Sequence[Cell]) -> None:

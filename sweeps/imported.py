@@ -15,7 +15,7 @@ from smoothsweep.core.bounds import Count, Fraction
 from smoothsweep.core.cards.cards import read_card
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
-from smoothsweep.core.external.kinds import KINDS, OutsideKind, is_outside
+from smoothsweep.core.external.kinds import KINDS, OutsideKind, is_external
 from smoothsweep.core.models.image_sizes import IN_UNIT_RANGE
 from smoothsweep.sweeps.base import SHA256, FilePath, Model, Several
 from smoothsweep.sweeps.mistakes import first_mistake
@@ -114,7 +114,7 @@ class TargetCard(Model):
 
     @model_validator(mode="after")
     def _says_how_it_answers(self) -> TargetCard:
-        if is_outside(self.architecture) != (self.outside is not None):
+        if is_external(self.architecture) != (self.outside is not None):
             wanted = "how it answers" if self.outside is None else f"none with {self.architecture}"
             raise ValueError(f"outside: expected {wanted}, got {'none' if self.outside is None else 'one'}")
         return self

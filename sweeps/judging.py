@@ -44,7 +44,7 @@ class AnyClassifier(Training):
 
     def built(self, kind: type[ClassifierJudge]) -> ClassifierJudge:
         """The judge itself."""
-        return kind(said=self)
+        return kind(settings=self)
 
     @model_validator(mode="before")
     @classmethod
@@ -57,9 +57,9 @@ class AnyClassifier(Training):
         return {**usual, **given}
 
 
-def _built(kind: type[Judge], said: Any) -> Judge:
+def _built(kind: type[Judge], settings: Any) -> Judge:
     imported: Any = kind  # a judge that is a classifier may be one that somebody else trained
-    return imported(said=said) if isinstance(said, ImportedClassifier) else said.built(kind)
+    return imported(settings=settings) if isinstance(settings, ImportedClassifier) else settings.built(kind)
 
 
 def _where(declared: type[ClassifierJudge]) -> list[tuple[str, str, tuple[str, Any]]]:
@@ -113,14 +113,14 @@ class AnyJudges(Model):
         return given
 
     @property
-    def said(self) -> dict[str, Any]:
+    def settings(self) -> dict[str, Any]:
         """Name -> the settings of each that is asked for, in the order of the table."""
-        return {name: said for name in type(self).model_fields if (said := getattr(self, name)) is not None}
+        return {name: settings for name in type(self).model_fields if (settings := getattr(self, name)) is not None}
 
     @cached_property
     def built(self) -> Mapping[str, Judge]:
         """Name -> each that is asked for. Raises InputError where its class refuses the values."""
-        return {name: _built(JUDGES[name], said) for name, said in self.said.items()}
+        return {name: _built(JUDGES[name], settings) for name, settings in self.settings.items()}
 
     def __copy__(self) -> Self:
         """Without what was built: `model_copy` puts other settings in."""
@@ -131,7 +131,7 @@ class AnyJudges(Model):
     @property
     def classifiers(self) -> dict[str, Training | ImportedClassifier]:
         """Name -> the settings of each that is a classifier."""
-        return {name: said for name, said in self.said.items() if issubclass(JUDGES[name], ClassifierJudge)}
+        return {name: settings for name, settings in self.settings.items() if issubclass(JUDGES[name], ClassifierJudge)}
 
     @property
     def of_reconstructions(self) -> tuple[str, ...]:

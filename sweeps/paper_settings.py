@@ -86,7 +86,7 @@ def attack_kind(settings: InversionSweep) -> str | None:
 def incomparable(settings: InversionSweep, table: str) -> dict[str, str]:
     """Metric -> why this cell's value and the paper's do not measure the same."""
     reasons = {"attack_acc1_std": SPREAD} | (CLEAN_DIFFERS if settings.protocol == "clean" else {})
-    evaluator, embedder = (settings.judges.said.get(name) for name in ("evaluator", "embedder"))
+    evaluator, embedder = (settings.judges.settings.get(name) for name in ("evaluator", "embedder"))
     if table == "8":
         measured = own_columns(settings, table)
         return {name: why for name, why in (reasons | _of_other_reports(settings)).items() if name not in measured}
@@ -110,7 +110,7 @@ def _of_other_reports(settings: InversionSweep) -> dict[str, str]:
             )
     elif not columns:
         found["dist_knn"] = "the paper's is of pictures that are each stretched to the whole range"
-    evaluator = settings.judges.said.get("evaluator")
+    evaluator = settings.judges.settings.get("evaluator")
     if evaluator is not None and evaluator.architecture != "ir50_112":
         found["dist_knn"] = f"features of {evaluator.architecture}; the paper's are of the attacks' FaceNet (ir50_112)"
     return found

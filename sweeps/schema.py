@@ -32,7 +32,7 @@ from smoothsweep.sweeps.paper_numbers import datasets_of
 from smoothsweep.sweeps.resolved import classes_of
 from smoothsweep.sweeps.search import Search
 from smoothsweep.sweeps.settings import first_repeat
-from smoothsweep.sweeps.target_outputs import check_what_is_shown
+from smoothsweep.sweeps.target_outputs import check_target_outputs
 from smoothsweep.sweeps.toy import ToySweep
 from smoothsweep.sweeps.training import Recipe
 
@@ -161,7 +161,7 @@ class InversionSweep(AnySweep):
             raise ValueError(f"data.kind: expected one of {expected} for table {table}, got {self.data.kind}")
         if isinstance(self.data, SyntheticData):
             self._fits_synthetic(self.data)
-        check_what_is_shown(self)
+        check_target_outputs(self)
         if self.attack is not None:
             self._fits_attacker()
         self._fits_classes()

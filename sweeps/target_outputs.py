@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from smoothsweep.sweeps.schema import InversionSweep
 
 
-def check_what_is_shown(sweep: InversionSweep) -> None:
+def check_target_outputs(sweep: InversionSweep) -> None:
     """Raise ValueError, one line naming the attack or judge, for one that needs more than the target gives."""
     for name, judge in sweep.judges.classifiers.items():
         if isinstance(judge, ImportedClassifier) and (words := judge.answers_alone):

@@ -15,7 +15,7 @@ from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 from smoothsweep.core.attacks.shared.view import View
 from smoothsweep.core.data.packed import pack_images
-from smoothsweep.tasks.attacking import OpenTarget, given_of
+from smoothsweep.tasks.attacking import OpenTarget, attack_inputs_of
 from smoothsweep.tasks.class_names import class_names_of
 from smoothsweep.tasks.classes import batches, class_file, classes_to_do
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
@@ -34,7 +34,7 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
     whole batches. Where it couples none, it may compute several at once, of those that are missing (`side_by_side`).
     """
     attack, seed = attack_of(config), combined_seed(config["seed"])
-    given = given_of(attack.needs, config, inputs, context.device)
+    given = attack_inputs_of(attack.needs, config, inputs, context.device)
     target = OpenTarget(inputs.get("target"), config, context.device)
     others = {role: OpenTarget(inputs[role], config, context.device) for role in _others(attack, inputs)}
     coupled = config.get("class_batch", 1)

@@ -1,4 +1,4 @@
-"""What an attack's tasks share: the attack itself, its view of the target, and what it is given beside it."""
+"""What an attack's tasks share: the attack itself, its view of the target, and its further inputs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from torch import Tensor, nn
 
 from smoothsweep.core.attacks.gan.kept_networks import WEIGHTS, load_network, network_names
 from smoothsweep.core.attacks.shared.access import Access
-from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution, Prepared
 from smoothsweep.core.attacks.shared.view import GradientView, View, view_of
 from smoothsweep.core.defenses.base import Defense
 from smoothsweep.core.devices import ExecutionConfig
-from smoothsweep.core.external.model import OutsideModel
+from smoothsweep.core.external.model import ExternalModel
 from smoothsweep.core.priors.registry import load_discriminator, load_prior
 from smoothsweep.tasks.context import Config, Inputs
 from smoothsweep.tasks.external import load_target
@@ -50,7 +50,7 @@ class OpenTarget:
     def steady(self) -> bool:
         """Whether an image gets the same answer whatever was asked before: true of our own networks without noise."""
         noisy = self._defense is not None and self._defense.seed_noise(self._network, 0)
-        return not noisy and not isinstance(self._network, OutsideModel)
+        return not noisy and not isinstance(self._network, ExternalModel)
 
     @overload
     def view(self, access: Literal["gradients"], *, noise: int | None = None) -> GradientView: ...
@@ -64,7 +64,7 @@ class OpenTarget:
             self._execution, self._views = Execution(execution_of(self._config), self._device), {}
         if access not in self._views:
             classes = self._network.num_classes if self._network is not None else 0
-            outside = isinstance(self._network, OutsideModel)
+            outside = isinstance(self._network, ExternalModel)
             self._views[access] = view_of(
                 Prepared(self._network) if outside else self._network,
                 access,
@@ -77,12 +77,12 @@ class OpenTarget:
         return self._views[access]
 
 
-def given_of(needs: tuple[str, ...], config: Config, inputs: Inputs, device: str) -> Given:
+def attack_inputs_of(needs: tuple[str, ...], config: Config, inputs: Inputs, device: str) -> AttackInputs:
     """What these names stand for, from the artifacts they came as."""
     prior = load_prior(inputs["prior"]).to(device) if "prior" in needs else None
     public = load_tensors(inputs["public"] / "images.safetensors")["images"] if "public" in needs else None
     plain = ("prior", "public", "target", "discriminator")
-    return Given(
+    return AttackInputs(
         protocol=config["protocol"] if "protocol" in config else None,  # noqa: SIM401 - a part may not be told it
         prior=prior,
         public=public,

@@ -9,9 +9,9 @@ from torch import Tensor
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.consent import agreed_to, needs_consent
-from smoothsweep.core.external.kinds import KINDS, is_outside
-from smoothsweep.core.external.model import OutsideModel
-from smoothsweep.core.external.opening import open_outside
+from smoothsweep.core.external.kinds import KINDS, is_external
+from smoothsweep.core.external.model import ExternalModel
+from smoothsweep.core.external.opening import open_external
 from smoothsweep.core.files import write_pieces
 from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.readers.archives import MOST_BYTES
@@ -23,19 +23,19 @@ from smoothsweep.tasks.training import load_classifier, normalisation_from
 ORDER = "order"
 
 
-def copy_outside(file: Path, copy: Path) -> None:
+def copy_external(file: Path, copy: Path) -> None:
     """A model's file as it is, wherever it is not already. Raises InputError for one larger than any, OSError."""
     if file != copy:
         write_pieces(copy, pieces_of(file, most_bytes=MOST_BYTES))
 
 
-def keep_outside(file: Path, config: Config, order: Tensor, out: Path) -> None:
+def keep_external(file: Path, config: Config, order: Tensor, out: Path) -> None:
     """What an artifact needs to open the model again: its file, and the order of its outputs."""
-    copy_outside(file, out / KINDS[config["architecture"]].file)
+    copy_external(file, out / KINDS[config["architecture"]].file)
     save_tensors(out / f"{ORDER}.safetensors", {ORDER: order})
 
 
-def load_outside(folder: Path, config: Config, device: str, *, where: str | None = None) -> OutsideModel:
+def load_external(folder: Path, config: Config, device: str, *, where: str | None = None) -> ExternalModel:
     """The model of an `imported` artifact, opened on a device.
 
     Raises InputError, one line, also for code and endpoints that only a store from elsewhere names.
@@ -44,8 +44,8 @@ def load_outside(folder: Path, config: Config, device: str, *, where: str | None
     if needs_consent(kind) and not agreed_to(folder / KINDS[kind].file):
         words = f"{KINDS[kind].words} that you have brought in on this machine (`smoothsweep import target`, `audit`)"
         raise InputError(f"{folder}: expected {words}, got one from elsewhere")
-    return OutsideModel(
-        open_outside(kind, folder / KINDS[kind].file, said, torch.device(device)),
+    return ExternalModel(
+        open_external(kind, folder / KINDS[kind].file, said, torch.device(device)),
         answers=said["answers"],
         access=said["access"],
         num_classes=config["num_classes"],
@@ -55,8 +55,8 @@ def load_outside(folder: Path, config: Config, device: str, *, where: str | None
     )
 
 
-def load_target(folder: Path, config: Config, device: str, *, readout: str | None = None) -> Classifier | OutsideModel:
+def load_target(folder: Path, config: Config, device: str, *, readout: str | None = None) -> Classifier | ExternalModel:
     """The model under attack: a classifier with its defense in place (`load_classifier`), or whatever answers."""
-    if is_outside(config["architecture"]):
-        return load_outside(folder, config, device)
+    if is_external(config["architecture"]):
+        return load_external(folder, config, device)
     return load_classifier(folder, config, device, readout=readout)

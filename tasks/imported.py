@@ -11,15 +11,15 @@ from torch import Tensor
 
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.kinds import KINDS, is_outside
-from smoothsweep.core.external.model import OutsideModel
+from smoothsweep.core.external.kinds import KINDS, is_external
+from smoothsweep.core.external.model import ExternalModel
 from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.models.image_sizes import TRANSFORMS_INPUT, fixed_image_size
 from smoothsweep.core.models.inference import evaluate_accuracy, fit_images
 from smoothsweep.core.models.other_readings import Claim, Readings
 from smoothsweep.core.models.reading import check_reading, order_by_name, usual_orders
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
-from smoothsweep.tasks.external import copy_outside, keep_outside, load_outside
+from smoothsweep.tasks.external import copy_external, keep_external, load_external
 from smoothsweep.tasks.files import load_images, load_tensors, save_tensors
 from smoothsweep.tasks.planned_files import planned
 from smoothsweep.tasks.target import measure_utility
@@ -40,12 +40,12 @@ def adopt_classifier(config: Config, inputs: Inputs, out: Path, context: TaskCon
     Of inception_v3 the accuracy is taken under both input conventions: which one a file was trained with is no part of
     it (Plug-and-Play-Attacks trains with the mapping to ImageNet statistics and attacks without).
     """
-    outside = is_outside(config["architecture"])
+    outside = is_external(config["architecture"])
     file = KINDS[config["architecture"]].file if outside else WEIGHTS
     source, where = planned(config, file=file), f"imported {planned(config)}"
     if outside:
-        source.read(lambda path: copy_outside(path, out / file))
-        return adopt_outside(out / file, config, inputs["data"], out, context, where=where)
+        source.read(lambda path: copy_external(path, out / file))
+        return adopt_external(out / file, config, inputs["data"], out, context, where=where)
     return adopt(source.read(_copied), config, inputs["data"], out, context, where=where)
 
 
@@ -69,11 +69,11 @@ def adopt(
     return metrics
 
 
-def adopt_outside(file: Path, config: Config, data: Path, out: Path, context: TaskContext, *, where: str) -> Metrics:
+def adopt_external(file: Path, config: Config, data: Path, out: Path, context: TaskContext, *, where: str) -> Metrics:
     """As `adopt`, of a model that answers and shows no layers; `file` is copied as it is."""
     test, claim = _claimed(config, data, where)
-    keep_outside(file, config, claim.order, out)
-    model = load_outside(out, config, context.device, where=where)
+    keep_external(file, config, claim.order, out)
+    model = load_external(out, config, context.device, where=where)
     model.check_answers(fit_images(test.images[:SHOWN], config["image_size"]).to(context.device))
     metrics = _proven(model, claim, test, config, data, out, context, where)
     # A decided class comes without any confidence that could be right or wrong.
@@ -92,7 +92,7 @@ def _claimed(config: Config, data: Path, where: str) -> tuple[ImageSet, Claim]:
 
 
 def _proven(
-    model: Classifier | OutsideModel,
+    model: Classifier | ExternalModel,
     claim: Claim,
     test: ImageSet,
     config: Config,
@@ -117,10 +117,10 @@ def _proven(
     return metrics
 
 
-def _readings(model: Classifier | OutsideModel, claim: Claim, config: Config) -> Readings:
+def _readings(model: Classifier | ExternalModel, claim: Claim, config: Config) -> Readings:
     """What other readings come into question: none of a model that is sent pictures, no other size of one that has a
     size."""
-    if isinstance(model, OutsideModel):
+    if isinstance(model, ExternalModel):
         if model.opened.own_input:
             return Readings.none(claim.normalisation)
         return Readings() if model.opened.side is None else Readings(sizes=())

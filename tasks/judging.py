@@ -15,7 +15,7 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.transforms import to_unit
 from smoothsweep.core.declared import build
 from smoothsweep.core.judges.base import Judge
-from smoothsweep.core.judges.shown import Shown
+from smoothsweep.core.judges.measuring import JudgeInputs
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.metrics.accuracy import class_means, result_slots
 from smoothsweep.core.priors.registry import load_prior
@@ -33,7 +33,7 @@ def measure(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> 
     where it leaves other columns than it declares.
     """
     judge: Judge = build(JUDGES[config["judge"]], _settings(config), what="judge", prefix=f"judges.{config['judge']}.")
-    found = judge.measure(_shown(judge, config, inputs, context))
+    found = judge.measure(_judge_inputs(judge, config, inputs, context))
     columns = {metric.key for metric in judge.columns}
     if found.metrics.keys() != columns:
         names = ", ".join(sorted(found.metrics.keys() ^ columns))
@@ -51,7 +51,7 @@ def _settings(config: Config) -> dict[str, Any]:
     return {**config["settings"], **{name: config[name] for name in hints if name in config}}
 
 
-def _shown(judge: Judge, config: Config, inputs: Inputs, context: TaskContext) -> Shown:
+def _judge_inputs(judge: Judge, config: Config, inputs: Inputs, context: TaskContext) -> JudgeInputs:
     def reconstructions(size: int | None) -> tuple[Tensor, Tensor]:
         made = reconstructed_images(inputs["loot"], size)
         images = made["images"]
@@ -65,7 +65,7 @@ def _shown(judge: Judge, config: Config, inputs: Inputs, context: TaskContext) -
             judge.sees, noise=derive_seed(0, config["judge"], "noise")
         )
 
-    return Shown(
+    return JudgeInputs(
         protocol=config["protocol"],
         device=context.device,
         reconstructions=reconstructions,

@@ -13,7 +13,7 @@ import torch
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.model import OutsideModel
+from smoothsweep.core.external.model import ExternalModel
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.core.membership.asking import right_over_noise, right_over_views, scores_of
 from smoothsweep.core.membership.evidence import Evidence, Flags
@@ -57,7 +57,7 @@ def _evidence(
     """What the target and the shadow models answer."""
     trained = config_of(inputs["target"])
     model: Any = load_target(inputs["target"], trained, context.device)
-    if not isinstance(model, OutsideModel):
+    if not isinstance(model, ExternalModel):
         defense_from(trained).seed_noise(model, settings.seed)
     shown: dict[str, Any] = {"image_size": trained["image_size"], "device": context.device}
     draw = torch.Generator().manual_seed(settings.seed)
@@ -66,7 +66,7 @@ def _evidence(
     views = right_over_views(model, *labels, copies=settings.copies, generator=draw, **shown)
     noise = right_over_noise(model, *labels, levels=settings.levels, generator=draw, **shown)
     by_labels: dict[str, Any] = {"labels": images.labels.numpy(), "right_over_views": views, "right_over_noise": noise}
-    if isinstance(model, OutsideModel) and model.access == "labels":
+    if isinstance(model, ExternalModel) and model.access == "labels":
         return Evidence(**by_labels)
     phi, margin = scores_of(model, images.images, images.labels, **shown)
     shadows = [load_tensors(inputs[name] / "answers.safetensors") for name in sorted(inputs) if "shadow" in name]

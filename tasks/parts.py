@@ -12,7 +12,7 @@ from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.attacks.shared.attack_inputs import on_cpu
 from smoothsweep.core.attacks.shared.view import View
 from smoothsweep.core.training.team import ALONE
-from smoothsweep.tasks.attacking import OpenTarget, given_of
+from smoothsweep.tasks.attacking import OpenTarget, attack_inputs_of
 from smoothsweep.tasks.class_names import class_names_of
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import save_tensors
@@ -40,7 +40,7 @@ def make_part(config: Config, inputs: Inputs, out: Path, context: TaskContext) -
     else:
         target = OpenTarget(inputs.get("target"), config, context.device)
         view = target.view(kind.access if "target" in inputs else "none")
-        given = given_of(tuple(inputs), config, inputs, context.device)
+        given = attack_inputs_of(tuple(inputs), config, inputs, context.device)
         workshop = WorkFolder(context, view)
         made = kind.function()(config["settings"], given, view, workshop)
         queries, halved = workshop.queries, {"rows_halved": view.execution.rows_halved}

@@ -15,7 +15,7 @@ from smoothsweep.core.attacks.shared.attack_inputs import MadePart, on_cpu
 from smoothsweep.core.attacks.shared.view import View
 from smoothsweep.core.training.team import Team
 from smoothsweep.tasks import ray_train
-from smoothsweep.tasks.attacking import OpenTarget, given_of
+from smoothsweep.tasks.attacking import OpenTarget, attack_inputs_of
 from smoothsweep.tasks.context import Config, Inputs, TaskContext, joined_context
 from smoothsweep.tasks.unfinished import load_checkpoint, save_checkpoint
 
@@ -58,7 +58,9 @@ def _worker_loop(settings: dict[str, Any]) -> None:
         kind = PARTS[config["part"]]
         view = OpenTarget(inputs.get("target"), config, device).view(kind.access if "target" in inputs else "none")
         workshop = Rank(context, view, team)
-        made = kind.function()(config["settings"], given_of(tuple(inputs), config, inputs, device), view, workshop)
+        made = kind.function()(
+            config["settings"], attack_inputs_of(tuple(inputs), config, inputs, device), view, workshop
+        )
         queries = workshop.queries
         if rank == 0:
             save_checkpoint(context.work / FINAL_FILE, _plain(made) | {"queries": queries})

@@ -15,7 +15,7 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.defenses.base import Defense
 from smoothsweep.core.defenses.registry import make_defense, restore_weights
 from smoothsweep.core.errors import AccuracyNotReached, InputError
-from smoothsweep.core.external.kinds import KINDS, is_outside
+from smoothsweep.core.external.kinds import KINDS, is_external
 from smoothsweep.core.models.classifiers import Classifier, build_classifier, usual_input
 from smoothsweep.core.models.normalisation import Normalisation
 from smoothsweep.core.training.batches import Stamp, preparation_generator
@@ -206,7 +206,7 @@ def load_classifier(
     under `paper` and mean under `clean`. seed: of its noise. Raises InputError for weights that were not trained with
     the configured defense, for a readout of a classifier without a bottleneck, and for a model that shows no layers.
     """
-    if is_outside(config["architecture"]):
+    if is_external(config["architecture"]):
         raise InputError(f"{folder}: expected a network with layers, got {KINDS[config['architecture']].words}")
     path = folder / "weights.safetensors"
     model = restored_classifier(config, load_tensors(path), where=str(path), readout=readout, seed=seed)

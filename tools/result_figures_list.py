@@ -58,7 +58,7 @@ def _own(axis: str, *columns: str, names: tuple[str, ...] = ()) -> Panel:
 
 FACTORS = ("alpha −0.2", "alpha −0.05", "alpha 0", "alpha 0.1")
 FACTOR_NAMES = ("smoothing −0.2", "smoothing −0.05", "plain training", "smoothing 0.1")
-PORTFOLIO = ("Poincaré", "cross entropy", "adapted", "adapted, averaged", "surrogate taught by labels")
+PORTFOLIO = ("Poincaré", "cross entropy", "adapted", "adapted, averaged", "surrogate distilled from labels")
 PORTFOLIO += ("selection alone (control)",)
 TOLD = ("reduction, points", "hidden, points")
 TOLD_NAMES = ("reduction", "hidden beyond it")

@@ -12,7 +12,7 @@ from smoothsweep.core.bounds import Layers, Positive
 from smoothsweep.core.checks import present
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import View
 
@@ -31,7 +31,7 @@ class RandomLatents(LatentSettings, Attack):
     def __post_init__(self) -> None:
         Attack.__post_init__(self)
 
-    def invert(self, view: View, given: Given, target_class: int, *, seed: int) -> Reconstructions:
+    def invert(self, view: View, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         """Latents that follow from the seed and the class alone; nothing has scored them."""
         import torch
 
@@ -40,10 +40,10 @@ class RandomLatents(LatentSettings, Attack):
 
         numpy_seed = derive_seed(seed, target_class, "random latents") % 2**32  # what its legacy stream takes
         z = (
-            torch.from_numpy(present(given.prior, "prior").sample_z(self.selected, numpy_seed))
+            torch.from_numpy(present(inputs.prior, "prior").sample_z(self.selected, numpy_seed))
             .float()
             .to(view.execution.device)
         )
         with torch.no_grad():
-            w = present(given.prior, "prior").map(z, psi=self.truncation_psi, cutoff=self.truncation_cutoff)
+            w = present(inputs.prior, "prior").map(z, psi=self.truncation_psi, cutoff=self.truncation_cutoff)
         return Reconstructions(w=w.cpu())

@@ -52,11 +52,11 @@ class PartKind:
     """One kind of part.
 
     version: raised when the same settings would give other numbers; make: 'module:function' of
-    (settings, given, view, workshop) -> MadePart; access: what of the target it is shown; trains: whether it trains a
+    (settings, inputs, view, workshop) -> MadePart; access: what of the target it is shown; trains: whether it trains a
     network, and so may take a training's share of a device; told_protocol: whether the protocol reaches it beyond its
-    inputs: else it is not told (`given.protocol` is None) and one artifact serves both; taught: whether it learns what
-    a target answered, so that its classes are the target's though it is shown none; layers: whether it looks at the
-    layers under the target's last one.
+    inputs: else it is not told (`inputs.protocol` is None) and one artifact serves both; distilled: whether it learns
+    what a target answered, so that its classes are the target's though it is shown none; layers: whether it looks at
+    the layers under the target's last one.
     """
 
     version: int
@@ -64,13 +64,13 @@ class PartKind:
     access: Access = "none"
     trains: bool = False
     told_protocol: bool = True
-    taught: bool = False
+    distilled: bool = False
     layers: bool = False
 
     @property
     def labelled(self) -> bool:
         """Whether it numbers the target's classes."""
-        return self.taught or self.access != "none"
+        return self.distilled or self.access != "none"
 
     def function(self) -> Callable[..., Any]:
         """The function that makes it."""
@@ -112,7 +112,7 @@ PARTS: dict[str, PartKind] = {
         make="smoothsweep.core.attacks.surrogate.parts:make_surrogates",
         trains=True,
         told_protocol=False,
-        taught=True,
+        distilled=True,
     ),
     "starts": PartKind(version=1, make="smoothsweep.core.attacks.black_box.brep_starts:make_starts", access="labels"),
     "general_gan": PartKind(

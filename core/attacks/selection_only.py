@@ -9,7 +9,7 @@ from smoothsweep.core.attacks.ppa.pool_parts import FromPool
 from smoothsweep.core.attacks.shared.access import Access
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import ScoreView
 
@@ -26,15 +26,15 @@ class SelectionOnly(FromPool):
         """Nothing beside the pool."""
         return 0
 
-    def invert(self, view: ScoreView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
+    def invert(self, view: ScoreView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         """The target is not asked anything beside the scores of the pool; nothing is drawn."""
         from smoothsweep.core.attacks.ppa.config import CandidateConfig
         from smoothsweep.core.attacks.ppa.pool import sample_candidates
         from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 
         w, index, confidence = sample_candidates(
-            given.parts["candidates"]["confidences"],
-            given.parts["pool"]["w"],
+            inputs.parts["candidates"]["confidences"],
+            inputs.parts["pool"]["w"],
             target_class,
             CandidateConfig(candidates=self.selected, single_w=False),
         )

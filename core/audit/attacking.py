@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from smoothsweep.core.attacks.optimisation.seeds import combined_seed
 from smoothsweep.core.attacks.registry import PARTS, make_attack
-from smoothsweep.core.attacks.shared.attack_inputs import Given, MadePart
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart
 from smoothsweep.core.attacks.shared.base import Attack, Part
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
@@ -88,15 +88,15 @@ class Attacker:
         kind, attack = self.attack_of(settings)
         self._check_classes(classes)
         view = self.model.view(attack.access, f"attack {kind}")
-        given, spent = self._given(attack, kind, on_progress)
+        inputs, spent = self._given(attack, kind, on_progress)
         started, shown = time.monotonic(), view.queries
-        found = self._batches(attack, given, classes, combined_seed([attack.seed, seed]), kind, on_progress)
+        found = self._batches(attack, inputs, classes, combined_seed([attack.seed, seed]), kind, on_progress)
         w = torch.cat([one.w for one in found])
         scores = [one.scores for one in found if one.scores is not None]
         return Inverted(
             attack=attack,
             kind=kind,
-            images=self._pictures(attack, given, found),
+            images=self._pictures(attack, inputs, found),
             w=w,
             labels=torch.tensor(list(classes)).repeat_interleave(torch.tensor([len(one.w) for one in found])),
             scores=torch.cat(scores) if len(scores) == len(found) else None,
@@ -104,12 +104,12 @@ class Attacker:
             seconds=(time.monotonic() - started + sum(made.seconds for made in spent)) / len(classes),
         )
 
-    def _pictures(self, attack: Attack, given: Given, found: Sequence[Reconstructions]) -> Tensor:
+    def _pictures(self, attack: Attack, inputs: AttackInputs, found: Sequence[Reconstructions]) -> Tensor:
         """What a thief could keep, uint8 [M, 3, R, R]: the images that the attack has left, or those of its latents."""
         side, execution = attack.loot_size, self.model.execution
         if attack.leaves_images:
             return torch.cat([_bytes_of(present(one.images, "images").float(), side) for one in found])
-        decoder: Any = given.prior if attack.decoder == "prior" else given.networks[attack.decoder]["generator"]
+        decoder: Any = inputs.prior if attack.decoder == "prior" else inputs.networks[attack.decoder]["generator"]
         return decode(decoder, torch.cat([one.w for one in found]), attack.crop, side, execution)
 
     def attack_of(self, settings: Mapping[str, Any]) -> tuple[str, Attack]:
@@ -141,15 +141,15 @@ class Attacker:
         if not classes or len(set(classes)) < len(classes):
             raise InputError(f"classes: expected one or more, each once, got {list(classes)}")
 
-    def _given(self, attack: Attack, kind: str, on_progress: OnProgress) -> tuple[Given, list[_Made]]:
+    def _given(self, attack: Attack, kind: str, on_progress: OnProgress) -> tuple[AttackInputs, list[_Made]]:
         """What the attack is given, its parts made where they were not, and what each of them took."""
         made: dict[str, _Made] = {}
         for part in attack.parts:
             made[part.name] = self._part(part, made, kind, on_progress)
         return self._with(PROTOCOL, made), list(made.values())
 
-    def _with(self, protocol: Literal["clean"] | None, made: Mapping[str, _Made]) -> Given:
-        return Given(
+    def _with(self, protocol: Literal["clean"] | None, made: Mapping[str, _Made]) -> AttackInputs:
+        return AttackInputs(
             protocol=protocol,
             prior=self.prior,
             public=self.public,
@@ -165,22 +165,28 @@ class Attacker:
             view = self.model.view(row.access if "target" in part.needs else "none", f"attack {kind}")
             started, shown = time.monotonic(), view.queries
             workshop = Bench(lambda fraction, text: on_progress(0.0, f"{kind}: {part.name} {text}"))
-            given = self._with(PROTOCOL if row.told_protocol else None, earlier)
-            found = row.function()(part.settings, given, view, workshop)
+            inputs = self._with(PROTOCOL if row.told_protocol else None, earlier)
+            found = row.function()(part.settings, inputs, view, workshop)
             self._made[key] = _Made(
                 key=key, part=found, queries=view.queries - shown, seconds=time.monotonic() - started
             )
         return self._made[key]
 
     def _batches(
-        self, attack: Attack, given: Given, classes: Sequence[int], seed: int, kind: str, on_progress: OnProgress
+        self,
+        attack: Attack,
+        inputs: AttackInputs,
+        classes: Sequence[int],
+        seed: int,
+        kind: str,
+        on_progress: OnProgress,
     ) -> list[Reconstructions]:
         found: list[Reconstructions] = []
         together = attack.class_batch(PROTOCOL)
         for start in range(0, len(classes), together):
             on_progress(start / len(classes), f"{kind}: class {classes[start]}")
             view = self.model.view(attack.access, f"attack {kind}")
-            found += attack.invert_batch(view, given, list(classes[start : start + together]), seed=seed)
+            found += attack.invert_batch(view, inputs, list(classes[start : start + together]), seed=seed)
         on_progress(1.0, kind)
         return found
 

@@ -17,7 +17,7 @@ from smoothsweep.core.checks import require, require_choice, require_count
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
-from smoothsweep.core.external.model import Opened, OutsideModel
+from smoothsweep.core.external.model import ExternalModel, Opened
 from smoothsweep.core.external.opening import comes_back
 from smoothsweep.core.external.reading import as_logits
 from smoothsweep.core.external.running import answering
@@ -95,8 +95,8 @@ class Model:
             for weights in answer.parameters():  # a program of TorchScript has no requires_grad_ of its own
                 weights.detach_().requires_grad_(False)
 
-        def ask(classes: int | None, access: Access) -> OutsideModel:
-            return OutsideModel(
+        def ask(classes: int | None, access: Access) -> ExternalModel:
+            return ExternalModel(
                 Opened(answer=answering(answer, "model")),
                 answers=self.answers,
                 access=access,
@@ -115,13 +115,13 @@ class Model:
         if self.access is not None and ACCESS_LEVELS.index(self.access) > ACCESS_LEVELS.index(highest):
             raise InputError(f"access: expected at most {highest}, since {why}, got {self.access}")
         access = self.access or highest
-        asked: Network | OutsideModel = ask(classes, access)
+        asked: Network | ExternalModel = ask(classes, access)
         if isinstance(answer, nn.Module) and self.answers != "labels":
             inside = self.answers == "logits" and all(hasattr(answer, name) for name in ("embed", "head"))
             asked = (NetworkInside if inside else Network)(answer, self.answers, self.reads, device)
         return OpenModel(asked, access=access, num_classes=classes, image_size=self.image_size, device=device)
 
-    def _highest(self, asked: OutsideModel, shown: Tensor) -> tuple[Access, str]:
+    def _highest(self, asked: ExternalModel, shown: Tensor) -> tuple[Access, str]:
         """The most that an attacker can see of it, and why."""
         if self.answers == "labels":
             return "labels", "its answers are labels"
@@ -140,7 +140,7 @@ def _built(state: Mapping[str, Any], architecture: str | None) -> nn.Module:
 
 
 class Network(nn.Module):
-    """As `OutsideModel`, of a network that gives logits or probabilities: a module, unlooked at, so that torch.fx can
+    """As `ExternalModel`, of a network that gives logits or probabilities: a module, unlooked at, so that torch.fx can
     fold it and an attack may look inside."""
 
     def __init__(self, classifier: Any, answers: Answers, reads: Normalisation, device: torch.device | str) -> None:
@@ -176,7 +176,7 @@ class OpenModel:
 
     def __init__(
         self,
-        asked: Network | OutsideModel,
+        asked: Network | ExternalModel,
         *,
         access: Access,
         num_classes: int,
@@ -194,7 +194,7 @@ class OpenModel:
             raise InputError(f"model: expected access to its {access} for {who}, got access to its {self.access}")
         if access not in self._views:
             # A function is not handed over as a module: nobody may copy or trace what might be an endpoint.
-            target = Prepared(self.asked) if isinstance(self.asked, OutsideModel) else self.asked
+            target = Prepared(self.asked) if isinstance(self.asked, ExternalModel) else self.asked
             self._views[access] = view_of(
                 target, access, num_classes=self.num_classes, image_size=self.image_size, execution=self.execution
             )

@@ -62,7 +62,7 @@ class HTTPEndpoint(ForeignModel):
         """How often and how fast it may be asked, noted where its answers are kept."""
         from smoothsweep.core.external.answers import KeptAnswers
 
-        KeptAnswers(kept_beside(folder)).agree(queries=self.budget.queries, per_second=self.budget.per_second)
+        KeptAnswers(answers_database(folder)).agree(queries=self.budget.queries, per_second=self.budget.per_second)
 
     @property
     def budget(self) -> Budget:
@@ -73,7 +73,7 @@ class HTTPEndpoint(ForeignModel):
         """Its address and where its answers are kept; of its token the variable's name alone."""
         from smoothsweep.core.external.endpoint import describe_endpoint
 
-        return describe_endpoint(name, kept_beside(folder), token_env=self.token_env)
+        return describe_endpoint(name, answers_database(folder), token_env=self.token_env)
 
     @staticmethod
     def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
@@ -83,6 +83,6 @@ class HTTPEndpoint(ForeignModel):
         return open_endpoint(path, settings, device)
 
 
-def kept_beside(folder: Path) -> Path:
+def answers_database(folder: Path) -> Path:
     """Where the answers of an endpoint are kept whose card lies in `folder`: they stay when the card is made anew."""
     return folder.with_name(f"{folder.name}.answers.sqlite")

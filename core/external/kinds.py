@@ -80,7 +80,7 @@ def kind_made_of(architecture: str | None) -> str | None:
     return next((name for name, prefix in told.items() if str(architecture).startswith(prefix)), None)
 
 
-def is_outside(architecture: str | None) -> bool:
+def is_external(architecture: str | None) -> bool:
     """Whether the word that stands for an architecture names a kind of model that has none of ours."""
     return architecture in KINDS
 

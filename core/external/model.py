@@ -34,7 +34,7 @@ class Opened:
     remark: str = ""
 
 
-class OutsideModel:
+class ExternalModel:
     """images float [N, 3, S, S] in [-1, 1] -> logits float32 [N, C] in the data's order, on the images' device.
 
     Of a model that gives probabilities the logits are their logarithms: the softmax brings them back, and each image's

@@ -13,7 +13,7 @@ from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
 from smoothsweep.core.external.kinds import KINDS
-from smoothsweep.core.external.model import Opened, OutsideModel
+from smoothsweep.core.external.model import ExternalModel, Opened
 from smoothsweep.core.external.sides import check_side
 from smoothsweep.core.models.normalisation import Normalisation
 
@@ -26,12 +26,12 @@ class Found:
     rows: int | None
 
 
-def open_outside(kind: str, source: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+def open_external(kind: str, source: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
     """The model that `source` holds. settings: what its card says. Raises InputError, one line."""
     return KINDS[kind].open(source, settings, device)
 
 
-def try_outside(
+def try_external(
     opened: Opened, *, answers: Answers, num_classes: int, image_size: int, normalisation: Normalisation, where: str
 ) -> Found:
     """What the model gives, found out by asking: three images, one where it takes no three, and a backward pass.
@@ -43,8 +43,8 @@ def try_outside(
     images = torch.rand(3, 3, image_size, image_size, generator=torch.Generator().manual_seed(0)) * 2 - 1
     rows = opened.rows
 
-    def ask(many: int | None, access: Access) -> OutsideModel:
-        return OutsideModel(
+    def ask(many: int | None, access: Access) -> ExternalModel:
+        return ExternalModel(
             replace(opened, rows=many),
             answers=answers,
             access=access,
@@ -66,7 +66,7 @@ def try_outside(
     return Found(access="gradients" if gives else "scores", rows=rows)
 
 
-def comes_back(model: OutsideModel, images: torch.Tensor) -> bool:
+def comes_back(model: ExternalModel, images: torch.Tensor) -> bool:
     """Whether a gradient reaches the images: finite, and not zero everywhere, as it is behind rounded answers."""
     shown = images.clone().requires_grad_(True)
     try:

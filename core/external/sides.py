@@ -6,11 +6,11 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.model import OutsideModel
+from smoothsweep.core.external.model import ExternalModel
 from smoothsweep.core.models.other_readings import USUAL_SIZES, is_near
 
 
-def check_side(model: OutsideModel, images: Tensor, *, said_by: str = "--image-size ") -> Tensor:
+def check_side(model: ExternalModel, images: Tensor, *, said_by: str = "--image-size ") -> Tensor:
     """The logits of images [N, 3, S, S] in [-1, 1]. Raises InputError, one line, where the model does not take them.
 
     The line ends with the nearest usual side that the model does take, if any. That is not tried on a model that is

@@ -75,7 +75,7 @@ class Asked(Judge):
         run="smoothsweep.tasks.vision_judge:judge_by_asking",
         on_device=False,
         labelled=("data", "loot"),
-        asks_outside=True,
+        asks_elsewhere=True,
     )
     columns = COLUMNS
     example: ClassVar[Mapping[str, Any]] = {"model": "made-up"}

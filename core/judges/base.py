@@ -15,7 +15,7 @@ from smoothsweep.core.metrics.metric import Metric
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.shared.base import Attack
-    from smoothsweep.core.judges.shown import Found, Shown
+    from smoothsweep.core.judges.measuring import Found, JudgeInputs
 
 STAGING = "smoothsweep weights stage"
 """The command that brings published weights here."""
@@ -32,7 +32,7 @@ class Work:
     for stages fanned out per class; `run` then only collects what the parts left in `context.work`. labelled: its
     inputs that have classes; they must agree on them (`tasks.class_names`), and its artifact has the same. check:
     'module:function' of what the task refuses in its configuration, which needs none of its work; check_reads: the
-    inputs whose configuration it looks at, which are all that it is shown. asks_outside: it asks
+    inputs whose configuration it looks at, which are all that it is shown. asks_elsewhere: it asks
     somebody outside, so that a trial does it after everything else. not_finite: what of its artifact may hold NaN or
     infinity, or nothing in a column of numbers: `file`, `file:tensor or column`, `metrics:name`.
     """
@@ -45,7 +45,7 @@ class Work:
     labelled: tuple[str, ...] = ()
     check: str | None = None
     check_reads: tuple[str, ...] = ()
-    asks_outside: bool = False
+    asks_elsewhere: bool = False
     not_finite: tuple[str, ...] = ()
 
 
@@ -215,7 +215,7 @@ class Judge:
             config, hints = {**config, **bench.content(path, "weights")}, {**hints, "path": str(path)}
         return Planned(config={**config, "protocol": bench.protocol}, hints=hints, inputs=inputs)
 
-    def measure(self, shown: Shown) -> Found:
+    def measure(self, inputs: JudgeInputs) -> Found:
         """Its numbers. Of a judge whose `work` names no other task."""
         raise NotImplementedError
 
@@ -224,13 +224,13 @@ class Judge:
 class ClassifierJudge(Judge):
     """A judge that is a classifier, or trains one: its settings are those of a training, with a seed.
 
-    said: the settings as the sweep file has them. usual: the defaults that differ from a training's. where: setting ->
+    settings: as the sweep file has them. usual: the defaults that differ from a training's. where: setting ->
     (another, the choice with which it has a default of its own, that default). importable: whether a classifier that
     somebody else trained may stand there. balanced: the column of its balanced accuracy on real images, read from the
     classifier's artifact; empty for none.
     """
 
-    said: Any
+    settings: Any
     usual: ClassVar[Mapping[str, Any]] = {}
     where: ClassVar[Mapping[str, tuple[str, str, Any]]] = {}
     importable: ClassVar[bool] = False
@@ -239,4 +239,4 @@ class ClassifierJudge(Judge):
     @property
     def loot_size(self) -> int:
         """That of its input."""
-        return self.said.image_size
+        return self.settings.image_size

@@ -208,8 +208,8 @@ class Evaluator(ClassifierJudge):
 
     def check(self, sweep: Any) -> None:
         """Another architecture than the target's."""
-        if self.said.architecture == sweep.recipe.architecture:
-            got = self.said.architecture
+        if self.settings.architecture == sweep.recipe.architecture:
+            got = self.settings.architecture
             raise InputError(f"judges.evaluator.architecture: expected another than the target's, got {got}")
 
     def wants_decoded(self, attack: Attack, protocol: str) -> bool:
@@ -219,7 +219,7 @@ class Evaluator(ClassifierJudge):
 
     def plan(self, bench: Bench, name: str) -> Planned:
         """Its classifier, and that one's features of the real images."""
-        data = bench.data(self.said.image_size)
+        data = bench.data(self.settings.image_size)
         model = bench.classifier(data)
         real = bench.embeddings({"data": data, "network": model}, {"network": "target"})
         inputs = {"evaluator": model, "real": real, "loot": "loot"}

@@ -93,6 +93,6 @@ class Knowledge(ClassifierJudge):
             config["augmentation"]["shared"] = True
         return Planned(
             config={**config, "protocol": bench.protocol},
-            hints={"checkpoint_every": self.said.checkpoint_every},
-            inputs={"data": bench.data(self.said.image_size, as_trained=True), "loot": "loot"},
+            hints={"checkpoint_every": self.settings.checkpoint_every},
+            inputs={"data": bench.data(self.settings.image_size, as_trained=True), "loot": "loot"},
         )

@@ -200,7 +200,7 @@ class Membership(Judge):
             self.shadows == 0 or alone, "judges.membership.shadows", "0 with stop_at_test_acc of a trial", self.shadows
         )
 
-    def most_shown(self, members: int, others: int, *, scores: bool) -> int:
+    def most_pictures(self, members: int, others: int, *, scores: bool) -> int:
         """How many pictures a target is shown at most, of so many training and test images.
 
         scores: whether it gives them; each image and its mirror image is then shown, beside what labels are asked of.

@@ -136,7 +136,7 @@ def _reach(prefix: str, closed: str, judge: str) -> tuple[Metric, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beside(ByFeatures):
+class Accompanying(ByFeatures):
     """What stands beside an embedder judge, with that one's settings."""
 
     prefix: ClassVar[str] = ""
@@ -170,7 +170,7 @@ def strangers_least(verify: bool | None) -> int:
 
 
 @dataclass(frozen=True, kw_only=True)
-class VerifiedByEmbedder(Beside):
+class VerifiedByEmbedder(Accompanying):
     """Whether a face recogniser with the embedder judge's features accepts reconstructions as the attacked person."""
 
     accompanies = "embedder"
@@ -195,7 +195,7 @@ class VerifiedByGeneral(VerifiedByEmbedder):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReachByEmbedder(Beside):
+class ReachByEmbedder(Accompanying):
     """What the prior can show of the private people, by the embedder judge: the same for all trials that have both."""
 
     accompanies = "embedder"

@@ -51,7 +51,7 @@ def components_of(cells: np.ndarray, *, baseline: int = 0, images: int | None = 
     yes-or-no images each cell is the mean of, None where cells are no such means.
     """
     recipes, attacks, seeds, classes = cells.shape
-    found = mean_squares(cells, weights_beside(recipes, attacks, baseline))
+    found = mean_squares(cells, weights_against_baseline(recipes, attacks, baseline))
     of_seeds = float(found.seeds.mean())
     if found.residual is None or found.classes is None:
         return Components(seed=0.0, person=0.0, cell=float(np.sqrt(of_seeds)))
@@ -67,7 +67,7 @@ def components_of(cells: np.ndarray, *, baseline: int = 0, images: int | None = 
     )
 
 
-def weights_beside(recipes: int, attacks: int, baseline: int) -> np.ndarray:
+def weights_against_baseline(recipes: int, attacks: int, baseline: int) -> np.ndarray:
     """Every recipe's contrast with the baseline under the same attack, [contrasts, recipes, attacks]."""
     others = [recipe for recipe in range(recipes) if recipe != baseline]
     weights = np.zeros((len(others) * attacks, recipes, attacks))

@@ -25,7 +25,7 @@ from smoothsweep.core.metrics.comparisons import Comparisons, Pair
 from smoothsweep.core.metrics.dunnett import Bonferroni, Correction
 from smoothsweep.core.metrics.hiding import Hidden, hidden_parts
 from smoothsweep.core.metrics.needed import Needed, needed
-from smoothsweep.core.metrics.reduction import Bounded, LeakCells, Leaks, beside_baseline, number_of
+from smoothsweep.core.metrics.reduction import Bounded, LeakCells, Leaks, against_baseline, number_of
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, turned, verdict
 
 Word = Literal["reduces", "hides", "leaks more", "inconclusive"]
@@ -196,7 +196,7 @@ def _with_baseline(
 ) -> dict[int, tuple[LeakComparison, Bounded]]:
     """Every recipe beside the baseline, with what it hides where both kinds of attacks were tried."""
     recipes = len(cells.cells)
-    others, family = [row for row in range(recipes) if row != baseline], beside_baseline(recipes, among)
+    others, family = [row for row in range(recipes) if row != baseline], against_baseline(recipes, among)
     bounded = cells.all_bounded([cells.reduction(row, baseline) for row in others], family=family, span=span)
     known = [cells.attacks.index(attack) for attack in dict.fromkeys(published)]
     hidden: Sequence[Hidden | None] = [None] * len(others)

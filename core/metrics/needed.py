@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from smoothsweep.core.metrics.components import Components, components_of, weights_beside
+from smoothsweep.core.metrics.components import Components, components_of, weights_against_baseline
 from smoothsweep.core.metrics.crossed_effects import mean_squares
 from smoothsweep.core.metrics.power import Design, seeds_to_tell
 from smoothsweep.core.metrics.reduction import Bounded
@@ -78,7 +78,7 @@ def _spreads(cells: np.ndarray, baseline: int) -> dict[int, float]:
     """Recipe -> standard deviation that seeds alone give to its difference from the baseline, from these two alone;
     rounded up to two digits, so that recipes which vary alike are planned once."""
     recipes, attacks, _, classes = cells.shape
-    found = mean_squares(cells, weights_beside(recipes, attacks, baseline))
+    found = mean_squares(cells, weights_against_baseline(recipes, attacks, baseline))
     if found.residual is None:
         return dict.fromkeys(range(recipes), 0.0)
     beyond = np.maximum(0.0, found.seeds_own - found.residual)[::attacks] / classes

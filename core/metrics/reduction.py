@@ -101,7 +101,7 @@ def reductions(
     Raises InputError for an unknown baseline, recipes under other attacks, or values that `comparisons` refuses.
     """
     cells = LeakCells.of(leaks, level=level)
-    reference, family = number_of(baseline, leaks), beside_baseline(len(leaks), among)
+    reference, family = number_of(baseline, leaks), against_baseline(len(leaks), among)
     return {
         recipe: cells.bounded(cells.reduction(number, reference), family=family, span=span)
         for number, recipe in enumerate(leaks)
@@ -116,7 +116,7 @@ def number_of(baseline: str, leaks: Leaks) -> int:
     return list(leaks).index(baseline)
 
 
-def beside_baseline(recipes: int, among: int = 1) -> Dunnett:
+def against_baseline(recipes: int, among: int = 1) -> Dunnett:
     """The family of comparisons with the baseline: of `recipes`, itself among them, or of `among` beside it where that
     is more."""
     others = max(1, among, recipes - 1)

@@ -15,7 +15,7 @@ Result = TypeVar("Result")
 SHOWN_BYTES = 2**20  # tables, curves, names: what pages read whole. Tensors are verified by whoever reads them
 
 
-def set_damaged_aside(store: Store, stages: Iterable[Stage]) -> None:
+def quarantine_damaged(store: Store, stages: Iterable[Stage]) -> None:
     """Verify the small files of those of these stages that are finished; what is damaged is told of and set aside.
 
     It is then missing, and whoever plans makes it again.

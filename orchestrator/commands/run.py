@@ -12,7 +12,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.same_code import code_digest
 from smoothsweep.core.uris import shown_uri
 from smoothsweep.orchestrator.commands.confirm import Confirmation, confirm
-from smoothsweep.orchestrator.commands.damage import healed, set_damaged_aside
+from smoothsweep.orchestrator.commands.damage import healed, quarantine_damaged
 from smoothsweep.orchestrator.planning.plan import Plan, make_plan, refuse_impossible
 from smoothsweep.orchestrator.planning.proposals import reaudit_trials, write_reaudit
 from smoothsweep.orchestrator.planning.trial import Trial
@@ -65,7 +65,7 @@ def run_and_report(
     met = settings_met(loaded, [*first, *trials])
     for stop in stops_of(loaded, met, elsewhere=bool(address)):
         raise InputError(stop.message)
-    set_damaged_aside(store, with_ancestors([stage for trial in [*trials, *first] for stage in trial.stages]))
+    quarantine_damaged(store, with_ancestors([stage for trial in [*trials, *first] for stage in trial.stages]))
     plan = make_plan(trials, store, ahead_of(loaded, store))
     work = make_plan([*trials, *first], store, plan.ahead)
     refuse_impossible(work)

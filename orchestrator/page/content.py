@@ -96,7 +96,7 @@ def everything(data: ReportData, summary: Summary) -> dict[str, Any]:
         "checked": fresh.checked(data, summary),
         "spending": costs.costs(data, summary),
         "paper": comparison,
-        "published": comparison.beside_paper(data, summary),
+        "published": comparison.paper_comparison(data, summary),
         "orders": order,
         "groups": families.defense_groups(summary) if measured else (),
         "other_views": _other_views(summary),

@@ -126,7 +126,7 @@ def in_running_order(stages: Sequence[Stage]) -> list[Stage]:
     asks somebody outside comes last.
     """
     brought = dict.fromkeys(source for stage in stages for source in stage.inputs.values() if source.name == "imported")
-    ordered = sorted(stages, key=lambda stage: (task(stage.name).asks_outside, "attack" in _names_below(stage)))
+    ordered = sorted(stages, key=lambda stage: (task(stage.name).asks_elsewhere, "attack" in _names_below(stage)))
     first = [stage for stage in stages if stage.name in ("data", "target", "imported")]
     return list(dict.fromkeys([*first, *brought, *ordered]))
 
@@ -141,12 +141,12 @@ def to_begin_early(stages: Sequence[Stage]) -> list[Stage]:
     known = {stage.fingerprint for stage in [*attacks, *stages]}
     judges = [stage for stage in stages if "attack" in _names_below(stage)]
     needed = [source for judge in judges for source in judge.inputs.values() if source.fingerprint not in known]
-    early = [one for one in needed if not {"attack", "imported"} & _names_below(one) and not _asks_outside(one)]
+    early = [one for one in needed if not {"attack", "imported"} & _names_below(one) and not _asks_elsewhere(one)]
     return list({stage.fingerprint: stage for stage in early}.values())
 
 
-def _asks_outside(stage: Stage) -> bool:
-    return any(task(name).asks_outside for name in _names_below(stage))
+def _asks_elsewhere(stage: Stage) -> bool:
+    return any(task(name).asks_elsewhere for name in _names_below(stage))
 
 
 def _names_below(stage: Stage) -> set[str]:

@@ -15,7 +15,7 @@ LOOK_EVERY_S = 15.0  # the table that Ray gives is that of all tasks
 
 
 @dataclass(frozen=True, kw_only=True)
-class HandedOver:
+class Dispatched:
     """attempt: Ray's count from 0. runs: the worker has begun it, as far as Ray knows (it may be loading code).
 
     process: the worker's; None where Ray does not know it any more.
@@ -26,7 +26,7 @@ class HandedOver:
     process: Process | None
 
 
-def handed_over(task_ids: list[bytes]) -> dict[bytes, HandedOver]:
+def dispatched(task_ids: list[bytes]) -> dict[bytes, Dispatched]:
     """The last attempt of those of these tasks that a worker has been given; one that waits for resources is not here.
 
     Ray's public table of tasks needs the dashboard, which need not run; this is where it reads from.
@@ -50,7 +50,7 @@ def handed_over(task_ids: list[bytes]) -> dict[bytes, HandedOver]:
     workers = [table.WorkerTableData.FromString(raw) for raw in accessor.get_worker_table()]
     by_id = {worker.worker_address.worker_id: worker for worker in workers if worker.is_alive}
     return {
-        task_id: HandedOver(
+        task_id: Dispatched(
             attempt=event.attempt_number,
             runs=status.RUNNING in event.state_updates.state_ts_ns,
             process=_process(by_id.get(event.state_updates.worker_id)),
@@ -83,7 +83,7 @@ class Beginnings:
         if not waiting or now < self._next:
             return
         self._next = now + min(LOOK_EVERY_S, self._begin_s / 4)
-        found = await asyncio.to_thread(handed_over, list(waiting))
+        found = await asyncio.to_thread(dispatched, list(waiting))
         for task_id, task in waiting.items():
             given = found.get(task_id)
             if given is None or given.process is None:

@@ -1,4 +1,4 @@
-"""Signs of life of a stage in work, and when its silence is worth a line. Times are seconds of a monotonic clock."""
+"""Heartbeat of a stage in work, and when its silence is worth a line. Times are seconds of a monotonic clock."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ QUIET_TIMES = 5  # the longest silence that such work has shown so far
 
 
 @dataclass(kw_only=True)
-class Signs:
+class Heartbeat:
     """usual_s: the longest time between two signs so far; at first what such a stage takes as a whole, if known."""
 
     last: float

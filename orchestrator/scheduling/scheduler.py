@@ -23,7 +23,7 @@ from smoothsweep.orchestrator.planning.stage_progress import classes_of
 from smoothsweep.orchestrator.scheduling.causes import one_line
 from smoothsweep.orchestrator.scheduling.dispatch import Beginnings
 from smoothsweep.orchestrator.scheduling.draining import Departures, limit_is_near
-from smoothsweep.orchestrator.scheduling.heartbeat import Signs
+from smoothsweep.orchestrator.scheduling.heartbeat import Heartbeat
 from smoothsweep.orchestrator.scheduling.limits import BEGIN_S, Limits
 from smoothsweep.orchestrator.scheduling.tasks_in_flight import Process, Running, TasksInFlight
 from smoothsweep.orchestrator.scheduling.worker import execute_remotely, execute_shard_remotely, is_group
@@ -150,7 +150,7 @@ class StageScheduler:
             "stage": stage,
             "since": time.time(),
             "limit": self.limits.of(stage, expected_s),
-            "signs": Signs(last=time.monotonic(), usual_s=expected_s or 0.0),
+            "signs": Heartbeat(last=time.monotonic(), usual_s=expected_s or 0.0),
         }
         try:
             if task(stage.name).shard:

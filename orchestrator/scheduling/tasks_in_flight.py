@@ -25,7 +25,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import SweepStopped
-from smoothsweep.orchestrator.scheduling.heartbeat import Signs
+from smoothsweep.orchestrator.scheduling.heartbeat import Heartbeat
 from smoothsweep.orchestrator.scheduling.limits import Limit
 from smoothsweep.orchestrator.stages.stage import Stage
 
@@ -63,7 +63,7 @@ class Running:
     stage: Stage
     devices: float
     limit: Limit | None = None
-    signs: Signs | None = None
+    signs: Heartbeat | None = None
     since: float | None = None  # monotonic
     given: tuple[int, float] | None = None
     processes: set[Process] = field(default_factory=set)

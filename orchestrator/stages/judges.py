@@ -119,14 +119,14 @@ class _Bench:
 
     def __init__(self, settings: InversionSweep, name: str) -> None:
         self._settings, self._name = settings, name
-        self._said = settings.judges.said.get(name)
+        self._asked = settings.judges.settings.get(name)
         self.protocol: str = settings.protocol
         self.image_size = settings.recipe.image_size
         self.classes: Any = "all" if settings.classes == "all" else list(settings.classes)
         self.attack: Attack | None = settings.attack.built if settings.attack else None
 
     def stated(self, without: Collection[str] = ()) -> dict[str, Any]:
-        return {} if self._said is None else normalised(self._said, without=without)
+        return {} if self._asked is None else normalised(self._asked, without=without)
 
     def content(self, path: str | Path | None, key: str) -> dict[str, str]:
         return content_of(path, f"judges.{self._name}.{key}")
@@ -138,7 +138,7 @@ class _Bench:
         return data_stage(self._settings, size, for_judges=not as_trained)
 
     def classifier(self, data: Stage) -> Stage:
-        return judging_model_stage(self._said, data, self.protocol)
+        return judging_model_stage(self._asked, data, self.protocol)
 
     def embeddings(
         self, inputs: Mapping[str, Any], config: Mapping[str, Any], hints: Mapping[str, Any] = NOTHING

@@ -74,7 +74,7 @@ def test_in_double_precision_both_sides_find_the_same_latents_scores_and_choice(
         protocol="paper",
         transform=Preprocess(size=32, crop=CASE.crop),
         device="cpu",
-        draw_crops=attack_full_ours.GivenCrops("optimise"),
+        draw_crops=attack_full_ours.StatedCrops("optimise"),
         execution=run,
     ).w
     torch.testing.assert_close(found, expected, atol=1e-8, rtol=0)

@@ -8,7 +8,7 @@ import torch
 from benchmarks import black_box
 from benchmarks.black_box_yardstick import OfficialAgent, brep_class, plain, rlb_class
 from smoothsweep.core.attacks.black_box.rlb_mi import RLBMI
-from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +43,7 @@ def test_a_search_is_the_same_while_rounding_is_small(setting):
     run = rlb_class(logits, 100, 1, episodes=episodes, hidden=16, minibatch=minibatch, seed=seed)
     attack, view = RLBMI(episodes=episodes, hidden=16, minibatch=minibatch), black_box.view(setting, "scores")
     before = view.queries
-    found = attack.invert(view, Given(protocol="paper", prior=setting.prior), 1, seed=seed)
+    found = attack.invert(view, AttackInputs(protocol="paper", prior=setting.prior), 1, seed=seed)
     assert view.queries - before == run.queries == 3 * episodes
     torch.testing.assert_close(found.w[:, 0], run.z, atol=1e-3, rtol=0)
 

@@ -64,7 +64,7 @@ def test_without_the_correction_for_the_choice_of_attack_they_do_not(monkeypatch
 
 
 def test_nor_with_fewer_comparisons_than_there_are_recipes(monkeypatch):
-    monkeypatch.setattr(asked_rules, "beside_baseline", lambda recipes, among: Dunnett(comparisons=1))
+    monkeypatch.setattr(asked_rules, "against_baseline", lambda recipes, among: Dunnett(comparisons=1))
     assert "missed" in over("many recipes")
 
 

@@ -56,7 +56,7 @@ VARIANTS = {  # settings class -> what a file holds to have it
     **{model.__name__: {"data": {"kind": kind, **example(kind).EXAMPLE}} for kind, model in MODELS.items()},
     "Averaging": {"attack__average": {"views": 4, "noise": 0.05}},
     "Restarts": {"attack__restarts": {"count": 2}},
-    "Tempering": {"attack__loss": "cross_entropy", "attack__temperature": {"mean_confidence": 0.4}},
+    "TemperatureScaling": {"attack__loss": "cross_entropy", "attack__temperature": {"mean_confidence": 0.4}},
 }
 OTHER_KIND = {
     **{model.__name__: "data.kind" for model in MODELS.values()},

@@ -7,7 +7,7 @@ from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
 from smoothsweep.core.attacks.gan.conditional_generator import ConditionalGenerator
 from smoothsweep.core.attacks.gan.kept_networks import save_network
 from smoothsweep.core.devices import ExecutionConfig
-from smoothsweep.tasks.attacking import OpenTarget, PartNetworks, PartTensors, execution_of, given_of
+from smoothsweep.tasks.attacking import OpenTarget, PartNetworks, PartTensors, attack_inputs_of, execution_of
 from smoothsweep.tasks.files import save_tensors
 
 CONFIG = ConditionalConfig(classes=3, resolution=16, z_dim=4, width=2)
@@ -16,10 +16,12 @@ CONFIG = ConditionalConfig(classes=3, resolution=16, z_dim=4, width=2)
 def test_only_what_is_needed_is_given(tmp_path):
     images = torch.arange(2 * 3 * 4 * 4, dtype=torch.uint8).reshape(2, 3, 4, 4)
     save_tensors(tmp_path / "images.safetensors", {"images": images})
-    given = given_of(("public", "pool"), {"protocol": "clean"}, {"public": tmp_path, "pool": tmp_path}, "cpu")
+    given = attack_inputs_of(("public", "pool"), {"protocol": "clean"}, {"public": tmp_path, "pool": tmp_path}, "cpu")
     assert torch.equal(given.public, images) and given.prior is None and given.discriminator is None
     assert given.parts.keys() == {"pool"} and torch.equal(given.parts["pool"]["images"], images)
-    assert given_of(("pool",), {"protocol": "clean"}, {"public": tmp_path, "pool": tmp_path}, "cpu").public is None
+    assert (
+        attack_inputs_of(("pool",), {"protocol": "clean"}, {"public": tmp_path, "pool": tmp_path}, "cpu").public is None
+    )
 
 
 def test_a_parts_tensors_are_files_of_their_names_read_once(tmp_path):

@@ -7,9 +7,9 @@ import torch
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external import consent
-from smoothsweep.core.external.model import OutsideModel
+from smoothsweep.core.external.model import ExternalModel
 from smoothsweep.tasks.attacking import OpenTarget
-from smoothsweep.tasks.external import keep_outside, load_outside, load_target
+from smoothsweep.tasks.external import keep_external, load_external, load_target
 from smoothsweep.tasks.files import load_tensors
 from tests.foreign_classifier import SIDE
 from tests.made_programs import Shades, torchscript
@@ -30,7 +30,7 @@ def artifact(folder, *, answers="logits", access="gradients"):
         "outside": {"answers": answers, "access": access},
     }
     (folder / "artifact").mkdir()
-    keep_outside(torchscript(NETWORK, folder / "own.pt"), config, ORDER, folder / "artifact")
+    keep_external(torchscript(NETWORK, folder / "own.pt"), config, ORDER, folder / "artifact")
     (folder / "artifact" / "manifest.json").write_text(json.dumps({"config": config}))
     return folder / "artifact", config
 
@@ -53,9 +53,9 @@ def test_what_is_kept_is_the_file_and_the_order(tmp_path):
 
 def test_opened_it_answers_in_the_order_of_the_data(tmp_path, images):
     folder, config = artifact(tmp_path)
-    model = load_outside(folder, config, "cpu")
+    model = load_external(folder, config, "cpu")
     torch.testing.assert_close(model(images), by_hand(images))
-    assert isinstance(load_target(folder, config, "cpu"), OutsideModel)
+    assert isinstance(load_target(folder, config, "cpu"), ExternalModel)
 
 
 @pytest.mark.parametrize(("answers", "access"), [("logits", "gradients"), ("logits", "scores"), ("logits", "labels")])
@@ -75,6 +75,6 @@ def test_a_program_from_elsewhere_is_refused_where_it_cannot_be_isolated(tmp_pat
     monkeypatch.setattr(consent, "can_isolate", lambda: False)
     folder, config = artifact(tmp_path)
     with pytest.raises(InputError, match="expected a TorchScript program that you have brought in on this machine"):
-        load_outside(folder, config, "cpu")
+        load_external(folder, config, "cpu")
     consent.agree_to(folder / "program.torchscript")
-    assert isinstance(load_outside(folder, config, "cpu"), OutsideModel)
+    assert isinstance(load_external(folder, config, "cpu"), ExternalModel)

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from smoothsweep.core.attacks.black_box.boundary_repulsion import Walks
     from smoothsweep.core.attacks.black_box.latent_images import LatentImages
-    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import LabelView
 
@@ -146,7 +146,7 @@ class BREPMI(GeneratorSettings, Attack):
         super().check(image_size=image_size, prior_kind=prior_kind, has_public=has_public)
         self.check_size(image_size)
 
-    def invert(self, view: LabelView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
+    def invert(self, view: LabelView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         """Walk from the class's starts, all walks at once."""
         import torch
 
@@ -155,9 +155,9 @@ class BREPMI(GeneratorSettings, Attack):
         from smoothsweep.core.attacks.optimisation.seeds import generator
         from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 
-        decoder = generator_of(given, self.generator)
+        decoder = generator_of(inputs, self.generator)
         images = LatentImages(decoder, self, view.execution, image_size=view.image_size)
-        batches, found = (given.parts["starts"][name][target_class, : self.selected] for name in ("batches", "z"))
+        batches, found = (inputs.parts["starts"][name][target_class, : self.selected] for name in ("batches", "z"))
         starts = found[batches > 0]
         sources = [generator(seed, target_class, "walk", slot) for slot in range(len(starts))]
         walks = walk(
@@ -169,7 +169,7 @@ class BREPMI(GeneratorSettings, Attack):
         )
         nowhere = torch.randn(self.selected, images.z_dim, generator=generator(seed, target_class, "nowhere"))
         z = nowhere.clamp(-self.clamp, self.clamp)
-        for slot, point in enumerate(self._results(walks, images, view, given, target_class, seed=seed)):
+        for slot, point in enumerate(self._results(walks, images, view, inputs, target_class, seed=seed)):
             z[slot] = z[slot] if point is None else point
         order = walks.radii.argsort(descending=True, stable=True)
         order = torch.cat([order, torch.arange(len(starts), self.selected)])
@@ -179,13 +179,13 @@ class BREPMI(GeneratorSettings, Attack):
         )
 
     def _results(
-        self, walks: Walks, images: LatentImages, view: LabelView, given: Given, target_class: int, *, seed: int
+        self, walks: Walks, images: LatentImages, view: LabelView, inputs: AttackInputs, target_class: int, *, seed: int
     ) -> list[Tensor | None]:
         """The point of each walk that counts; None where there is none."""
         if self.result == "end":
             return list(walks.z)
         if self.result == "last_expansion":
-            ends = [None] * len(walks.z) if given.protocol == "paper" else list(walks.z)
+            ends = [None] * len(walks.z) if inputs.protocol == "paper" else list(walks.z)
             return [end if point is None else point for point, end in zip(walks.last_growths, ends, strict=True)]
         from smoothsweep.core.attacks.black_box.brep_robust import most_robust
 
@@ -197,7 +197,7 @@ class BREPMI(GeneratorSettings, Attack):
                 target_class,
                 views=self.robust_views,
                 seed=seed,
-                protocol=present(given.protocol, "protocol"),
+                protocol=present(inputs.protocol, "protocol"),
             )
             for points, end in zip(walks.growths, walks.z, strict=True)
         ]

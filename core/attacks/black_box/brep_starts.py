@@ -13,7 +13,7 @@ from smoothsweep.core.attacks.black_box.boundary_repulsion import LabelsOf
 from smoothsweep.core.attacks.black_box.latent_images import LatentImages, generator_of
 from smoothsweep.core.attacks.black_box.latent_settings import LatentSettings
 from smoothsweep.core.attacks.optimisation.seeds import generator
-from smoothsweep.core.attacks.shared.attack_inputs import Given, MadePart, Workshop
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, Workshop
 from smoothsweep.core.attacks.shared.view import LabelView
 
 
@@ -67,14 +67,14 @@ def first_latents(
     return found
 
 
-def make_starts(settings: Mapping[str, Any], given: Given, view: LabelView, workshop: Workshop) -> MadePart:
+def make_starts(settings: Mapping[str, Any], inputs: AttackInputs, view: LabelView, workshop: Workshop) -> MadePart:
     """z, batches and order of `first_latents`; of facts the batches drawn and the labels never hit.
 
     settings: those of `core.attacks.black_box.brep_mi.StartSearch`, with clamp, per_label, generator and the fields of
     `LatentSettings`.
     """
     latent = LatentSettings(**{field.name: settings[field.name] for field in fields(LatentSettings)})
-    decoder = generator_of(given, settings["generator"])
+    decoder = generator_of(inputs, settings["generator"])
     images = LatentImages(decoder, latent, view.execution, image_size=view.image_size)
 
     def draw(batch: int) -> Tensor:

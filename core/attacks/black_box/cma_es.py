@@ -24,7 +24,7 @@ from smoothsweep.core.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import ScoreView
     from smoothsweep.core.cards.network_card import NetworkCard
@@ -75,7 +75,7 @@ class CMAES(Evolution, FromPool):
         """Of all searches of a class."""
         return self.max_queries
 
-    def invert(self, view: ScoreView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
+    def invert(self, view: ScoreView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         """One search after the other."""
         import torch
 
@@ -89,14 +89,14 @@ class CMAES(Evolution, FromPool):
         from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
         from smoothsweep.core.priors.stylegan2 import StyleGAN2
 
-        pool = given.parts["pool"]["w"]
+        pool = inputs.parts["pool"]["w"]
         starts, index, _ = sample_candidates(
-            given.parts["candidates"]["confidences"], pool, target_class, CandidateConfig(candidates=self.selected)
+            inputs.parts["candidates"]["confidences"], pool, target_class, CandidateConfig(candidates=self.selected)
         )
-        leaky = isinstance(given.prior, StyleGAN2)
+        leaky = isinstance(inputs.prior, StyleGAN2)
         space = principal_space(pool[:, 0], self.components, width=self.box, leaky=leaky)
         crop = LatentSettings(image_crop=self.pool.crop)
-        images = LatentImages(present(given.prior, "prior"), crop, view.execution, image_size=view.image_size)
+        images = LatentImages(present(inputs.prior, "prior"), crop, view.execution, image_size=view.image_size)
         runs = [
             evolve(
                 lambda moves, start=start: view.scores(images.of(space.around(start, moves)[:, None])),

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from smoothsweep.core.attacks.black_box.latent_settings import LatentSettings
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
-from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.frozen import frozen
 from smoothsweep.core.checks import present
@@ -16,9 +16,9 @@ from smoothsweep.core.priors.base import Prior
 DECODE_ROWS = 256  # images at once at most where nothing is kept for gradients
 
 
-def generator_of(given: Given, name: str) -> Prior:
+def generator_of(inputs: AttackInputs, name: str) -> Prior:
     """What decodes latents: the sweep's prior, or the generator of the part of that name."""
-    return present(given.prior, "prior") if name == "prior" else given.networks[name]["generator"]
+    return present(inputs.prior, "prior") if name == "prior" else inputs.networks[name]["generator"]
 
 
 class LatentImages:

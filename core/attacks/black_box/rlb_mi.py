@@ -25,7 +25,7 @@ from smoothsweep.core.checks import require
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.black_box.rlb_search import Found
-    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import ScoreView
 
@@ -127,7 +127,7 @@ class RLBMI(GeneratorSettings, Attack):
         """As many as it asks: a policy that dies asks less."""
         return self.queries(protocol)
 
-    def invert(self, view: ScoreView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
+    def invert(self, view: ScoreView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         """Play the episodes of one class."""
         import torch
 
@@ -137,8 +137,8 @@ class RLBMI(GeneratorSettings, Attack):
         from smoothsweep.core.attacks.black_box.soft_actor_critic import Replay
         from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 
-        paper, device = given.protocol == "paper", view.execution.device
-        decoder = generator_of(given, self.generator)
+        paper, device = inputs.protocol == "paper", view.execution.device
+        decoder = generator_of(inputs, self.generator)
         images = LatentImages(decoder, self, view.execution, image_size=view.image_size)
         if paper:
             learner, draws = paper_learner(self, images.z_dim, seed, device=device)

@@ -1,1 +1,1 @@
-"""Networks that are taught by a target's answers."""
+"""Networks that are distilled from a target's answers."""

@@ -14,7 +14,7 @@ from smoothsweep.core.models.image_sizes import LEAST
 
 
 @dataclass(frozen=True, kw_only=True)
-class TaughtBySGD:
+class DistilledBySGD:
     """Networks that learn a target's answers, by SGD.
 
     architectures: of the networks that learn, one each; pretrained: start from ImageNet weights; epochs: passes over
@@ -54,12 +54,12 @@ class StudentConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Distillation(TaughtBySGD, Shared):
+class Distillation(DistilledBySGD, Shared):
     """How LOMMA's students are made of the public images and the target's scores; the rate halves every 20 epochs.
 
     temperature: what logits are divided by, in both softmaxes.
 
-    The rest is described with `TaughtBySGD`. Protocol `paper` trains an epoch less: the
+    The rest is described with `DistilledBySGD`. Protocol `paper` trains an epoch less: the
     published students are those of a file that is named after the epoch which begins when it is written.
     """
 

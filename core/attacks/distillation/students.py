@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from smoothsweep.core.attacks.distillation.config import Distillation, StudentConfig
-from smoothsweep.core.attacks.distillation.training import Taught
+from smoothsweep.core.attacks.distillation.training import Distilled
 from smoothsweep.core.attacks.optimisation.seeds import derive_seed, generator
 from smoothsweep.core.errors import TrainingDiverged
 from smoothsweep.core.models.classifiers import build_classifier
@@ -45,7 +45,7 @@ def distillation_loss(logits: Tensor, teacher: Tensor, temperature: float = 1.0)
 
 
 @dataclass(kw_only=True)
-class StudentState(Taught[Distillation]):
+class StudentState(Distilled[Distillation]):
     """A distillation under way."""
 
     KIND: ClassVar[str] = "student checkpoint"

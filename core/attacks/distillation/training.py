@@ -10,18 +10,18 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import torch
 from torch import nn
 
-from smoothsweep.core.attacks.distillation.config import TaughtBySGD
+from smoothsweep.core.attacks.distillation.config import DistilledBySGD
 from smoothsweep.core.attacks.shared.attack_inputs import Workshop
 from smoothsweep.core.training.kept_state import KeptState
 
-Settings = TypeVar("Settings", bound=TaughtBySGD)
+Settings = TypeVar("Settings", bound=DistilledBySGD)
 
 CHECKPOINTS = 20
 """Of each network's training."""
 
 
 @dataclass(kw_only=True)
-class Taught(KeptState, Generic[Settings]):
+class Distilled(KeptState, Generic[Settings]):
     """A training under way. settings: how, a dataclass; losses: of every step."""
 
     MODULES: ClassVar[tuple[str, ...]] = ("network", "sgd")
@@ -50,10 +50,10 @@ class Taught(KeptState, Generic[Settings]):
         """How it is trained."""
 
 
-State = TypeVar("State", bound=Taught)
+State = TypeVar("State", bound=Distilled)
 
 
-def taught_in_turn(
+def distilled_in_turn(
     fresh: Callable[[int], State],
     teach: Callable[[State, Callable[[State], None]], None],
     workshop: Workshop,
@@ -65,7 +65,7 @@ def taught_in_turn(
     """`count` trainings of `steps` steps, gone on from the state that the workshop kept last.
 
     fresh: number -> a training that begins; teach: takes the steps that are left, and calls what it is given after
-    each; called: what is taught, in a line about the progress.
+    each; called: what is distilled, in a line about the progress.
     """
     kept, done = workshop.last_state() or {"done": [], "under_way": None}, []
 
@@ -86,5 +86,5 @@ def taught_in_turn(
 
 
 def last_loss(losses: torch.Tensor) -> float:
-    """Of losses [networks, steps] the mean over what was taught since the last checkpoint could be kept."""
+    """Of losses [networks, steps] the mean over what was distilled since the last checkpoint could be kept."""
     return losses[:, -max(1, losses.shape[1] // CHECKPOINTS) :].mean().item()

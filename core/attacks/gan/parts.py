@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from smoothsweep.core.attacks.gan.losses import GanObjective
-    from smoothsweep.core.attacks.shared.attack_inputs import Given, MadePart, Workshop
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, Workshop
     from smoothsweep.core.attacks.shared.view import GradientView, View
 
 CHECKPOINTS = 20  # per training
@@ -35,7 +35,7 @@ def specific_gan(training: GanTraining) -> Part:
     return Part(name=SPECIFIC, needs=("public", "target"), settings=training.settings)
 
 
-def make_general_gan(settings: Mapping[str, Any], given: Given, view: View, workshop: Workshop) -> MadePart:
+def make_general_gan(settings: Mapping[str, Any], inputs: AttackInputs, view: View, workshop: Workshop) -> MadePart:
     """The networks "generator" and "discriminator" (a critic); losses [steps, 2] as of
     `core.attacks.gan.training.new_pair`."""
     from smoothsweep.core.attacks.gan.losses import Wasserstein
@@ -43,7 +43,7 @@ def make_general_gan(settings: Mapping[str, Any], given: Given, view: View, work
 
     return _trained(
         settings,
-        given,
+        inputs,
         view,
         workshop,
         judge=Critic,
@@ -53,7 +53,9 @@ def make_general_gan(settings: Mapping[str, Any], given: Given, view: View, work
     )
 
 
-def make_specific_gan(settings: Mapping[str, Any], given: Given, view: GradientView, workshop: Workshop) -> MadePart:
+def make_specific_gan(
+    settings: Mapping[str, Any], inputs: AttackInputs, view: GradientView, workshop: Workshop
+) -> MadePart:
     """As `make_general_gan`, with a discriminator of the target's classes.
 
     Protocol `paper` asks the target in training mode, as the official code does, which never puts it into evaluation:
@@ -66,27 +68,27 @@ def make_specific_gan(settings: Mapping[str, Any], given: Given, view: GradientV
     seed = _recipe(settings).seed
 
     def soft_labels(images: Tensor, step: int) -> Tensor:
-        if given.protocol == "paper":
+        if inputs.protocol == "paper":
             return view.scores_in_training(2 * images - 1, derive_seed(seed, "teacher", step))
         return view.scores(2 * images - 1)
 
     return _trained(
         settings,
-        given,
+        inputs,
         view,
         workshop,
         judge=MinibatchDiscriminator,
         classes=view.num_classes,
         streams=3,
         objective=lambda judge: InversionSpecific(
-            discriminator=judge, soft_labels=soft_labels, protocol=present(given.protocol, "protocol")
+            discriminator=judge, soft_labels=soft_labels, protocol=present(inputs.protocol, "protocol")
         ),
     )
 
 
 def _trained(
     settings: Mapping[str, Any],
-    given: Given,
+    inputs: AttackInputs,
     view: View,
     workshop: Workshop,
     *,
@@ -105,12 +107,12 @@ def _trained(
     recipe = _recipe(settings)
     config = PlainGanConfig(resolution=view.image_size, z_dim=recipe.z_dim, width=recipe.width, classes=classes)
     draws = Draws(
-        resize_uint8(present(given.public, "public"), view.image_size),
+        resize_uint8(present(inputs.public, "public"), view.image_size),
         recipe,
         streams=streams,
         device=view.execution.device,
     )
-    steps = recipe.steps(len(present(given.public, "public")))
+    steps = recipe.steps(len(present(inputs.public, "public")))
     state = new_pair(config, recipe, judge, view.execution.device, workshop.team)
     if (kept := workshop.last_state()) is not None:
         state.restore(kept)

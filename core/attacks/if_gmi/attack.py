@@ -28,7 +28,7 @@ from smoothsweep.core.checks import present, require
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.if_gmi.search import Staged
-    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import GradientView
     from smoothsweep.core.cards.network_card import NetworkCard
@@ -83,7 +83,7 @@ class IFGMI(SelectConfig, FromPool):
             declaring.__post_init__(self)
         check_stages(self.pool, CandidateConfig(candidates=self.candidates), self)
         require(len(self.stage_steps) > 0, "attack.stage_steps", "at least one stage", self.stage_steps)
-        given, stages = self.radii, len(self.stage_steps)
+        inputs, stages = self.radii, len(self.stage_steps)
         require(
             self.rgb_skip is None or stages > 1,
             "attack.rgb_skip",
@@ -92,10 +92,10 @@ class IFGMI(SelectConfig, FromPool):
         )
         expected = f"one for each of the {stages} stages of stage_steps, of which {len(RADII)} are published"
         require(
-            len(RADII if given is None else given) >= stages and (given is None or len(given) == stages),
+            len(RADII if inputs is None else inputs) >= stages and (inputs is None or len(inputs) == stages),
             "attack.radii",
             expected,
-            given,
+            inputs,
         )
         self._descents()
 
@@ -122,18 +122,18 @@ class IFGMI(SelectConfig, FromPool):
             stages,
         )
 
-    def invert(self, view: GradientView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
+    def invert(self, view: GradientView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         """Every stage on one class; what the target grades best is left, as images."""
         from smoothsweep.core.attacks.ppa.pool import sample_candidates
         from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 
         w0, index, _ = sample_candidates(
-            given.parts["candidates"]["confidences"],
-            given.parts["pool"]["w"],
+            inputs.parts["candidates"]["confidences"],
+            inputs.parts["pool"]["w"],
             target_class,
             CandidateConfig(candidates=self.candidates),
         )
-        found = self._staged(view, given).invert(w0, target_class, seed=seed)
+        found = self._staged(view, inputs).invert(w0, target_class, seed=seed)
         curve, best = found.loss.nanmean(1), found.best
         return Reconstructions(
             w=best.w,
@@ -150,14 +150,14 @@ class IFGMI(SelectConfig, FromPool):
             },
         )
 
-    def _staged(self, view: GradientView, given: Given) -> Staged:
+    def _staged(self, view: GradientView, inputs: AttackInputs) -> Staged:
         from smoothsweep.core.attacks.if_gmi.search import Staged, StagePlan
         from smoothsweep.core.attacks.ppa.pool import preprocess_of
         from smoothsweep.core.priors.registry import card_of
 
-        self.check_prior(lambda: card_of(present(given.prior, "prior")))
+        self.check_prior(lambda: card_of(present(inputs.prior, "prior")))
         pool = PoolConfig(**{f.name: getattr(self.pool, f.name) for f in fields(self.pool)}, image_size=view.image_size)
-        prior = cast("StyleGAN2", given.prior)  # by its card
+        prior = cast("StyleGAN2", inputs.prior)  # by its card
         plans = [
             StagePlan(descent=descent, radius=radius)
             for descent, radius in zip(self._descents(), self.radii or RADII, strict=False)
@@ -168,8 +168,8 @@ class IFGMI(SelectConfig, FromPool):
             plans=plans,
             select=self,
             transform=preprocess_of(pool),
-            rgb=self._keeps_rgb(present(given.protocol, "protocol")),
-            protocol=present(given.protocol, "protocol"),
+            rgb=self._keeps_rgb(present(inputs.protocol, "protocol")),
+            protocol=present(inputs.protocol, "protocol"),
             run=view.execution,
         )
 

@@ -13,7 +13,7 @@ from smoothsweep.core.checks import require
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.lowres.search import IdentityLoss
-    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
     from smoothsweep.core.attacks.shared.view import GradientView
 
 
@@ -76,7 +76,7 @@ class LowResolution(OwnGan):
         if self.gan.imported is None:
             self.gan.steps(count)
 
-    def identity(self, view: GradientView, given: Given) -> IdentityLoss:
+    def identity(self, view: GradientView, inputs: AttackInputs) -> IdentityLoss:
         """What the search makes the target see."""
         from smoothsweep.core.attacks.lowres.identity import CrossEntropy
         from smoothsweep.core.attacks.shared.view import require_access

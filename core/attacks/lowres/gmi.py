@@ -21,7 +21,7 @@ from smoothsweep.core.bounds import Beta, Positive
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.lowres.side_by_side import Search
     from smoothsweep.core.attacks.optimisation.descent import Descent
-    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import GradientView
 
@@ -56,12 +56,12 @@ class GMI(LowResolution):
         """So many classes that their restarts fill a pass, on a CPU."""
         return max(1, ROWS // self.selected) if device == "cpu" else 1
 
-    def invert(self, view: GradientView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
+    def invert(self, view: GradientView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         """All restarts side by side; each starts from a draw of its own."""
-        return self.invert_batch(view, given, [target_class], seed=seed)[0]
+        return self.invert_batch(view, inputs, [target_class], seed=seed)[0]
 
     def invert_batch(
-        self, view: GradientView, given: Given, classes: Sequence[int], *, seed: int
+        self, view: GradientView, inputs: AttackInputs, classes: Sequence[int], *, seed: int
     ) -> Sequence[Reconstructions]:
         """The classes side by side where that changes none of their numbers, else one after the other."""
         import torch
@@ -69,9 +69,9 @@ class GMI(LowResolution):
         from smoothsweep.core.attacks.lowres.search import found_of
         from smoothsweep.core.attacks.lowres.side_by_side import descents_of
 
-        networks, best_first = given.networks[GENERAL], given.protocol == "clean"
+        networks, best_first = inputs.networks[GENERAL], inputs.protocol == "clean"
         descents = descents_of(
-            self._search(view, given, seed),
+            self._search(view, inputs, seed),
             classes,
             rows=self.selected,
             steps=self.steps,
@@ -84,13 +84,13 @@ class GMI(LowResolution):
             for target_class, one in zip(classes, descents, strict=True)
         ]
 
-    def _search(self, view: GradientView, given: Given, seed: int) -> Search:
+    def _search(self, view: GradientView, inputs: AttackInputs, seed: int) -> Search:
         import torch
 
         from smoothsweep.core.attacks.lowres.search import Objective, momentum
         from smoothsweep.core.attacks.optimisation.seeds import generator
 
-        execution, networks = view.execution, given.networks[GENERAL]
+        execution, networks = view.execution, inputs.networks[GENERAL]
         z_dim = networks["generator"].config.z_dim
 
         def search(classes: Sequence[int], steps: int) -> Descent:
@@ -99,7 +99,7 @@ class GMI(LowResolution):
             objective = Objective(
                 decoder=execution.synthesizer(networks["generator"]),
                 realness=execution.target(networks["discriminator"]),
-                identity=self.identity(view, given),
+                identity=self.identity(view, inputs),
                 labels=torch.tensor(classes, device=execution.device).repeat_interleave(self.selected),
                 weight=self.identity_weight,
                 scale=1 / self.reference_batch,

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from smoothsweep.core.attacks.lowres.search import Objective
-    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import GradientView
 
@@ -60,25 +60,25 @@ class KED(LowResolution):
         """Under `paper` the classes that the discriminator sees together."""
         return self.reference_batch if protocol == "paper" else 1
 
-    def invert(self, view: GradientView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
+    def invert(self, view: GradientView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         """A class alone: under `paper`, a batch of one."""
-        return self.invert_batch(view, given, [target_class], seed=seed)[0]
+        return self.invert_batch(view, inputs, [target_class], seed=seed)[0]
 
     def invert_batch(
-        self, view: GradientView, given: Given, classes: Sequence[int], *, seed: int
+        self, view: GradientView, inputs: AttackInputs, classes: Sequence[int], *, seed: int
     ) -> Sequence[Reconstructions]:
         """The classes side by side, one latent of each in every step."""
         import torch
 
         from smoothsweep.core.attacks.lowres.search import distribution, found_of, sampled
 
-        z_dim = given.networks[SPECIFIC]["generator"].config.z_dim
+        z_dim = inputs.networks[SPECIFIC]["generator"].config.z_dim
         start = torch.zeros(len(classes), 2, z_dim, device=view.execution.device)
         start[:, 1] = self.start_log_variance
-        objective = self._objective(view, given, classes, seed)
+        objective = self._objective(view, inputs, classes, seed)
         with view.execution.arithmetic():
             descent = distribution(start, objective, steps=self.steps, lr=self.lr)
-        generator, best_first = given.networks[SPECIFIC]["generator"], given.protocol == "clean"
+        generator, best_first = inputs.networks[SPECIFIC]["generator"], inputs.protocol == "clean"
         found = []
         for row, target_class in enumerate(classes):
             noise = torch.stack([self._noise(z_dim, seed, target_class, "draw", k) for k in range(self.selected)])
@@ -87,13 +87,13 @@ class KED(LowResolution):
             found.append(found_of(view, generator, z, target_class, descent, rows, best_first=best_first))
         return found
 
-    def _objective(self, view: GradientView, given: Given, classes: Sequence[int], seed: int) -> Objective:
+    def _objective(self, view: GradientView, inputs: AttackInputs, classes: Sequence[int], seed: int) -> Objective:
         import torch
 
         from smoothsweep.core.attacks.lowres.search import Objective, realness_of, sampled
 
-        execution, networks = view.execution, given.networks[SPECIFIC]
-        judge = realness_of(networks["discriminator"], None if given.protocol == "paper" else 1)
+        execution, networks = view.execution, inputs.networks[SPECIFIC]
+        judge = realness_of(networks["discriminator"], None if inputs.protocol == "paper" else 1)
 
         z_dim = networks["generator"].config.z_dim
 
@@ -104,7 +104,7 @@ class KED(LowResolution):
         return Objective(
             decoder=execution.synthesizer(networks["generator"]),
             realness=execution.target(judge),
-            identity=self.identity(view, given),
+            identity=self.identity(view, inputs),
             labels=torch.tensor(classes, device=execution.device),
             weight=self.identity_weight,
             scale=1 / self.reference_batch,

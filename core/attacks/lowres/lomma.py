@@ -23,7 +23,7 @@ from smoothsweep.core.models.image_sizes import check_image_size
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.lowres.search import IdentityLoss
-    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
     from smoothsweep.core.attacks.shared.view import GradientView
 
 Form = Literal["ours", "L_logit", "L_aug", "baseline"]
@@ -98,7 +98,7 @@ class Lomma(LowResolution):
         if self.form in WITH_STUDENTS:
             self.students.steps(count, "clean")
 
-    def identity(self, view: GradientView, given: Given) -> IdentityLoss:
+    def identity(self, view: GradientView, inputs: AttackInputs) -> IdentityLoss:
         """The form's loss over the target and, where it has them, the students."""
         from smoothsweep.core.attacks.lowres.identity import Augmented
         from smoothsweep.core.attacks.shared.view import require_access
@@ -106,10 +106,10 @@ class Lomma(LowResolution):
         require_access(view, "gradients", "this attack")
         device, answers = view.execution.device, []
         if self.form in WITH_STUDENTS:
-            networks = given.networks[STUDENTS]
+            networks = inputs.networks[STUDENTS]
             names = [f"student{number}" for number in range(len(self.students.architectures))]
             answers = [view.execution.target(networks[name]) for name in names]
-        mean = given.parts[FEATURES]["mean"].to(device) if self.form in RAW_LOGIT else None
+        mean = inputs.parts[FEATURES]["mean"].to(device) if self.form in RAW_LOGIT else None
         return Augmented(
             view=view,
             students=answers,

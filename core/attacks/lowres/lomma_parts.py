@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from smoothsweep.core.attacks.distillation.students import StudentState
-    from smoothsweep.core.attacks.shared.attack_inputs import Given, MadePart, Workshop
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, Workshop
     from smoothsweep.core.attacks.shared.view import GradientView, ScoreView
     from smoothsweep.core.training.team import Team
 
@@ -33,19 +33,19 @@ def public_features() -> Part:
     return Part(name=FEATURES, needs=("public", "target"))
 
 
-def make_students(settings: Mapping[str, Any], given: Given, view: ScoreView, workshop: Workshop) -> MadePart:
+def make_students(settings: Mapping[str, Any], inputs: AttackInputs, view: ScoreView, workshop: Workshop) -> MadePart:
     """Networks "student0", "student1", ...; tensor losses [students, steps]. One is made after the other."""
     import torch
 
     from smoothsweep.core.attacks.distillation.students import PublicBatches, distil
-    from smoothsweep.core.attacks.distillation.training import last_loss, taught_in_turn
+    from smoothsweep.core.attacks.distillation.training import distilled_in_turn, last_loss
     from smoothsweep.core.attacks.shared.attack_inputs import MadePart
     from smoothsweep.core.data.transforms import resize_uint8
 
     recipe = build(Distillation, settings, what="students", prefix="attack.students.")
     device = view.execution.device
-    steps = recipe.steps(len(present(given.public, "public")), present(given.protocol, "protocol"))
-    batches = PublicBatches(resize_uint8(present(given.public, "public"), view.image_size), recipe, device)
+    steps = recipe.steps(len(present(inputs.public, "public")), present(inputs.protocol, "protocol"))
+    batches = PublicBatches(resize_uint8(present(inputs.public, "public"), view.image_size), recipe, device)
 
     def teacher(images: Tensor) -> Tensor:
         return view.scores(images).log().to(device)
@@ -63,7 +63,7 @@ def make_students(settings: Mapping[str, Any], given: Given, view: ScoreView, wo
                 on_step=keep,
             )
 
-    done = taught_in_turn(
+    done = distilled_in_turn(
         lambda number: _new_student(recipe, number, view, workshop.team),
         teach,
         workshop,
@@ -89,7 +89,9 @@ def _new_student(recipe: Distillation, number: int, view: ScoreView, team: Team)
     return StudentState.fresh(team.join(student.to(view.execution.device)), recipe)
 
 
-def make_public_features(settings: Mapping[str, Any], given: Given, view: GradientView, workshop: Workshop) -> MadePart:
+def make_public_features(
+    settings: Mapping[str, Any], inputs: AttackInputs, view: GradientView, workshop: Workshop
+) -> MadePart:
     """mean, std [D] over at most 5,050 public images (std unbiased; the published code uses the mean alone)."""
     import torch
 
@@ -97,8 +99,8 @@ def make_public_features(settings: Mapping[str, Any], given: Given, view: Gradie
     from smoothsweep.core.attacks.shared.attack_inputs import MadePart
     from smoothsweep.core.data.transforms import resize_uint8
 
-    chosen = torch.randperm(len(present(given.public, "public")), generator=generator("public features"))[:MOST_IMAGES]
-    images, found = resize_uint8(present(given.public, "public")[chosen], view.image_size), []
+    chosen = torch.randperm(len(present(inputs.public, "public")), generator=generator("public features"))[:MOST_IMAGES]
+    images, found = resize_uint8(present(inputs.public, "public")[chosen], view.image_size), []
     with torch.no_grad(), view.execution.arithmetic():
         for batch in images.split(ROWS):
             found.append(view.features(batch.to(view.execution.device).float() / 127.5 - 1)[0].float().cpu())

@@ -22,7 +22,7 @@ from smoothsweep.core.checks import present, require
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import GradientView
 
@@ -108,14 +108,14 @@ class PLGMI(OwnGan):
         enough = self.gan.imported is not None or self.top_n <= count
         require(enough, "attack.top_n", f"at most the {count} public images", self.top_n)
 
-    def invert(self, view: GradientView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
+    def invert(self, view: GradientView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         """All restarts at once; they are put in the target's order, and none is left out."""
         from smoothsweep.core.attacks.plg.inversion import Search, search
         from smoothsweep.core.attacks.plg.results import reconstructions
         from smoothsweep.core.attacks.shared.view import require_access
 
         require_access(view, "gradients", "attack plg_mi")
-        made = given.networks["plg_gan"]["generator"]
+        made = inputs.networks["plg_gan"]["generator"]
         if made.config.classes != view.num_classes:
             raise InputError(
                 f"plg_gan: expected a generator of the target's {view.num_classes} classes, got {made.config.classes}"
@@ -127,6 +127,6 @@ class PLGMI(OwnGan):
             lr=self.lr,
             loss=self.loss,
             seed=seed,
-            protocol=present(given.protocol, "protocol"),
+            protocol=present(inputs.protocol, "protocol"),
         )
         return reconstructions(made, view, search(made, view, wanted), target_class)

@@ -18,7 +18,7 @@ from smoothsweep.core.data.transforms import resize_uint8
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.attack_inputs import Given, Workshop
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, Workshop
     from smoothsweep.core.attacks.shared.view import GradientView
 
 CHECKPOINTS = 20  # per training
@@ -28,14 +28,14 @@ other: it learns to leave half of tanh's range unused, and what it emits below 0
 Protocol `paper` keeps that; under `clean` the reals lie in [-1, 1]."""
 
 
-def make_gan(settings: Mapping[str, Any], given: Given, view: GradientView, workshop: Workshop) -> MadePart:
+def make_gan(settings: Mapping[str, Any], inputs: AttackInputs, view: GradientView, workshop: Workshop) -> MadePart:
     """The network "generator", and losses float32 [steps, 3]: hinge of the generator, inversion, hinge of the critic.
 
     Raises InputError for pseudo-labels of another number of classes than the target's, and for a target whose
     gradients are not to be had.
     """
     require_access(view, "gradients", "the conditional GAN of PLG-MI")
-    index = given.parts["plg_labels"]["index"]
+    index = inputs.parts["plg_labels"]["index"]
     if len(index) != view.num_classes:
         raise InputError(f"plg_labels: expected images of the target's {view.num_classes} classes, got {len(index)}")
     told: dict[str, Any] = {**settings, "betas": tuple(settings["betas"])}
@@ -45,17 +45,17 @@ def make_gan(settings: Mapping[str, Any], given: Given, view: GradientView, work
         resolution=view.image_size,
         z_dim=recipe.z_dim,
         width=recipe.width,
-        output=OUTPUT[present(given.protocol, "protocol")],
+        output=OUTPUT[present(inputs.protocol, "protocol")],
     )
-    state = new_state(config, recipe, present(given.protocol, "protocol"), view.execution.device, workshop.team)
+    state = new_state(config, recipe, present(inputs.protocol, "protocol"), view.execution.device, workshop.team)
     if (kept := workshop.last_state()) is not None:
         state.restore(kept)
     draws = Draws(
-        resize_uint8(present(given.public, "public"), view.image_size),
+        resize_uint8(present(inputs.public, "public"), view.image_size),
         index,
         config,
         recipe,
-        present(given.protocol, "protocol"),
+        present(inputs.protocol, "protocol"),
     )
     with view.execution.arithmetic():
         train(

@@ -16,21 +16,21 @@ from smoothsweep.core.data.transforms import resize_uint8, to_unit
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.attack_inputs import Given, Workshop
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, Workshop
     from smoothsweep.core.attacks.shared.view import ScoreView
 
 _ASKED_AT_ONCE = 512  # public images turned into floats together
 
 
-def make_labels(settings: Mapping[str, Any], given: Given, view: ScoreView, workshop: Workshop) -> MadePart:
+def make_labels(settings: Mapping[str, Any], inputs: AttackInputs, view: ScoreView, workshop: Workshop) -> MadePart:
     """index int64 [C, n] of the public images labelled with each class, the least sure first, and confidence [C, n].
 
     An image that is among the best n of several classes is labelled with each of them. Raises InputError for fewer
     public images than n.
     """
-    check_enough(settings["top_n"], len(present(given.public, "public")))
-    scores = ask(view, present(given.public, "public"))
-    index = top_n(scores, settings["top_n"], present(given.protocol, "protocol"))
+    check_enough(settings["top_n"], len(present(inputs.public, "public")))
+    scores = ask(view, present(inputs.public, "public"))
+    index = top_n(scores, settings["top_n"], present(inputs.protocol, "protocol"))
     confidence = scores.T.gather(1, index)
     facts = {"images_labelled": len(index.unique()), "least_confidence": confidence.min().item()}
     return MadePart(tensors={"index": index, "confidence": confidence}, facts=facts)

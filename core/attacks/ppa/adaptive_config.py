@@ -62,7 +62,7 @@ class Averaging:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tempering:
+class TemperatureScaling:
     """Logits are divided by a temperature before the loss, so that a target which is sure of everything is not.
 
     mean_confidence: the temperature is the one at which the target's mean top-1 softmax on the pool's images is this.

@@ -32,7 +32,7 @@ from smoothsweep.core.priors.kinds import PRIORS
 
 if TYPE_CHECKING:
     from smoothsweep.core.attacks.optimisation.feature_pull import FeaturePull
-    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import GradientView
 
@@ -201,34 +201,34 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
             return 1
         return max(1, ROWS // (self.candidates * (self.restarts.count if self.restarts else 1)))
 
-    def invert(self, view: GradientView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
+    def invert(self, view: GradientView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         """The three stages on one class."""
         from smoothsweep.core.attacks.ppa.inversion import Stages, invert_class
         from smoothsweep.core.attacks.ppa.results import as_reconstructions
 
-        selector = given.targets.get("selection_target")
+        selector = inputs.targets.get("selection_target")
         stages = {stage: table[getattr(self, stage).kind].function() for stage, table in self.stages.items()}
         found = invert_class(
-            present(given.prior, "prior"),
+            present(inputs.prior, "prior"),
             view.logits,
-            given.parts["candidates"]["confidences"],
-            given.parts["pool"]["w"],
+            inputs.parts["candidates"]["confidences"],
+            inputs.parts["pool"]["w"],
             target_class,
             self.at(view.image_size),
             seed=seed,
-            protocol=present(given.protocol, "protocol"),
+            protocol=present(inputs.protocol, "protocol"),
             device=view.execution.device,
             selector=selector.logits if selector is not None else None,
-            discriminator=present(given.discriminator, "discriminator")() if self.discriminator_weight else None,
-            pull=self._pull(view, given),
-            temperature=self._temperature(given),
+            discriminator=present(inputs.discriminator, "discriminator")() if self.discriminator_weight else None,
+            pull=self._pull(view, inputs),
+            temperature=self._temperature(inputs),
             stages=Stages(**stages),
             execution=view.execution,
         )
         return as_reconstructions(found)
 
     def invert_batch(
-        self, view: GradientView, given: Given, classes: Sequence[int], *, seed: int
+        self, view: GradientView, inputs: AttackInputs, classes: Sequence[int], *, seed: int
     ) -> Sequence[Reconstructions]:
         """The classes side by side where that changes none of their numbers, else one after the other."""
         from smoothsweep.core.attacks.ppa.results import as_reconstructions
@@ -236,19 +236,19 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
         from smoothsweep.core.attacks.shared.together import as_usual
 
         together = len(classes) > 1 and self.side_by_side(view.execution.device.type) > 1
-        if not together or not as_usual(view.execution) or "selection_target" in given.targets:
-            return super().invert_batch(view, given, classes, seed=seed)
+        if not together or not as_usual(view.execution) or "selection_target" in inputs.targets:
+            return super().invert_batch(view, inputs, classes, seed=seed)
         kinds = {stage: table[getattr(self, stage).kind] for stage, table in self.stages.items()}
         found = invert_together(
-            present(given.prior, "prior"),
+            present(inputs.prior, "prior"),
             view,
-            given.parts["candidates"]["confidences"],
-            given.parts["pool"]["w"],
+            inputs.parts["candidates"]["confidences"],
+            inputs.parts["pool"]["w"],
             classes,
             self.at(view.image_size),
             seed=seed,
-            protocol=present(given.protocol, "protocol"),
-            temperature=self._temperature(given),
+            protocol=present(inputs.protocol, "protocol"),
+            temperature=self._temperature(inputs),
             stages=Together(
                 sample=kinds["sample"].function(),
                 optimise=kinds["optimise"].function_together(),
@@ -257,15 +257,15 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
         )
         return [as_reconstructions(one) for one in found]
 
-    def _temperature(self, given: Given) -> float | None:
-        return float(given.parts[TEMPERATURE][TEMPERATURE]) if self.temperature else None
+    def _temperature(self, inputs: AttackInputs) -> float | None:
+        return float(inputs.parts[TEMPERATURE][TEMPERATURE]) if self.temperature else None
 
-    def _pull(self, view: GradientView, given: Given) -> FeaturePull | None:
+    def _pull(self, view: GradientView, inputs: AttackInputs) -> FeaturePull | None:
         from smoothsweep.core.attacks.optimisation.feature_pull import FeaturePull
 
         if not self.feature_weight:
             return None
-        return FeaturePull(features=view.features, mean=given.parts[FEATURES]["mean"].to(view.execution.device))
+        return FeaturePull(features=view.features, mean=inputs.parts[FEATURES]["mean"].to(view.execution.device))
 
     def at(self, image_size: int) -> PPAConfig:
         """The method's settings for a target with inputs of `image_size` pixels."""

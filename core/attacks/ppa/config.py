@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Literal, get_args
 
 from smoothsweep.core.attacks.optimisation.crop_rule import CropRule
-from smoothsweep.core.attacks.ppa.adaptive_config import Averaging, Restarts, Tempering
+from smoothsweep.core.attacks.ppa.adaptive_config import Averaging, Restarts, TemperatureScaling
 from smoothsweep.core.bounds import Beta, Count, Fraction, Latents, Layers, NotNegative, Positive, Seed
 from smoothsweep.core.checks import require, require_range
 from smoothsweep.core.declared import check_fields
@@ -97,7 +97,7 @@ class OptimiseConfig:
     lr_milestones: tuple[int, ...] = ()
     lr_gamma: Positive = 0.1
     discriminator_weight: NotNegative = 0.0
-    temperature: Tempering | None = None
+    temperature: TemperatureScaling | None = None
     average: Averaging | None = None
     feature_weight: NotNegative | None = None
 

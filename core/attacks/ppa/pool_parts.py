@@ -12,7 +12,7 @@ from smoothsweep.core.attacks.shared.base import Attack, Part
 from smoothsweep.core.checks import present, require
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.attack_inputs import Given, MadePart, Workshop
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, Workshop
     from smoothsweep.core.attacks.shared.view import GradientView, ScoreView, View
 
 FEATURES = "pool_features"
@@ -64,13 +64,13 @@ def pool_features() -> Part:
     return Part(name=FEATURES, needs=("target", "pool"))
 
 
-def make_pool(settings: Mapping[str, Any], given: Given, view: View, workshop: Workshop) -> MadePart:
+def make_pool(settings: Mapping[str, Any], inputs: AttackInputs, view: View, workshop: Workshop) -> MadePart:
     """w [S, num_ws, w_dim], and images [S, 3, image_size, image_size] as a target will be shown them."""
     from smoothsweep.core.attacks.ppa.pool import decode_pool
     from smoothsweep.core.attacks.shared.attack_inputs import MadePart
 
     w, images = decode_pool(
-        present(given.prior, "prior"),
+        present(inputs.prior, "prior"),
         PoolConfig(**settings, image_size=view.image_size),
         device=view.execution.device,
         batch_size=DECODE_BATCH,
@@ -79,21 +79,23 @@ def make_pool(settings: Mapping[str, Any], given: Given, view: View, workshop: W
     return MadePart(tensors={"w": w, "images": images}, facts={"pool_size": len(w)})
 
 
-def make_candidates(settings: Mapping[str, Any], given: Given, view: ScoreView, workshop: Workshop) -> MadePart:
+def make_candidates(settings: Mapping[str, Any], inputs: AttackInputs, view: ScoreView, workshop: Workshop) -> MadePart:
     """confidences [S, C]: the target's softmax on every pool image, averaged over the image and its mirror."""
     from smoothsweep.core.attacks.ppa.pool import ask_pool
     from smoothsweep.core.attacks.shared.attack_inputs import MadePart
 
-    return MadePart(tensors={"confidences": ask_pool(view, given.parts["pool"]["images"])})
+    return MadePart(tensors={"confidences": ask_pool(view, inputs.parts["pool"]["images"])})
 
 
-def make_pool_features(settings: Mapping[str, Any], given: Given, view: GradientView, workshop: Workshop) -> MadePart:
+def make_pool_features(
+    settings: Mapping[str, Any], inputs: AttackInputs, view: GradientView, workshop: Workshop
+) -> MadePart:
     """mean [D] over the pool's images: what the attacker has of the public images that the prior was trained on."""
     import torch
 
     from smoothsweep.core.attacks.shared.attack_inputs import MadePart
 
-    images = given.parts["pool"]["images"]
+    images = inputs.parts["pool"]["images"]
     with torch.no_grad(), view.execution.arithmetic():
         batches = images.split(DECODE_BATCH)
         found = [view.features(batch.to(view.execution.device))[0].float().cpu() for batch in batches]

@@ -55,7 +55,7 @@ def _selected(
     with torch.no_grad(), asked.lending(), run.arithmetic():
         judge = run.target(asked.view.logits)
         images = [decoded(run, asked.prior, w.to(run.device), asked.transform, {}, DECODE_ROWS)[0] for w in latents]
-        shown = _Shown(asked, images, classes, config)
+        shown = _AllViews(asked, images, classes, config)
         what = ("selection", len(classes), count, config.selection_view_size, asked.protocol)
         if len(classes) > 1 and asked.agree(what, (judge,), partial(_agree, shown, judge)):
             return [ranked(w, g, config) for w, g in zip(latents, _graded(shown, judge, grade), strict=True)]
@@ -65,7 +65,7 @@ def _selected(
     ]
 
 
-class _Shown:
+class _AllViews:
     """The views of all classes' images. count: images of each class."""
 
     def __init__(self, asked: Asked, images: Sequence[Tensor], classes: Sequence[int], config: SelectConfig) -> None:
@@ -87,7 +87,7 @@ class _Shown:
         return target_logits(judge, self.whole, joined_crops(there) if there else None, size=size).float()
 
 
-def _agree(shown: _Shown, judge: Callable[[Tensor], Tensor]) -> bool:
+def _agree(shown: _AllViews, judge: Callable[[Tensor], Tensor]) -> bool:
     """Whether the first view of the first, the middle and the last class gets the same bits by itself."""
     crops, size = shown.crops(0), shown.config.selection_view_size
     whole = shown.logits(judge, crops).split(shown.count)
@@ -97,7 +97,7 @@ def _agree(shown: _Shown, judge: Callable[[Tensor], Tensor]) -> bool:
     )
 
 
-def _graded(shown: _Shown, judge: Callable[[Tensor], Tensor], grade: Grade) -> list[Tensor]:
+def _graded(shown: _AllViews, judge: Callable[[Tensor], Tensor], grade: Grade) -> list[Tensor]:
     """The mean grade of every class's images over their views, on the CPU."""
     totals = [torch.zeros(()) for _ in shown.classes]
     for repeat in range(shown.config.selection_repeats):

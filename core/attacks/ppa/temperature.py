@@ -10,14 +10,14 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from smoothsweep.core.attacks.ppa.adaptive_config import Tempering
+from smoothsweep.core.attacks.ppa.adaptive_config import TemperatureScaling
 from smoothsweep.core.attacks.shared.base import Part
 from smoothsweep.core.checks import require
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.shared.attack_inputs import Given, MadePart, Workshop
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, Workshop
     from smoothsweep.core.attacks.shared.view import GradientView
 
 TEMPERATURE = "temperature"
@@ -25,12 +25,14 @@ _HALVINGS = 200  # of the bracket in log T: far beyond what float64 can tell apa
 _BRACKET = 60.0  # log T within +- this of the logits' own scale
 
 
-def temperature_part(tempering: Tempering) -> Part:
+def temperature_part(tempering: TemperatureScaling) -> Part:
     """Of a target and a pool."""
     return Part(name=TEMPERATURE, needs=("target", "pool"), settings=asdict(tempering))
 
 
-def make_temperature(settings: Mapping[str, Any], given: Given, view: GradientView, workshop: Workshop) -> MadePart:
+def make_temperature(
+    settings: Mapping[str, Any], inputs: AttackInputs, view: GradientView, workshop: Workshop
+) -> MadePart:
     """temperature float64 [1]; every image of the pool is a query. Facts: it, and the mean confidence without it."""
     import torch
 
@@ -38,7 +40,7 @@ def make_temperature(settings: Mapping[str, Any], given: Given, view: GradientVi
     from smoothsweep.core.attacks.shared.attack_inputs import MadePart
     from smoothsweep.core.attacks.shared.view import FORWARD_ROWS
 
-    images, run = given.parts["pool"]["images"], view.execution
+    images, run = inputs.parts["pool"]["images"], view.execution
     with torch.no_grad(), run.arithmetic():
 
         def answer(rows: slice) -> Tensor:

@@ -1,4 +1,4 @@
-"""What an attack, or the making of one of its parts, is given beside its view of the target."""
+"""What an attack, or the making of one of its parts, gets besides its view of the target."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Workshop(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
+class AttackInputs:
     """What the attack's `needs` name; the rest is None. Networks are frozen and on the execution's device.
 
     protocol: "paper" or "clean", None for a part that it does not reach; public: uint8 [N, 3, S, S]; parts: name -> its

@@ -22,7 +22,7 @@ from smoothsweep.core.declared import check_fields
 from smoothsweep.core.errors import InputError
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.cards.network_card import NetworkCard
 
@@ -202,16 +202,18 @@ class Attack:
     def check_classes(self, count: int) -> None:
         """Raise InputError if a target of that many classes cannot be tried."""
 
-    def invert(self, view: Any, given: Given, target_class: int, *, seed: int) -> Reconstructions:
+    def invert(self, view: Any, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         """Reconstruct one class. The numbers depend on the seed and the class: not on other classes, nor on the place.
 
-        view: all that it gets of the target, of its own access level; given: what `needs` names, and the protocol.
+        view: all that it gets of the target, of its own access level; inputs: what `needs` names, and the protocol.
         """
         raise TypeError(f"{type(self).__name__} says nothing of how it inverts a class")
 
-    def invert_batch(self, view: Any, given: Given, classes: Sequence[int], *, seed: int) -> Sequence[Reconstructions]:
+    def invert_batch(
+        self, view: Any, inputs: AttackInputs, classes: Sequence[int], *, seed: int
+    ) -> Sequence[Reconstructions]:
         """Reconstruct a batch of classes, `class_batch` of them or what is left; each as `invert` leaves it.
 
         Or at most `side_by_side` classes that share nothing, each with the numbers that it has by itself.
         """
-        return [self.invert(view, given, target_class, seed=seed) for target_class in classes]
+        return [self.invert(view, inputs, target_class, seed=seed) for target_class in classes]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from smoothsweep.core.attacks.ppa.config import PPAConfig
-    from smoothsweep.core.attacks.shared.attack_inputs import Given
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import LabelView
 
@@ -79,8 +79,8 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
             self.selected <= self.finalists, "attack.selected", f"at most finalists ({self.finalists})", self.selected
         )
         for name in ("temperature", "discriminator_weight", "feature_weight"):
-            given = getattr(self, name)
-            require(not given, f"attack.{name}", "no value with surrogates, which do without", given)
+            inputs = getattr(self, name)
+            require(not inputs, f"attack.{name}", "no value with surrogates, which do without", inputs)
         self.surrogates.steps(self.pool.size)
 
     @property
@@ -122,28 +122,28 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
         """Raise InputError for a budget of less than a query per class."""
         check_budget(self.pool.size, count)
 
-    def invert(self, view: LabelView, given: Given, target_class: int, *, seed: int) -> Reconstructions:
+    def invert(self, view: LabelView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         """Plug & Play on the surrogates, then the target's choice."""
         from smoothsweep.core.attacks.ppa.inversion import Stages, invert_class
         from smoothsweep.core.attacks.ppa.selection import select_by_margin
         from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 
-        networks, answered = given.networks[SURROGATES], given.parts[ANSWERS[self.learns]]
+        networks, answered = inputs.networks[SURROGATES], inputs.parts[ANSWERS[self.learns]]
         names = [f"surrogate{number}" for number in range(len(self.surrogates.architectures))]
         found = invert_class(
-            present(given.prior, "prior"),
+            present(inputs.prior, "prior"),
             view.execution.ensemble([networks[name] for name in names]),
-            self._confidences(given),
-            given.parts[PICTURES]["w"],
+            self._confidences(inputs),
+            inputs.parts[PICTURES]["w"],
             target_class,
             self._stages_at(view.image_size),
             seed=seed,
-            protocol=present(given.protocol, "protocol"),
+            protocol=present(inputs.protocol, "protocol"),
             device=view.execution.device,
             stages=Stages(select=select_by_margin),
             execution=view.execution,
         )
-        order, scores = self._chosen(found.w, view, given, target_class, seed=seed)
+        order, scores = self._chosen(found.w, view, inputs, target_class, seed=seed)
         hits, curve = float(answered["hits"][target_class]), found.loss_curve
         return Reconstructions(
             w=found.w[order],
@@ -159,7 +159,7 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
             },
         )
 
-    def _confidences(self, given: Given) -> Tensor:
+    def _confidences(self, inputs: AttackInputs) -> Tensor:
         """By what stage 1 chooses, [Q, C]."""
         raise TypeError(f"{type(self).__name__} says nothing of where it begins")
 
@@ -168,7 +168,7 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
         raise TypeError(f"{type(self).__name__} says nothing of how the target chooses")
 
     def _chosen(
-        self, w: Tensor, view: LabelView, given: Given, target_class: int, *, seed: int
+        self, w: Tensor, view: LabelView, inputs: AttackInputs, target_class: int, *, seed: int
     ) -> tuple[Tensor, Tensor]:
         """Which of the finalists [M, ...] the target recognises best over the views, and their scores; of equals the
         one that the surrogates recognise better. Pictures are sent, so they are clipped."""
@@ -181,11 +181,11 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
         from smoothsweep.core.attacks.ppa.pool import best_first
 
         side, settings = view.image_size, LatentSettings(image_crop=self.pool.crop)
-        shown = LatentImages(present(given.prior, "prior"), settings, view.execution, image_size=side).of(w)
+        shown = LatentImages(present(inputs.prior, "prior"), settings, view.execution, image_size=side).of(w)
         total = torch.zeros(len(w), 2, dtype=torch.float64)
         for number in range(self.views):
             source = generator(seed, target_class, "answer", number)
-            crops = DRAW_CROPS[present(given.protocol, "protocol")](
+            crops = DRAW_CROPS[present(inputs.protocol, "protocol")](
                 SelectConfig().selection_crop_rule, len(w), side, side, source
             )
             total += self._answers(view, apply_crops(shown, crops, side), target_class)
@@ -206,16 +206,16 @@ class SurrogateLabels(SurrogateAttack):
     """From labels alone: begins with pictures that the target gave the class, then those that surrogates do; scores are
     shares of the views that the target gives the class."""
 
-    title: ClassVar[str] = "surrogate taught by labels"
+    title: ClassVar[str] = "surrogate distilled from labels"
     cites: ClassVar[tuple[str, ...]] = ("nguyen2023label", "li2025head")
     access: ClassVar[Access] = "labels"
     learns: ClassVar[Literal["labels", "scores"]] = "labels"
 
-    def _confidences(self, given: Given) -> Tensor:
+    def _confidences(self, inputs: AttackInputs) -> Tensor:
         import torch.nn.functional as F
 
-        found = given.parts[SURROGATES]["confidences"]
-        return found + F.one_hot(given.parts[ANSWERS["labels"]]["answers"], found.shape[1])
+        found = inputs.parts[SURROGATES]["confidences"]
+        return found + F.one_hot(inputs.parts[ANSWERS["labels"]]["answers"], found.shape[1])
 
     def _answers(self, view: Any, images: Tensor, target_class: int) -> Tensor:
         said = (view.labels(images) == target_class).double()
@@ -226,13 +226,13 @@ class SurrogateLabels(SurrogateAttack):
 class SurrogateScores(SurrogateAttack):
     """From scores: begins with the pictures that the target is surest of, ends with those of the largest log margin."""
 
-    title: ClassVar[str] = "surrogate taught by scores"
+    title: ClassVar[str] = "surrogate distilled from scores"
     cites: ClassVar[tuple[str, ...]] = ("li2025head",)
     access: ClassVar[Access] = "scores"
     learns: ClassVar[Literal["labels", "scores"]] = "scores"
 
-    def _confidences(self, given: Given) -> Tensor:
-        return given.parts[ANSWERS["scores"]]["answers"]
+    def _confidences(self, inputs: AttackInputs) -> Tensor:
+        return inputs.parts[ANSWERS["scores"]]["answers"]
 
     def _answers(self, view: Any, images: Tensor, target_class: int) -> Tensor:
         import torch

@@ -19,7 +19,7 @@ from smoothsweep.core.declared import build
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.shared.attack_inputs import Given, MadePart, Workshop
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, Workshop
     from smoothsweep.core.attacks.shared.view import LabelView, ScoreView, View
     from smoothsweep.core.attacks.surrogate.training import SurrogateState
 
@@ -45,7 +45,7 @@ def check_budget(pool_size: int, classes: int) -> None:
     require(pool_size >= classes, "attack.pool.size", f"at least a query for each of the {classes} classes", pool_size)
 
 
-def make_pictures(settings: Mapping[str, Any], given: Given, view: View, workshop: Workshop) -> MadePart:
+def make_pictures(settings: Mapping[str, Any], inputs: AttackInputs, view: View, workshop: Workshop) -> MadePart:
     """w [Q, num_ws, w_dim]; images uint8 [Q, 3, image_size, image_size], as they are sent to the target."""
     import torch
 
@@ -55,10 +55,10 @@ def make_pictures(settings: Mapping[str, Any], given: Given, view: View, worksho
 
     config, run = PoolConfig(**settings, image_size=view.image_size), view.execution
     shape = preprocess_of(config)
-    z = torch.from_numpy(present(given.prior, "prior").sample_z(config.size, config.seed)).float().to(run.device)
+    z = torch.from_numpy(present(inputs.prior, "prior").sample_z(config.size, config.seed)).float().to(run.device)
     with torch.no_grad(), run.arithmetic():
-        w = present(given.prior, "prior").map(z, psi=config.truncation_psi, cutoff=config.truncation_cutoff)
-        synthesize = run.synthesizer(present(given.prior, "prior"), config.crop)
+        w = present(inputs.prior, "prior").map(z, psi=config.truncation_psi, cutoff=config.truncation_cutoff)
+        synthesize = run.synthesizer(present(inputs.prior, "prior"), config.crop)
 
         def decode(rows: slice) -> Tensor:
             return to_uint8(shape(synthesize(w[rows]).clamp(-1, 1))).cpu()
@@ -67,24 +67,28 @@ def make_pictures(settings: Mapping[str, Any], given: Given, view: View, worksho
     return MadePart(tensors={"w": w.cpu(), "images": torch.cat(images)})
 
 
-def make_answered_labels(settings: Mapping[str, Any], given: Given, view: LabelView, workshop: Workshop) -> MadePart:
+def make_answered_labels(
+    settings: Mapping[str, Any], inputs: AttackInputs, view: LabelView, workshop: Workshop
+) -> MadePart:
     """answers int64 [Q], a query each; hits int64 [C], how often each class was answered. Raises InputError, see
     `check_budget`."""
-    return _answered(given, view, lambda images: view.labels(images))
+    return _answered(inputs, view, lambda images: view.labels(images))
 
 
-def make_answered_scores(settings: Mapping[str, Any], given: Given, view: ScoreView, workshop: Workshop) -> MadePart:
+def make_answered_scores(
+    settings: Mapping[str, Any], inputs: AttackInputs, view: ScoreView, workshop: Workshop
+) -> MadePart:
     """As `make_answered_labels`, with the probabilities float32 [Q, C]."""
-    return _answered(given, view, lambda images: view.scores(images))
+    return _answered(inputs, view, lambda images: view.scores(images))
 
 
-def _answered(given: Given, view: LabelView, ask: Any) -> MadePart:
+def _answered(inputs: AttackInputs, view: LabelView, ask: Any) -> MadePart:
     import torch
 
     from smoothsweep.core.attacks.shared.attack_inputs import MadePart
     from smoothsweep.core.errors import InputError
 
-    pictures = given.parts[PICTURES]["images"]
+    pictures = inputs.parts[PICTURES]["images"]
     check_budget(len(pictures), view.num_classes)
     answers = torch.cat([ask(rows.float() / 127.5 - 1) for rows in pictures.split(ROWS)])
     if answers.ndim == 1 and bool((answers < 0).any()):
@@ -99,13 +103,13 @@ def _answered(given: Given, view: LabelView, ask: Any) -> MadePart:
     return MadePart(tensors={"answers": answers, "hits": hits}, facts={"classes_never_hit": never})
 
 
-def make_surrogates(settings: Mapping[str, Any], given: Given, view: View, workshop: Workshop) -> MadePart:
+def make_surrogates(settings: Mapping[str, Any], inputs: AttackInputs, view: View, workshop: Workshop) -> MadePart:
     """Networks "surrogate0", "surrogate1", ...; losses [networks, steps]; confidences [Q, C], their mean softmax of the
     pictures."""
     import torch
     import torch.nn.functional as F
 
-    from smoothsweep.core.attacks.distillation.training import last_loss, taught_in_turn
+    from smoothsweep.core.attacks.distillation.training import distilled_in_turn, last_loss
     from smoothsweep.core.attacks.shared.attack_inputs import MadePart
     from smoothsweep.core.attacks.surrogate.training import Lesson, answer_weights, teach
 
@@ -115,7 +119,7 @@ def make_surrogates(settings: Mapping[str, Any], given: Given, view: View, works
         what="surrogates",
         prefix="attack.surrogates.",
     )
-    pictures, answered = given.parts[PICTURES]["images"], given.parts[ANSWERS[settings["learns"]]]
+    pictures, answered = inputs.parts[PICTURES]["images"], inputs.parts[ANSWERS[settings["learns"]]]
     classes, answers = len(answered["hits"]), answered["answers"]
     answers = F.one_hot(answers, classes).float() if answers.ndim == 1 else answers
     lesson = Lesson(pictures=pictures, answers=answers, weights=answer_weights(answers, recipe.balance))
@@ -124,7 +128,7 @@ def make_surrogates(settings: Mapping[str, Any], given: Given, view: View, works
         with view.execution.arithmetic():
             teach(state, lesson, view.execution.device, keep)
 
-    done = taught_in_turn(
+    done = distilled_in_turn(
         lambda number: _new_surrogate(recipe, number, classes, view),
         teach_one,
         workshop,

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.distillation.training import Taught
+from smoothsweep.core.attacks.distillation.training import Distilled
 from smoothsweep.core.attacks.optimisation.crops import apply_crops, draw_crop_per_image
 from smoothsweep.core.attacks.optimisation.seeds import derive_seed, generator
 from smoothsweep.core.attacks.surrogate.config import VIEWS, SurrogateTraining
@@ -39,7 +39,7 @@ def answer_weights(answers: Tensor, balance: float) -> Tensor:
 
 
 @dataclass(kw_only=True)
-class SurrogateState(Taught):
+class SurrogateState(Distilled):
     """A training under way."""
 
     KIND: ClassVar[str] = "surrogate checkpoint"

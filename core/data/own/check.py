@@ -11,7 +11,7 @@ import torch
 
 from smoothsweep.core.data.labelling import assign_labels, split_entries
 from smoothsweep.core.data.listing import few
-from smoothsweep.core.data.own.overlap import Pairs, alike, fit_to, said, same, same_differently_framed
+from smoothsweep.core.data.own.overlap import Pairs, alike, fit_to, pair_labels, same, same_differently_framed
 from smoothsweep.core.data.own.scanning import Seen, look_at
 from smoothsweep.core.data.sources import Entry, list_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
@@ -78,7 +78,7 @@ def check_own(path: Path, public: Path | None = None, *, workers: int | None = N
     in_both = same(testing, training)
     faults = [*(f"unreadable: {text}" for text in seen.unreadable), *faults]
     faults += [f"unreadable, public: {text}" for text in (others.unreadable if others else ())]
-    faults += [f"in training and test: {text}" for text in said(in_both, "=")]
+    faults += [f"in training and test: {text}" for text in pair_labels(in_both, "=")]
     sizes = [np.bincount(kept.numpy()[part], minlength=len(names)).tolist() for part in (train, test)]
     near = {
         "within training": alike(training),

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from statistics import median
 
 from smoothsweep.core.data.own.check import OwnCheck, Shapes
-from smoothsweep.core.data.own.overlap import said
+from smoothsweep.core.data.own.overlap import pair_labels
 
 _MOST_LINES = 20
 _EXTREMES = 5  # classes named at either end
@@ -22,10 +22,10 @@ def own_text(check: OwnCheck) -> list[str]:
         lines += [f"  public, {check.public_path}: {text}" for text in _shapes(check.public)]
     lines += [f"  {note}" for note in check.notes]
     for where, pairs in check.near.items():
-        lines += _listed(f"near-duplicates {where}", said(pairs, "~"))
+        lines += _listed(f"near-duplicates {where}", pair_labels(pairs, "~"))
     lines += _listed("to look at, which loading accepts", check.doubts)
     lines += _listed("faults, which loading refuses", check.faults)
-    lines += _listed("private pictures that are public too", said(check.shared, "="))
+    lines += _listed("private pictures that are public too", pair_labels(check.shared, "="))
     return [*lines, "  fine" if check.fine else f"  not fine: {_verdict(check)}"]
 
 

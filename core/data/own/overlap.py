@@ -94,7 +94,7 @@ def warnings_of(pairs: Pairs, doubts: tuple[str, ...], *, private: str, named: b
         some = f"1 picture of {private} shows a public one, or looks like it"
         if len(pairs) > 1:
             some = f"{len(pairs)} pictures of {private} show a public one, or look like it"
-        which = f": {few(said(pairs, '~'))}" if named else ""
+        which = f": {few(pair_labels(pairs, '~'))}" if named else ""
         found.append(f"{some}{which}; an attack that shows them may have shown what was public")
     return tuple(found)
 
@@ -103,10 +103,10 @@ def refuse_same(private: Path, public: Path, pairs: Pairs) -> None:
     """Raise InputError naming them if there are any."""
     if pairs:
         expected = f"expected none of the pictures in {private}, got {len(pairs)} of them"
-        raise InputError(f"--public {public}: {expected}: {few(said(pairs, '='))}")
+        raise InputError(f"--public {public}: {expected}: {few(pair_labels(pairs, '='))}")
 
 
-def said(pairs: Pairs, sign: str) -> Sequence[str]:
+def pair_labels(pairs: Pairs, sign: str) -> Sequence[str]:
     """Pairs as they are shown, e.g. "row 3 = row 7"."""
     return [f"{name} {sign} {other}" for name, other in pairs]
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.kinds import KINDS, is_outside
+from smoothsweep.core.external.kinds import KINDS, is_external
 from smoothsweep.core.files import write_file
 from smoothsweep.orchestrator.commands.audit.judges import FACE
 from smoothsweep.orchestrator.commands.reporting.sweep_report import report_data
@@ -83,7 +83,7 @@ def write_audit(
             architecture=trained.architecture if trained else "",
             epochs=trained.epochs if trained else 0,
             is_program=card.outside is not None,
-            is_enrolled=is_outside(card.architecture) and KINDS[card.architecture].enrols,
+            is_enrolled=is_external(card.architecture) and KINDS[card.architecture].enrols,
             asked_once=asked_by_parts(trials, store),
             membership=read_membership(trials, store, data, summary, member_access) if member_access else None,
             unmeasured=unmeasured,

@@ -12,7 +12,7 @@ from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.data.sources import TEST, TRAIN, list_labelled
 from smoothsweep.core.durations import duration
-from smoothsweep.core.external.kinds import asked_with, is_outside
+from smoothsweep.core.external.kinds import asked_with, is_external
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 from smoothsweep.orchestrator.commands.audit.sweep_file import lesser
@@ -122,7 +122,7 @@ class Allowance:
 def allowance_of(request: AuditRequest, card: TargetCard) -> Allowance:
     """What an audit may ask its model: of an endpoint what was agreed, of any other as much as it takes."""
     people = min(request.people, card.num_classes)
-    kind = asked_with(card.architecture if is_outside(card.architecture) else None, request.options, request.model)
+    kind = asked_with(card.architecture if is_external(card.architecture) else None, request.options, request.model)
     agreed = None if kind is None else kind.budget
     if agreed is None:
         asked = MembershipAsked(settings={**OWN} if request.trained_on_data else None)
@@ -152,7 +152,7 @@ def _membership(
     """
 
     def cost(drawn: int | None) -> int:
-        return Membership(**OWN, images=drawn).most_shown(*images, scores=scores)
+        return Membership(**OWN, images=drawn).most_pictures(*images, scores=scores)
 
     def takes(queries: int) -> str:
         return f"about {duration(queries / allowance.per_second)} at {allowance.per_second:g} a second"

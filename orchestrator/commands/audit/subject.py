@@ -15,7 +15,7 @@ from smoothsweep.core.audit.references import EPOCHS, Beside, trained_beside
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.sources import TEST, list_labelled
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.kinds import KINDS, Named, Source, asked_with, is_outside, kind_made_of, kind_of
+from smoothsweep.core.external.kinds import KINDS, Named, Source, asked_with, is_external, kind_made_of, kind_of
 from smoothsweep.core.external.recogniser import EnrolledEmbedder, read_recogniser
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.core.models.image_sizes import LEAST, check_image_size
@@ -84,7 +84,7 @@ class AuditRequest(Reading):
         """The kind of model that it is, where it is no network of ours."""
         if isinstance(self.model, Path) and (self.model / CARD).is_file():
             architecture = ImportedClassifier(imported=str(self.model.resolve())).checked.architecture
-            return architecture if is_outside(architecture) else None
+            return architecture if is_external(architecture) else None
         return kind_of(self.model) or kind_made_of(self.architecture)
 
     @property
@@ -169,7 +169,7 @@ class AuditRequest(Reading):
         if self.reference and self.reference not in LEAST:
             got = f"got {brief(self.reference)!r}{suggestion(self.reference, LEAST)}"
             raise InputError(f"--reference: expected one of {', '.join(LEAST)}, {got}")
-        if (self.fix or self.reference is not None) and not self.reference and is_outside(self._kind):
+        if (self.fix or self.reference is not None) and not self.reference and is_external(self._kind):
             command = "--reference" if self.reference is not None else "--fix"
             words = KINDS[present(self._kind, "kind")].words
             raise InputError(
@@ -224,7 +224,7 @@ def imported_model(request: AuditRequest, people: int) -> tuple[Path, TargetCard
         if not _is_known(request, folder):
             import_target_file(as_target(request, folder, people))
     card = ImportedClassifier(imported=str(folder.resolve())).checked
-    foreign = asked_with(card.architecture if is_outside(card.architecture) else None, request.options, request.model)
+    foreign = asked_with(card.architecture if is_external(card.architecture) else None, request.options, request.model)
     if foreign is not None:
         foreign.agree(folder)
     if card.num_classes != people:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from smoothsweep.core.data.names import PUBLISHED_NAMES, PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.kinds import KINDS, Source, is_outside
+from smoothsweep.core.external.kinds import KINDS, Source, is_external
 from smoothsweep.core.readers.files import read_whole
 from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.imported import CARD_VERSION, TargetCard, checked_card
@@ -76,12 +76,12 @@ def described(
     from smoothsweep.core.models.image_sizes import CUSTOMARY, check_image_size, fixed_image_size
 
     size = image_size if request.image_size is None else request.image_size
-    if size is None and not is_outside(architecture):
+    if size is None and not is_external(architecture):
         size = fixed_image_size(architecture) or CUSTOMARY.get(architecture)
     if size is None:
-        what = KINDS[architecture].words.split(" ", 1)[1] if is_outside(architecture) else architecture
+        what = KINDS[architecture].words.split(" ", 1)[1] if is_external(architecture) else architecture
         raise InputError(f"--image-size: expected the side in pixels that this {what} was trained at, got none")
-    if not is_outside(architecture):
+    if not is_external(architecture):
         check_image_size(architecture, size)
     _check_data(request)
     names = None if request.class_names is None else _names_in(request.class_names)
@@ -191,7 +191,7 @@ def said_of(card: TargetCard) -> list[str]:
     """How the weights will be read, and what was measured."""
     mean, std = (" ".join(f"{value + 0.0:g}" for value in values) for values in (card.mean, card.std))  # no -0
     order = "the data's own order" if card.class_names is None else f"{card.class_names[0]}, {card.class_names[1]}, ..."
-    is_sent = is_outside(card.architecture) and KINDS[card.architecture].sent_pictures
+    is_sent = is_external(card.architecture) and KINDS[card.architecture].sent_pictures
     shown = (
         "sent as pictures" if is_sent else f"mean {mean}, std {std}{'' if card.channels == 'rgb' else ', blue first'}"
     )

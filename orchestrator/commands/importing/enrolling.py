@@ -134,10 +134,10 @@ def _gives(opened: Opened, held: Recogniser, embed: Embedding) -> dict[str, Any]
     """Access and rows, found out by asking."""
     from dataclasses import replace
 
-    from smoothsweep.core.external.opening import try_outside
+    from smoothsweep.core.external.opening import try_external
     from smoothsweep.core.external.recogniser import Similar
 
-    found = try_outside(
+    found = try_external(
         replace(opened, answer=Similar(opened.answer, held.templates, held.owners)),
         answers="logits",
         num_classes=int(held.owners.max()) + 1,

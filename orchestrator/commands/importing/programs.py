@@ -80,7 +80,7 @@ def _import(
     """
     import torch
 
-    from smoothsweep.core.external.opening import open_outside, try_outside
+    from smoothsweep.core.external.opening import open_external, try_external
     from smoothsweep.core.models.normalisation import Normalisation
     from smoothsweep.core.models.weight_files import file_sha256
 
@@ -98,9 +98,9 @@ def _import(
             screen.err(
                 f"{request.file}: this system cannot isolate a program, which could therefore do what you can do"
             )
-    opened = open_outside(kind, file, {"answers": answers}, torch.device("cpu"))
+    opened = open_external(kind, file, {"answers": answers}, torch.device("cpu"))
     card = described(request, architecture=kind, image_size=opened.side, outside=stated)
-    found = try_outside(
+    found = try_external(
         opened,
         answers=answers,
         num_classes=card.num_classes,
@@ -146,9 +146,9 @@ def _tell(request: TargetRequest, model: ForeignModel, card: TargetCard, access:
 
 
 def _adopt(file: Path, *given: Any, where: str) -> dict[str, Any]:
-    from smoothsweep.tasks.imported import adopt_outside
+    from smoothsweep.tasks.imported import adopt_external
 
-    return adopt_outside(file, *given, where=where)
+    return adopt_external(file, *given, where=where)
 
 
 def refuse_layers(request: TargetRequest, model: ForeignModel) -> None:

@@ -37,7 +37,7 @@ from smoothsweep.orchestrator.reading.numbers.model import (
     Spent,
 )
 from smoothsweep.orchestrator.reading.numbers.summary import Summary, recipe_label, summarise
-from smoothsweep.orchestrator.reading.published.comparison import beside_paper, published_frame
+from smoothsweep.orchestrator.reading.published.comparison import paper_comparison, published_frame
 from smoothsweep.orchestrator.reading.published.text import published_text
 from smoothsweep.orchestrator.reading.results import (
     least_of_data,
@@ -97,7 +97,7 @@ def write_gathered(data: ReportData, summary: Summary, out: Path) -> tuple[str, 
     if data.queries is not None:
         write_rows(data.queries, out / QUERIES)
         files.append(out / QUERIES)
-    published = beside_paper(data, summary)
+    published = paper_comparison(data, summary)
     if published is not None:
         write_rows(published_frame(published), out / COMPARISON)
         texts.append(published_text(published))

@@ -1,4 +1,4 @@
-"""A second embedder's word on the reconstructions of an audit, which another network and other photographs taught."""
+"""A second embedder's judgement of an audit's reconstructions: another network, trained on other photographs."""
 
 from __future__ import annotations
 

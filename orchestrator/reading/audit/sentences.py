@@ -107,7 +107,7 @@ def _reference(audit: Audit) -> tuple[str, ...]:
         f"A reference, trained here on the same images without any defense ({network}), leaks {_leak(audit, plain)} at "
         f"{accuracy(plain)} test accuracy; this model leaks {_leak(audit, model)} at {accuracy(model)}."
     )
-    return first, _model_sureness(audit, model.leak)
+    return first, _model_uncertainty(audit, model.leak)
 
 
 def _leak(audit: Audit, one: Trained) -> str:
@@ -119,7 +119,7 @@ def accuracy(one: Trained) -> str:
     return number(metric_of("test_acc"), one.test_acc)
 
 
-def _model_sureness(audit: Audit, gap: LeakComparison | None) -> str:
+def _model_uncertainty(audit: Audit, gap: LeakComparison | None) -> str:
     if gap is None:
         return "The two were not met by the same attacks and seeds, so they are not compared."
     if gap.seeds < LEAST_SEEDS:

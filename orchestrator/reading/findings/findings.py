@@ -27,7 +27,7 @@ from smoothsweep.orchestrator.reading.findings.uncertainty import (
     named,
     standing,
     start,
-    sureness,
+    uncertainty_words,
 )
 from smoothsweep.orchestrator.reading.numbers.accuracy import accuracy_gap, accuracy_kept, margin_words
 from smoothsweep.orchestrator.reading.numbers.decision import Decision, decide
@@ -157,7 +157,7 @@ def _baseline_best(summary: Summary, choice: Decision) -> tuple[str, ...]:
     nearest = min(others, key=summary.leak)
     gap = gap_of(summary, nearest, reference)
     second = f"{_recipe(summary, nearest)} has {summary.shown(nearest)}{gap_words(summary, gap)}; "
-    return start(first), start(second + sureness(summary, gap)), *standing(summary)
+    return start(first), start(second + uncertainty_words(summary, gap)), *standing(summary)
 
 
 def _against(summary: Summary, choice: Decision) -> tuple[str, ...]:
@@ -172,8 +172,8 @@ def _against(summary: Summary, choice: Decision) -> tuple[str, ...]:
         first = f"{name} leaks least {judged}, and {WORDING[HIDES].as_verb}: {values}"
     else:
         first = f"inconclusive: {name} has the lowest leak {judged}: {values}"
-    accuracy = _accuracy_sureness(summary, best, reference)
-    return start(_among(summary) + first), start(sureness(summary, gap)), *standing(summary), *accuracy
+    accuracy = _accuracy_uncertainty(summary, best, reference)
+    return start(_among(summary) + first), start(uncertainty_words(summary, gap)), *standing(summary), *accuracy
 
 
 def _price(summary: Summary, best: int, reference: int) -> str:
@@ -184,7 +184,7 @@ def _price(summary: Summary, best: int, reference: int) -> str:
     return f", at a test accuracy of {number(ACCURACY, mine)} against {number(ACCURACY, theirs)}"
 
 
-def _accuracy_sureness(summary: Summary, best: int, reference: int) -> tuple[str, ...]:
+def _accuracy_uncertainty(summary: Summary, best: int, reference: int) -> tuple[str, ...]:
     """That no accuracy is lost, only where the whole interval says so; else the interval alone."""
     gap = summary.compare("test_acc", best, reference)
     if gap.n == 0 or gap.low == gap.high == 0:

@@ -43,7 +43,7 @@ def p_words(p: float) -> str:
     return f"p{NBSP}<{NBSP}0.001" if p < 0.001 else f"p{NBSP}={NBSP}{p:.2g}"
 
 
-def sureness(summary: Summary, gap: LeakComparison | None) -> str:
+def uncertainty_words(summary: Summary, gap: LeakComparison | None) -> str:
     """How sure a reduction is, as the end of a sentence."""
     if gap is None:
         return "the two have no seed in common, so their difference has no interval."

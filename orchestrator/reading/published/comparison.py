@@ -114,7 +114,7 @@ class Published:
         return {mark: sum(line.mark == mark for block in self.blocks for line in block.lines) for mark in MARKS}
 
 
-def beside_paper(data: ReportData, summary: Summary) -> Published | None:
+def paper_comparison(data: ReportData, summary: Summary) -> Published | None:
     """The comparison that the sweep asks for, None where it names no table."""
     reference = data.paper
     if reference is None:

@@ -3,7 +3,7 @@
 import pytest
 
 from smoothsweep.core.attacks.registry import PARTS, make_attack
-from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.priors.eigenfaces import fit_eigenfaces
 from smoothsweep.core.priors.registry import load_shipped_prior
@@ -39,7 +39,7 @@ def prior(public):
 
 
 @pytest.fixture(scope="session")
-def given(target, prior, public):
+def inputs(target, prior, public):
     """(attack, protocol) -> what it is given; the parts are made once, as the stages would."""
     made, shipped = {}, {}
 
@@ -56,11 +56,11 @@ def given(target, prior, public):
             if key not in made:
                 kind = PARTS[part.name]
                 told = common if kind.told_protocol else {**common, "protocol": None}
-                asked = Given(**told, parts=parts, networks=networks)
+                asked = AttackInputs(**told, parts=parts, networks=networks)
                 made[key] = kind.function()(part.settings, asked, look(target, kind.access), Silent())
             parts, networks = (
                 {**known, part.name: new} for known, new in ((parts, made[key].tensors), (networks, made[key].networks))
             )
-        return Given(**common, parts=parts, networks=networks)
+        return AttackInputs(**common, parts=parts, networks=networks)
 
     return find

@@ -8,7 +8,7 @@ import pytest
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.answers import KeptAnswers
 from smoothsweep.core.external.base import Budget
-from smoothsweep.core.external.http_endpoint import HTTPEndpoint, kept_beside
+from smoothsweep.core.external.http_endpoint import HTTPEndpoint, answers_database
 
 
 @pytest.mark.parametrize(
@@ -61,10 +61,10 @@ def test_an_address_that_may_hold_a_secret_is_refused_first(yes):
 
 def test_what_was_agreed_is_noted_beside_the_folder_and_not_in_it(tmp_path):
     folder = tmp_path / "model.v1"
-    assert kept_beside(folder) == tmp_path / "model.v1.answers.sqlite"
+    assert answers_database(folder) == tmp_path / "model.v1.answers.sqlite"
     HTTPEndpoint(yes=True, queries=2, per_second=1e6).agree(folder)
     assert not folder.exists()
-    kept = KeptAnswers(kept_beside(folder))
+    kept = KeptAnswers(answers_database(folder))
     for _ in range(2):
         kept.take_turn("here")
     with pytest.raises(InputError, match="expected no more than 2 queries"):

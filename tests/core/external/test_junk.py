@@ -15,11 +15,11 @@ from smoothsweep.core.external import torchscript as torchscript_reader
 from smoothsweep.core.external.consent import agree_to, agreed_to
 from smoothsweep.core.external.exported import check_exported
 from smoothsweep.core.external.kinds import KINDS, kind_of_file
-from smoothsweep.core.external.opening import open_outside
+from smoothsweep.core.external.opening import open_external
 from smoothsweep.core.external.torchscript import check_torchscript, open_torchscript
 from smoothsweep.core.readers import archives
 from smoothsweep.core.readers.archives import MOST_BYTES, MOST_MEMBERS, MOST_TEXT, members_of
-from smoothsweep.tasks.external import copy_outside
+from smoothsweep.tasks.external import copy_external
 from tests.made_programs import Shades, exported, torchscript
 
 CPU = torch.device("cpu")
@@ -78,7 +78,7 @@ def test_what_is_no_file_is_one_line_and_not_waited_for(kind, tmp_path):
     os.mkfifo(path := tmp_path / KINDS[kind].file)
     assert kind_of_file(path) == (kind if kind in ("onnx", "recogniser") else None)  # which are told by their names
     with pytest.raises(InputError, match="expected a regular file") as refused:
-        open_outside(kind, path, {}, CPU)
+        open_external(kind, path, {}, CPU)
     assert "\n" not in str(refused.value)
     for ask in (agreed_to, agree_to):
         with pytest.raises(InputError, match="expected a regular file"):
@@ -91,9 +91,9 @@ def test_a_file_larger_than_any_model_is_one_line_and_not_read(kind, tmp_path):
         file.truncate(MOST_BYTES + 1)  # a hole
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for refused in (
-        lambda: open_outside(kind, path, {}, CPU),
+        lambda: open_external(kind, path, {}, CPU),
         lambda: agreed_to(path),
-        lambda: copy_outside(path, tmp_path / "copy"),
+        lambda: copy_external(path, tmp_path / "copy"),
     ):
         with pytest.raises(InputError, match=f"{path}: expected ") as line:
             refused()

@@ -12,7 +12,7 @@ from smoothsweep.core.external.kinds import (
     Named,
     as_source,
     asked_with,
-    is_outside,
+    is_external,
     kind_made_of,
     kind_of,
     kind_of_file,
@@ -92,7 +92,7 @@ def test_what_is_no_archive_is_none_and_onnx_goes_by_its_name(tmp_path):
 
 
 def test_words_that_stand_for_kinds_and_for_networks_of_timm():
-    assert [is_outside(word) for word in (*KINDS, "resnet18", "timm:resnet10t", None)] == [True] * len(KINDS) + [
+    assert [is_external(word) for word in (*KINDS, "resnet18", "timm:resnet10t", None)] == [True] * len(KINDS) + [
         False
     ] * 3
     named = ("timm:resnet10t", "timm:", "resnet10t", "my-timm:x", None)

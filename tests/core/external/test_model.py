@@ -6,8 +6,8 @@ import torch
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.enrolling import Embedding
-from smoothsweep.core.external.model import Opened, OutsideModel
-from smoothsweep.core.external.opening import try_outside
+from smoothsweep.core.external.model import ExternalModel, Opened
+from smoothsweep.core.external.opening import try_external
 from smoothsweep.core.external.reading import Reader, as_logits, is_distribution
 from smoothsweep.core.models.normalisation import Normalisation
 
@@ -26,7 +26,7 @@ def images(count, side=4):
 
 
 def made(answer=linear, answers="logits", access="gradients", normalisation=OURS, order=None, **opened):
-    return OutsideModel(
+    return ExternalModel(
         Opened(answer=answer, **opened),
         answers=answers,
         access=access,
@@ -95,7 +95,7 @@ def test_what_a_model_gives_is_asked_of_three_images_then_of_one():
 
     def found(opened, answers="logits"):
         calls.clear()
-        return try_outside(opened, answers=answers, num_classes=4, image_size=4, normalisation=OURS, where="here")
+        return try_external(opened, answers=answers, num_classes=4, image_size=4, normalisation=OURS, where="here")
 
     assert (found(Opened(answer=answer(9))).rows, calls) == (None, [3, 3])
     one = found(Opened(answer=answer(1)))
@@ -119,12 +119,12 @@ def test_what_a_model_gives_is_asked_of_three_images_then_of_one():
 def test_what_is_asked_has_every_size_and_the_side_of_the_file_is_held_to():
     seen = []
     opened = Opened(answer=lambda x: seen.append(x.detach().clone()) or linear(x), side=8)
-    found = try_outside(opened, answers="logits", num_classes=4, image_size=8, normalisation=OURS, where="here")
+    found = try_external(opened, answers="logits", num_classes=4, image_size=8, normalisation=OURS, where="here")
     assert found.access == "gradients" and {tuple(x.shape) for x in seen} == {(3, 3, 8, 8)}
     assert -1 <= seen[0].min() < -0.9 and 0.9 < seen[0].max() <= 1 and torch.equal(seen[0], seen[1])
     for size in (7, 9):
         with pytest.raises(InputError, match=f"--image-size: expected 8, which here takes, got {size}"):
-            try_outside(opened, answers="logits", num_classes=4, image_size=size, normalisation=OURS, where="here")
+            try_external(opened, answers="logits", num_classes=4, image_size=size, normalisation=OURS, where="here")
 
 
 SIDED = [
@@ -151,7 +151,7 @@ def only(side, asked):
 def test_a_side_that_the_model_does_not_take_is_refused_with_one_that_it_takes(side, stated, end, rows):
     opened = Opened(answer=only(side, []), rows=rows)
     with pytest.raises(InputError, match=f"^here: shapes cannot be multiplied{end}$"):
-        try_outside(opened, answers="logits", num_classes=4, image_size=stated, normalisation=OURS, where="here")
+        try_external(opened, answers="logits", num_classes=4, image_size=stated, normalisation=OURS, where="here")
 
 
 @pytest.mark.parametrize(("side", "stated", "end"), SIDED)
@@ -166,7 +166,7 @@ def test_an_embedder_is_asked_for_another_side_likewise(side, stated, end):
 def test_no_other_side_is_tried_where_queries_are_counted_or_the_file_has_one(given):
     opened = Opened(answer=only(64, asked := []), **given)
     with pytest.raises(InputError, match=r"multiplied$"):
-        try_outside(opened, answers="logits", num_classes=4, image_size=112, normalisation=OURS, where="here")
+        try_external(opened, answers="logits", num_classes=4, image_size=112, normalisation=OURS, where="here")
     assert {shape[-1] for shape in asked} == {112}
 
 
@@ -177,7 +177,7 @@ def test_what_answers_otherwise_than_was_said_is_one_line_that_begins_with_the_m
         (lambda x: "yes", "^here: expected logits as one tensor or an array of numbers, got str$"),
     ):
         with pytest.raises(InputError, match=line):
-            try_outside(
+            try_external(
                 Opened(answer=answer), answers="logits", num_classes=4, image_size=4, normalisation=OURS, where="here"
             )
 

@@ -20,12 +20,12 @@ from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.consent import needs_consent
 from smoothsweep.core.external.kinds import KINDS, as_source, kind_of
-from smoothsweep.core.external.opening import open_outside
+from smoothsweep.core.external.opening import open_external
 from smoothsweep.core.isolation import program as isolation
 from smoothsweep.core.isolation.limits import can_isolate
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.tasks.external import keep_outside, load_outside
+from smoothsweep.tasks.external import keep_external, load_external
 from tests.foreign_classifier import SIDE
 from tests.made_programs import Shades
 
@@ -86,14 +86,14 @@ def test_a_model_is_recognised_imported_and_answers_as_the_network_it_holds(name
         assert brought.file.name == KINDS[name].file
         (home / "artifact").mkdir()
         config = brought.checked.reading
-        keep_outside(brought.file, config, torch.tensor(ORDER), home / "artifact")
-        answers(load_outside(home / "artifact", config, "cpu"), network, example(name).ACCESS)
+        keep_external(brought.file, config, torch.tensor(ORDER), home / "artifact")
+        answers(load_external(home / "artifact", config, "cpu"), network, example(name).ACCESS)
         monkeypatch.setenv("XDG_CONFIG_HOME", str(home / "another user"))
         if KINDS[name].computes_alone and can_isolate():
-            load_outside(home / "artifact", config, "cpu")
+            load_external(home / "artifact", config, "cpu")
         else:
             with pytest.raises(InputError, match="got one from elsewhere"):
-                load_outside(home / "artifact", config, "cpu")
+                load_external(home / "artifact", config, "cpu")
 
 
 def answers(model, network, access):
@@ -169,7 +169,7 @@ def test_a_hostile_file_is_one_line_and_nothing_in_it_is_unpickled(name, network
             path = home / f"{number}{Path(model).suffix}"
             path.write_bytes(content)
             try:
-                open_outside(name, path, {"answers": "logits"}, CPU)
+                open_external(name, path, {"answers": "logits"}, CPU)
             except InputError as error:
                 refused += 1
                 assert str(path) in str(error) and "\n" not in str(error)

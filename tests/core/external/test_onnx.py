@@ -10,8 +10,8 @@ import torch
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external import onnx_file
 from smoothsweep.core.external.kinds import kind_of_file
-from smoothsweep.core.external.model import OutsideModel
-from smoothsweep.core.external.opening import open_outside, try_outside
+from smoothsweep.core.external.model import ExternalModel
+from smoothsweep.core.external.opening import open_external, try_external
 from smoothsweep.core.isolation import program as isolated
 from smoothsweep.core.models.normalisation import USUAL
 from tests.core.external.test_programs import pictures
@@ -28,13 +28,13 @@ def network():
 
 
 def model_of(path, answers, access):
-    opened = open_outside("onnx", path, {"access": access}, CPU)
-    return OutsideModel(opened, answers=answers, access=access, num_classes=CLASSES, normalisation=OURS, where="here")
+    opened = open_external("onnx", path, {"access": access}, CPU)
+    return ExternalModel(opened, answers=answers, access=access, num_classes=CLASSES, normalisation=OURS, where="here")
 
 
 def found_of(path, answers):
-    return try_outside(
-        open_outside("onnx", path, {}, CPU),
+    return try_external(
+        open_external("onnx", path, {}, CPU),
         answers=answers,
         num_classes=CLASSES,
         image_size=SIDE,
@@ -139,7 +139,7 @@ def test_a_network_that_answers_otherwise_gives_no_gradients(network, tmp_path, 
 def test_without_onnxruntime_one_line_says_what_to_install(network, tmp_path, monkeypatch):
     without(monkeypatch, "onnxruntime")
     with pytest.raises(InputError, match=r"pip install 'smoothsweep\[onnx\]'"):
-        open_outside("onnx", as_onnx(network, tmp_path / "model.onnx"), {}, CPU)
+        open_external("onnx", as_onnx(network, tmp_path / "model.onnx"), {}, CPU)
 
 
 def test_gradients_that_were_promised_are_not_silently_gone(network, tmp_path, monkeypatch):
@@ -154,7 +154,7 @@ def test_weights_in_other_files_and_what_is_no_model_are_refused(network, tmp_pa
         onnx.external_data_helper.set_external_data(tensor, location="../secret")
     (tmp_path / "beside.onnx").write_bytes(model.SerializeToString())
     with pytest.raises(InputError, match="got weights that lie in other files"):
-        open_outside("onnx", tmp_path / "beside.onnx", {}, CPU)
+        open_external("onnx", tmp_path / "beside.onnx", {}, CPU)
     (tmp_path / "noise.onnx").write_bytes(b"nothing")
     with pytest.raises(InputError, match="expected an ONNX model, got"):
-        open_outside("onnx", tmp_path / "noise.onnx", {}, CPU)
+        open_external("onnx", tmp_path / "noise.onnx", {}, CPU)

@@ -15,8 +15,8 @@ from smoothsweep.core.attacks.shared.view import GradientView, LabelView, ScoreV
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import kind_of_file
-from smoothsweep.core.external.model import OutsideModel
-from smoothsweep.core.external.opening import open_outside, try_outside
+from smoothsweep.core.external.model import ExternalModel
+from smoothsweep.core.external.opening import open_external, try_external
 from smoothsweep.core.external.reading import is_distribution
 from smoothsweep.core.models.normalisation import USUAL
 from tests.foreign_classifier import SIDE
@@ -43,7 +43,7 @@ def files(network, tmp_path_factory):
 
 
 def opened(path, answers, access, normalisation=OURS):
-    return OutsideModel(
+    return ExternalModel(
         started(path), answers=answers, access=access, num_classes=CLASSES, normalisation=normalisation, where="here"
     )
 
@@ -51,7 +51,7 @@ def opened(path, answers, access, normalisation=OURS):
 @cache
 def started(path):
     """The file's program, in one process for all tests that ask it: each takes seconds to start."""
-    return open_outside(kind_of_file(path), path, {}, CPU)
+    return open_external(kind_of_file(path), path, {}, CPU)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -93,7 +93,7 @@ def test_probabilities_and_labels_are_what_the_softmax_of_the_logits_gives_back(
     ("answers", "access"), [("logits", "gradients"), ("probabilities", "gradients"), ("labels", "labels")]
 )
 def test_what_a_program_gives_is_found_out_by_asking(files, kind, answers, access):
-    found = try_outside(
+    found = try_external(
         started(files[kind, answers]),
         answers=answers,
         num_classes=CLASSES,
@@ -111,7 +111,7 @@ def test_a_program_that_takes_a_fixed_number_of_images_is_shown_so_many_each_tim
     images = pictures(5)
     torch.testing.assert_close(opened(path, "logits", "gradients")(images), network(images))
     with pytest.raises(InputError, match="--image-size: expected 32, which here takes, got 64"):
-        try_outside(program, answers="logits", num_classes=CLASSES, image_size=64, normalisation=OURS, where="here")
+        try_external(program, answers="logits", num_classes=CLASSES, image_size=64, normalisation=OURS, where="here")
 
 
 def test_a_script_for_single_images_is_found_to_be_one(tmp_path):
@@ -120,8 +120,8 @@ def test_a_script_for_single_images_is_found_to_be_one(tmp_path):
             return images.reshape(1, 3, -1).mean(2)
 
     path = torchscript(Single(), tmp_path / "single.pt")
-    found = try_outside(
-        open_outside("torchscript", path, {}, CPU),
+    found = try_external(
+        open_external("torchscript", path, {}, CPU),
         answers="logits",
         num_classes=3,
         image_size=SIDE,
@@ -224,7 +224,7 @@ def test_a_script_that_reaches_files_is_refused_before_anything_of_it_runs(netwo
     monkeypatch.chdir(tmp_path)
     path = torchscript(network, tmp_path / "evil.pt")
     with pytest.raises(InputError, match="which is not listed as arithmetic"):
-        open_outside("torchscript", path, {}, CPU)
+        open_external("torchscript", path, {}, CPU)
     assert [one.name for one in tmp_path.iterdir()] == ["evil.pt"]
 
 
@@ -277,7 +277,7 @@ def pickled(config, file):
 def test_an_exported_program_of_more_than_arithmetic_is_refused(files, tmp_path, change, line):
     path = rewritten(files["torch_export", "logits"], tmp_path / "evil.pt2", change)
     with pytest.raises(InputError, match=line):
-        open_outside("torch_export", path, {}, CPU)
+        open_external("torch_export", path, {}, CPU)
 
 
 class Bomb:
@@ -304,6 +304,6 @@ def test_what_is_no_program_is_one_line(tmp_path):
     assert kind_of_file(path) is None
     for kind in ("torchscript", "torch_export"):
         with pytest.raises(InputError, match="expected a"):
-            open_outside(kind, path, {}, CPU)
+            open_external(kind, path, {}, CPU)
     torch.save({"a": torch.zeros(1)}, tmp_path / "weights.pth")
     assert kind_of_file(tmp_path / "weights.pth") is None

@@ -21,7 +21,7 @@ from smoothsweep.core.external.enrolling import (
     threshold_of,
 )
 from smoothsweep.core.external.kinds import KINDS
-from smoothsweep.core.external.model import Opened, OutsideModel
+from smoothsweep.core.external.model import ExternalModel, Opened
 from smoothsweep.core.external.recogniser import SCALE, Recogniser, Similar, read_recogniser, write_recogniser
 from smoothsweep.core.models.normalisation import Normalisation
 
@@ -78,7 +78,7 @@ def test_of_few_strangers_no_threshold_is_known():
 def test_a_picture_below_the_threshold_is_nobody_and_above_it_the_nearest():
     logits = torch.tensor([[3.0, 1.0], [1.0, 2.9], [2.9, 3.0], [-1.0, -2.0]])
     opened = Opened(answer=lambda images: logits[: len(images)], accepts=3.0)
-    model = OutsideModel(
+    model = ExternalModel(
         opened, answers="logits", access="scores", num_classes=2, normalisation=Normalisation(), where="here"
     )
     execution = Execution(ExecutionConfig(), "cpu")

@@ -7,7 +7,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.comparisons import compare_recipes
 from smoothsweep.core.metrics.hiding import hidden_by
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison, compare_leaks
-from smoothsweep.core.metrics.reduction import LeakCells, beside_baseline, reductions
+from smoothsweep.core.metrics.reduction import LeakCells, against_baseline, reductions
 
 ATTACKS = ("published", "other published", "adaptive", "labels")
 PUBLISHED = ATTACKS[:2]
@@ -251,7 +251,7 @@ def test_sweeps_asked_at_once_are_told_what_each_is_told(seeds: int) -> None:
     sweeps = [drawn(rates, number) for number in range(4)]
     cells = np.array([[list(under.values()) for under in one.values()] for one in sweeps])[..., :seeds, :]
     together = LeakCells(cells=cells, attacks=ATTACKS, alpha=0.05)
-    family = beside_baseline(len(rates))
+    family = against_baseline(len(rates))
     for row, recipe in enumerate(rates):
         if recipe == "plain":
             continue

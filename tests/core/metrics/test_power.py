@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics import power
-from smoothsweep.core.metrics.components import QUICKSTART, Components, weights_beside
+from smoothsweep.core.metrics.components import QUICKSTART, Components, weights_against_baseline
 from smoothsweep.core.metrics.crossed_effects import contrast_errors
 from smoothsweep.core.metrics.dunnett import Dunnett
 from smoothsweep.core.metrics.power import Design, planned, seeds_to_tell
@@ -48,7 +48,7 @@ def test_the_difference_that_is_told_is_found_in_four_of_five_sweeps(seeds, clas
     found = planned(QUICKSTART, design)
     cells = drawn(QUICKSTART, design, found.tells, draws)
     gaps = (cells[:, 0] - cells[:, 1]).mean(axis=(1, 2, 3))
-    halves = contrast_errors(cells, weights_beside(recipes, 1, 0)[:1]).half_widths(
+    halves = contrast_errors(cells, weights_against_baseline(recipes, 1, 0)[:1]).half_widths(
         gaps[:, None], 0.05, Dunnett(comparisons=recipes - 1, recipes=recipes)
     )[:, 0]
     assert (gaps > halves).mean() == pytest.approx(0.8, abs=3 * np.sqrt(0.8 * 0.2 / draws))

@@ -8,7 +8,7 @@ import pytest
 
 from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.external.answers import KeptAnswers
-from smoothsweep.core.external.http_endpoint import kept_beside
+from smoothsweep.core.external.http_endpoint import answers_database
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit import queries, work
@@ -150,9 +150,9 @@ def test_an_endpoint_is_asked_no_more_than_was_counted(people, tmp_path, own_hom
             {"settings": settings}, {"target": target, "data": data}, found, TaskContext(work=tmp_path)
         )
         asked = len(server.seen) - before
-    counted = Membership(**settings).most_shown(MEMBERS, OTHERS, scores=answers == "logits")
+    counted = Membership(**settings).most_pictures(MEMBERS, OTHERS, scores=answers == "logits")
     assert counted - 2 * MEMBERS <= asked <= counted  # what the import has shown is kept, and not asked again
-    assert KeptAnswers(kept_beside(out)).asked == len(server.seen)
+    assert KeptAnswers(answers_database(out)).asked == len(server.seen)
     assert (metrics["membership_auc"] > 0.95) == (answers == "logits") and metrics["membership_auc_labels"] is not None
     assert (metrics["membership_margin_auc"] is None) == (answers == "labels")
 

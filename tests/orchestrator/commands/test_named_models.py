@@ -9,13 +9,13 @@ import torch
 from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.answers import KeptAnswers
-from smoothsweep.core.external.http_endpoint import kept_beside
+from smoothsweep.core.external.http_endpoint import answers_database
 from smoothsweep.core.external.kinds import Named, as_source
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.tasks.external import keep_outside, load_outside
+from smoothsweep.tasks.external import keep_external, load_external
 from tests.foreign_classifier import IMAGENET_MEAN, IMAGENET_STD, PEOPLE, SIDE, write_people
 from tests.made_endpoint import serving
 from tests.made_programs import NAMES, shades_of
@@ -128,12 +128,12 @@ def test_an_endpoint_becomes_a_target_and_is_never_asked_again_for_what_it_said(
     assert f"images of {SIDE} pixels, sent as pictures" in capsys.readouterr().out
     assert model.checked.test_acc > 0.9 and set(model.checked.class_names) == set(NAMES)
     assert json.loads(model.file.read_text())["url"] == server.url
-    asked = KeptAnswers(kept_beside(out)).asked
+    asked = KeptAnswers(answers_database(out)).asked
     for path in out.iterdir():
         path.unlink()
     out.rmdir()
     assert bring(server.url, people, out, "--yes", *FAST, "--answers", answers) == 0
-    assert KeptAnswers(kept_beside(out)).asked == asked > 0
+    assert KeptAnswers(answers_database(out)).asked == asked > 0
 
 
 def test_a_budget_that_is_spent_stops_in_one_line_and_a_larger_one_goes_on(server, people, tmp_path, capsys):
@@ -191,9 +191,9 @@ def test_a_folder_from_somebody_else_runs_no_code_and_sends_nothing(
         load_sweep(file)
     artifact, config = tmp_path / "artifact", ImportedClassifier(imported=str(tmp_path / "out")).checked.reading
     artifact.mkdir()
-    keep_outside(ImportedClassifier(imported=str(tmp_path / "out")).file, config, torch.arange(6), artifact)
+    keep_external(ImportedClassifier(imported=str(tmp_path / "out")).file, config, torch.arange(6), artifact)
     with pytest.raises(InputError, match="got one from elsewhere"):  # nor an artifact of a store
-        load_outside(artifact, config, "cpu")
+        load_external(artifact, config, "cpu")
     assert len(server.seen) == before and "own_model_elsewhere" not in sys.modules
 
 

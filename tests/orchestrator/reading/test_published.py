@@ -16,7 +16,7 @@ from smoothsweep.orchestrator.reading.numbers.summary import summarise
 from smoothsweep.orchestrator.reading.published.comparison import (
     MARKS,
     Line,
-    beside_paper,
+    paper_comparison,
     printed,
     published_frame,
     row_words,
@@ -59,7 +59,7 @@ def sweep_data(values=None, *, alphas=(0.0, -0.05, -0.2), seeds=SEEDS, protocol=
 
 
 def compared(data):
-    return beside_paper(data, summarise(data))
+    return paper_comparison(data, summarise(data))
 
 
 def line_of(published, metric, block=0):

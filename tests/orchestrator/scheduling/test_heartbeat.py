@@ -3,17 +3,17 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smoothsweep.orchestrator.scheduling.heartbeat import QUIET_S, QUIET_TIMES, Signs
+from smoothsweep.orchestrator.scheduling.heartbeat import QUIET_S, QUIET_TIMES, Heartbeat
 
 
 def test_silence_is_told_after_five_minutes_once_and_again_when_it_has_doubled():
-    signs = Signs(last=0.0)
+    signs = Heartbeat(last=0.0)
     told = [now for now in range(0, 3000, 10) if signs.is_worth_a_line(0.0, now)]
     assert told == [310, 630, 1270, 2550]
 
 
 def test_what_is_usually_slow_is_given_more():
-    signs = Signs(last=0.0)
+    signs = Heartbeat(last=0.0)
     for epoch in range(1, 4):
         signs.see({"text": f"epoch {epoch}"}, 200.0 * epoch)
     assert not signs.is_worth_a_line(0.0, 600 + QUIET_TIMES * 200)
@@ -21,20 +21,20 @@ def test_what_is_usually_slow_is_given_more():
 
 
 def test_before_its_first_sign_a_stage_is_given_what_such_stages_take():
-    signs = Signs(last=0.0, usual_s=1000.0)
+    signs = Heartbeat(last=0.0, usual_s=1000.0)
     assert not signs.is_worth_a_line(0.0, 4999.0)
     assert signs.is_worth_a_line(0.0, 5001.0)
     signs.see({"text": "epoch 1"}, 5010.0)
 
 
 def test_waiting_for_a_device_is_no_silence():
-    signs = Signs(last=0.0)
+    signs = Heartbeat(last=0.0)
     assert signs.silent_s(since=900.0, now=1000.0) == 100.0
     assert not signs.is_worth_a_line(since=900.0, now=1000.0)
 
 
 def test_the_same_mark_again_is_no_sign():
-    signs = Signs(last=0.0)
+    signs = Heartbeat(last=0.0)
     for now in range(0, 400, 10):
         signs.see({"text": "epoch 1", "time": 5.0}, float(now))
     assert signs.silent_s(0.0, 400.0) == 400.0
@@ -42,7 +42,7 @@ def test_the_same_mark_again_is_no_sign():
 
 @given(st.lists(st.floats(0.1, 200.0), min_size=1, max_size=30))
 def test_work_that_keeps_its_pace_is_never_called_silent(gaps):
-    signs, now = Signs(last=0.0), 0.0
+    signs, now = Heartbeat(last=0.0), 0.0
     for number, gap in enumerate(gaps):
         assert not signs.is_worth_a_line(0.0, now + min(gap, QUIET_S))
         now += gap

@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.sleeping import Sleep
 from smoothsweep.orchestrator.scheduling import tasks_in_flight as running
-from smoothsweep.orchestrator.scheduling.heartbeat import Signs
+from smoothsweep.orchestrator.scheduling.heartbeat import Heartbeat
 from smoothsweep.orchestrator.scheduling.limits import FLOOR_S, TIMES, UNKNOWN_S, Limits
 from smoothsweep.orchestrator.scheduling.tasks_in_flight import Running
 from smoothsweep.orchestrator.stages.stage import Stage
@@ -70,7 +70,7 @@ def clock(monkeypatch):
 
 
 def test_a_task_that_leaves_marks_is_never_overdue_by_default_and_a_silent_one_is(store, clock):
-    signs = Signs(last=0.0)
+    signs = Heartbeat(last=0.0)
     task = Running(stage=TARGET, devices=1.0, limit=Limits(store, NONE).of(TARGET, 1.0), signs=signs)
     clock[0] = 1e6
     assert not task.is_overdue(), "it waits for a device"
@@ -85,7 +85,7 @@ def test_a_task_that_leaves_marks_is_never_overdue_by_default_and_a_silent_one_i
 
 def test_marks_do_not_put_off_a_limit_of_the_sweep_file(store, clock):
     limit = Limits(store, {**NONE, "training_timeout_minutes": 1}).of(TARGET, 1.0)
-    task = Running(stage=TARGET, devices=1.0, limit=limit, signs=Signs(last=0.0), since=0.0)
+    task = Running(stage=TARGET, devices=1.0, limit=limit, signs=Heartbeat(last=0.0), since=0.0)
     clock[0] = 59.0
     task.signs.see("epoch 1", 59.0)
     assert not task.is_overdue()

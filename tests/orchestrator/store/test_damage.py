@@ -10,7 +10,7 @@ from harm import HARMS, harmed
 
 from benchmarks.sleeping import Sleep
 from smoothsweep.core.errors import ArtifactDamaged, InputError
-from smoothsweep.orchestrator.commands.damage import healed, set_damaged_aside
+from smoothsweep.orchestrator.commands.damage import healed, quarantine_damaged
 from smoothsweep.orchestrator.commands.health import examining
 from smoothsweep.orchestrator.commands.health.examining import examine_store
 from smoothsweep.orchestrator.planning.plan import make_plan
@@ -217,7 +217,7 @@ def test_a_cache_that_cannot_be_used_costs_a_look_and_nothing_else(store, monkey
 def test_what_pages_read_is_verified_before_a_run_and_when_it_is_read(store, capsys):
     path = store.place(READER) / sorted(store.manifest(READER)["files"])[0]
     path.write_bytes(harmed(path.read_bytes(), "bit 1"))
-    set_damaged_aside(store, [SOURCE, READER])
+    quarantine_damaged(store, [SOURCE, READER])
     assert store.has(SOURCE) and not store.has(READER) and len(lines(capsys)) == 1
     path = store.place(SOURCE) / "images.safetensors"
     path.write_bytes(harmed(path.read_bytes(), "bit 1"))

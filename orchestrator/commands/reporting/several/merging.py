@@ -112,7 +112,7 @@ def _data(
         per_class,
         standing,
         {note.trial: note.defense for note in notes if note.defense},
-        reasons={key: why for key, why in first.said.reasons.items() if key in BY_KEY},
+        reasons={key: why for key, why in first.comparison.reasons.items() if key in BY_KEY},
         links={trial: links for side in reversed(sides) for trial, links in side.links.items()},
     )
 

@@ -26,13 +26,13 @@ PER_CLASS = ("trial", "class", *CLASS_METRICS, *map(images_column, CLASS_METRICS
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """name: of the sweep, unlike those of the others. source: where it was read from. said: what it states and rests
-    on. rows: a row per trial with `COLUMNS` and metrics; per_class: as of `ReportData`. links: trial -> its stages, as
-    seen from the report. page: its own report, as seen from this one, where there is one."""
+    """name: of the sweep, unlike those of the others. source: where it was read from. comparison: what it states and
+    rests on. rows: a row per trial with `COLUMNS` and metrics; per_class: as of `ReportData`. links: trial -> its
+    stages, as seen from the report. page: its own report, as seen from this one, where there is one."""
 
     name: str
     source: str
-    said: Comparison
+    comparison: Comparison
     rows: pd.DataFrame
     per_class: pd.DataFrame | None
     links: Mapping[str, Sequence[StageLink]] = field(default_factory=dict)
@@ -41,12 +41,12 @@ class Side:
     @property
     def conditions(self) -> Conditions:
         """What its rows rest on."""
-        return self.said.conditions
+        return self.comparison.conditions
 
     @property
     def standing(self) -> Standing:
         """What it states beside its rows."""
-        return self.said.standing
+        return self.comparison.standing
 
     @cached_property
     def data(self) -> ReportData:
@@ -62,7 +62,7 @@ class Side:
             self.per_class,
             self.standing,
             {note.trial: note.defense for note in known.values() if note.defense},
-            reasons={key: why for key, why in self.said.reasons.items() if key in BY_KEY},
+            reasons={key: why for key, why in self.comparison.reasons.items() if key in BY_KEY},
             links=self.links,
         )
 

@@ -67,7 +67,7 @@ def _stored(path: Path, location: str, out: Path) -> Side:
     return Side(
         name=sweep.name,
         source=str(path),
-        said=comparison_of(trials, sweep.data, sweep.summary),
+        comparison=comparison_of(trials, sweep.data, sweep.summary),
         rows=rows_of(sweep.data.results),
         per_class=sweep.data.per_class,
         links=links,
@@ -85,7 +85,7 @@ def _bundled(path: Path) -> Side:
             if needed not in index.files:
                 remedy = "smoothsweep bundle of this version writes it"
                 raise InputError(f"{path}: expected a bundle with {needed}, got one without ({remedy})")
-        said = _comparison(_checked(members, COMPARISON, index, path), path)
+        comparison = _comparison(_checked(members, COMPARISON, index, path), path)
         held = [name for name in (RESULTS, ROWS_BY_CLASS) if name in index.files]
         tables = {name: _table(members, name, index, path, Path(folder)) for name in held}
     rows = tables[RESULTS]
@@ -94,7 +94,7 @@ def _bundled(path: Path) -> Side:
     side = Side(
         name=index.sweep,
         source=str(path),
-        said=said,
+        comparison=comparison,
         rows=rows_of(rows[rows["phase"] == "sweep"]),
         per_class=tables.get(ROWS_BY_CLASS),
     )

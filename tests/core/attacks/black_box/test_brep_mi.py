@@ -11,7 +11,7 @@ from smoothsweep.core.attacks.black_box.brep_mi import BREPMI
 from smoothsweep.core.attacks.black_box.brep_starts import first_latents, make_starts
 from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
@@ -61,9 +61,9 @@ def look(target=None):
 
 def given_for(attack, protocol="clean", target=None):
     empty = SimpleNamespace(progress=lambda fraction, text: None)
-    given = Given(protocol=protocol, prior=Blocks())
-    made = make_starts(attack.parts[0].settings, given, look(target), empty)
-    return Given(protocol=protocol, prior=Blocks(), parts={"starts": made.tensors}), made.facts
+    inputs = AttackInputs(protocol=protocol, prior=Blocks())
+    made = make_starts(attack.parts[0].settings, inputs, look(target), empty)
+    return AttackInputs(protocol=protocol, prior=Blocks(), parts={"starts": made.tensors}), made.facts
 
 
 def walked(labels_of, starts, label=1, draw=None, **changes):
@@ -145,15 +145,15 @@ def test_a_label_that_is_never_hit_ends_the_search_at_its_cap():
 @pytest.mark.parametrize("protocol", ["clean", "paper"])
 def test_a_class_that_is_never_hit_says_so_and_costs_no_query(protocol):
     attack = make_attack("brep_mi", selected=2, starts={"batch": 8, "max_batches": 3}, max_passes=5)
-    given, facts = given_for(attack, protocol)
+    inputs, facts = given_for(attack, protocol)
     assert facts == {"batches": 3.0, "labels_never_hit": 1.0}
     view = look()
-    found = attack.invert(view, given, 2, seed=1)
+    found = attack.invert(view, inputs, 2, seed=1)
     assert view.queries == 0 and found.w.shape == (2, 1, SIZE) and found.scores is None
     assert found.facts["never_hit"] == 1 and found.rows["radius"].isnan().all()
     assert all(math.isnan(found.facts[name]) for name in ("start_batch", "passes", "expansions", "radius"))
     assert set(found.facts) == set(BREPMI.facts)
-    hit = attack.invert(view, given, 1, seed=1)
+    hit = attack.invert(view, inputs, 1, seed=1)
     assert hit.facts["never_hit"] == 0 and hit.facts["start_batch"] == 1 and hit.facts["passes"] > 0
 
 
@@ -170,13 +170,13 @@ def test_a_sphere_that_never_grew_is_a_failure_under_paper_and_its_end_under_cle
     attack = make_attack("brep_mi", starts={"batch": 64}, max_passes=6)
     ends = {}
     for protocol in ("paper", "clean"):
-        given, _ = given_for(attack, protocol, Thin())
-        found = attack.invert(look(Thin()), given, 1, seed=1)
+        inputs, _ = given_for(attack, protocol, Thin())
+        found = attack.invert(look(Thin()), inputs, 1, seed=1)
         assert found.facts["never_expanded"] == 1 and found.facts["never_hit"] == 0
         ends[protocol] = Thin()(Blocks().synthesize(found.w)).argmax(1).item(), found.w
     end = make_attack("brep_mi", starts={"batch": 64}, max_passes=6, result="end")
-    given, _ = given_for(end, "paper", Thin())
-    assert torch.equal(end.invert(look(Thin()), given, 1, seed=1).w, ends["clean"][1])
+    inputs, _ = given_for(end, "paper", Thin())
+    assert torch.equal(end.invert(look(Thin()), inputs, 1, seed=1).w, ends["clean"][1])
     assert ends["clean"][0] == 1 and not torch.equal(ends["paper"][1], ends["clean"][1])
 
 
@@ -186,9 +186,9 @@ def test_the_robust_point_is_one_of_the_walk_and_is_asked_for_in_labels():
     for result in ("last_expansion", "end", "robust"):
         views = {"robust_views": 5} if result == "robust" else {}
         attack = make_attack("brep_mi", **settings, result=result, **views)
-        given, _ = given_for(attack)
+        inputs, _ = given_for(attack)
         view = look()
-        found[result] = attack.invert(view, given, 1, seed=4)
+        found[result] = attack.invert(view, inputs, 1, seed=4)
         queries[result] = view.queries
     passes, grown = (int(found["end"].facts[name]) for name in ("passes", "expansions"))
     assert grown > 0 and queries["end"] == queries["last_expansion"] == 33 * passes

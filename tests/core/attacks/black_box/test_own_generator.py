@@ -9,7 +9,7 @@ from smoothsweep.core.attacks.black_box.brep_starts import make_starts
 from smoothsweep.core.attacks.gan.config import GanTraining, PlainGanConfig
 from smoothsweep.core.attacks.gan.networks import PlainGenerator
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
@@ -53,13 +53,13 @@ def test_the_part_decodes_as_the_same_network_as_a_prior_does(kind, generator, t
             target, attack.access, num_classes=3, image_size=32, execution=Execution(ExecutionConfig(), "cpu")
         )
         networks = {"general_gan": {"generator": generator}} if own else {}
-        given = Given(protocol="paper", prior=None if own else generator, networks=networks)
+        inputs = AttackInputs(protocol="paper", prior=None if own else generator, networks=networks)
         parts = {}
         if attack.parts and attack.parts[-1].name == "starts":
             quiet = SimpleNamespace(progress=lambda fraction, text: None)
-            parts = {"starts": make_starts(attack.parts[-1].settings, given, view, quiet).tensors}
-        given = Given(protocol="paper", prior=given.prior, networks=networks, parts=parts)
-        found.append(attack.invert(view, given, 1, seed=7))
+            parts = {"starts": make_starts(attack.parts[-1].settings, inputs, view, quiet).tensors}
+        inputs = AttackInputs(protocol="paper", prior=inputs.prior, networks=networks, parts=parts)
+        found.append(attack.invert(view, inputs, 1, seed=7))
     assert torch.equal(found[0].w, found[1].w) and found[1].w.shape == (2, 1, 12)
 
 

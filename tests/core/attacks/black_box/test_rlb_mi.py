@@ -12,7 +12,7 @@ from smoothsweep.core.attacks.black_box.rlb_search import CURVE_POINTS, Draws, E
 from smoothsweep.core.attacks.black_box.soft_actor_critic import Replay
 from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
@@ -35,7 +35,7 @@ def look(target=None):
 
 def inverted(protocol="clean", target=None, target_class=1, **changes):
     attack, view = make_attack("rlb_mi", **{**SMALL, **changes}), look(target)
-    found = attack.invert(view, Given(protocol=protocol, prior=Blocks()), target_class, seed=3)
+    found = attack.invert(view, AttackInputs(protocol=protocol, prior=Blocks()), target_class, seed=3)
     return attack, view, found
 
 
@@ -71,7 +71,7 @@ def test_it_learns_to_please_the_target(agent):
     """Half of all latents are of the class; a policy that learnt goes far into it."""
     attack = make_attack("rlb_mi", agent=agent, episodes=300, minibatch=32, hidden=16, lr=0.02)
     z = []
-    given = Given(
+    inputs = AttackInputs(
         protocol="clean",
         prior=SimpleNamespace(
             z_dim=SIZE,
@@ -82,7 +82,7 @@ def test_it_learns_to_please_the_target(agent):
             synthesize=lambda w: (z.append(w[:, 0]), Blocks().synthesize(w))[1],
         ),
     )
-    attack.invert(look(), given, 1, seed=3)
+    attack.invert(look(), inputs, 1, seed=3)
     first = torch.cat(z)[:, 0]
     assert first[:60].mean().abs() < 0.35 and first[-60:].mean() > 0.6
 

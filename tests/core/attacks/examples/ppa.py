@@ -113,7 +113,7 @@ SWEPT = {
         },
     ),
     "Restarts": ({"attack.restarts": {}}, "attack.restarts", {"count": 3, "spread": 0.1}),
-    "Tempering": (
+    "TemperatureScaling": (
         {"attack.loss": "cross_entropy", "attack.temperature": {}},
         "attack.temperature",
         {"mean_confidence": 0.6},

@@ -11,7 +11,7 @@ from smoothsweep.core.attacks.gan.networks import Critic, MinibatchDiscriminator
 from smoothsweep.core.attacks.gan.training import new_pair, train_pair
 from smoothsweep.core.attacks.optimisation.seeds import derive_seed
 from smoothsweep.core.attacks.registry import PARTS
-from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.data.transforms import resize_uint8
@@ -79,7 +79,7 @@ def by_hand(kind, public, recipe):
 @pytest.mark.parametrize("kind", ["general_gan", "specific_gan"])
 def test_a_pair_is_trained_on_the_public_images_at_the_targets_size(kind, public):
     protocol = None if kind == "general_gan" else "clean"
-    made = PARTS[kind].function()(RECIPE, Given(protocol=protocol, public=public), looked(), Silent())
+    made = PARTS[kind].function()(RECIPE, AttackInputs(protocol=protocol, public=public), looked(), Silent())
     expected = by_hand(kind, public, GanTraining(**RECIPE))
     for name, network in made.networks.items():
         state = getattr(expected, name).state_dict()
@@ -103,5 +103,5 @@ def test_a_part_refuses_its_settings_under_the_keys_of_the_sweep_file(kind, publ
     (declared, key), view = SETTINGS[kind], looked()
     for field, value in dict(nonsense_for(declared)).items():
         with pytest.raises(InputError) as refusal:
-            PARTS[kind].function()({field: value}, Given(protocol="clean", public=public), view, Silent())
+            PARTS[kind].function()({field: value}, AttackInputs(protocol="clean", public=public), view, Silent())
         assert str(refusal.value).startswith(f"attack.{key}.{field}: expected "), (field, value, str(refusal.value))

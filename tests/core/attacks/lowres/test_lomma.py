@@ -9,7 +9,7 @@ from smoothsweep.core.attacks.lowres.identity import Augmented, feature_pull
 from smoothsweep.core.attacks.lowres.lomma import LommaGMI
 from smoothsweep.core.attacks.lowres.lomma_parts import make_students, moments
 from smoothsweep.core.attacks.lowres.search import Objective, distribution, momentum, sampled
-from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.data.enlarging import truncated_bytes
@@ -251,10 +251,10 @@ def view(target):
 def test_students_are_resumed_exactly():
     public = torch.randint(0, 256, (16, 3, 32, 32), dtype=torch.uint8, generator=torch.Generator().manual_seed(2))
     settings = {"architectures": ["resnet_small", "vgg_small"], "pretrained": False, "epochs": 2, "batch_size": 4}
-    given, target = Given(protocol="clean", public=public), Small().eval()
+    inputs, target = AttackInputs(protocol="clean", public=public), Small().eval()
 
     def made(workshop):
-        return make_students(settings, given, view(target), workshop)
+        return make_students(settings, inputs, view(target), workshop)
 
     whole, stopped = made(Kept()), Kept(stop_after=11)
     with pytest.raises(KeyboardInterrupt):

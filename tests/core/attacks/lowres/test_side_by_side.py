@@ -13,7 +13,7 @@ from smoothsweep.core.attacks.lowres import side_by_side
 from smoothsweep.core.attacks.lowres.gmi import GMI
 from smoothsweep.core.attacks.lowres.lomma import LommaGMI
 from smoothsweep.core.attacks.lowres.lomma_parts import FEATURES, STUDENTS
-from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution, Prepared
 from smoothsweep.core.attacks.shared.together import same_bits
 from smoothsweep.core.attacks.shared.view import view_of
@@ -70,7 +70,7 @@ class Rows:
         return logits if self.dark is None else logits.where((flat.mean(1) > self.dark)[:, None], torch.nan)
 
 
-GIVEN = Given(protocol="clean", networks={GENERAL: {"generator": Generator(), "discriminator": Critic()}})
+GIVEN = AttackInputs(protocol="clean", networks={GENERAL: {"generator": Generator(), "discriminator": Critic()}})
 
 
 def viewed(target, side=SIDE, **settings):
@@ -93,11 +93,11 @@ def check_same(one, other):
 @pytest.mark.parametrize("protocol", ["paper", "clean"])
 @pytest.mark.parametrize("steps", [1, 4])
 def test_side_by_side_every_class_has_the_bits_and_the_queries_that_it_has_by_itself(protocol, steps):
-    given, classes = dataclasses.replace(GIVEN, protocol=protocol), [3, 0, 10, 7]
+    inputs, classes = dataclasses.replace(GIVEN, protocol=protocol), [3, 0, 10, 7]
     attack, view, target = dataclasses.replace(PLAIN, steps=steps), viewed(Rows()), Rows()
-    alone = [attack.invert(view, given, one, seed=5) for one in classes]
+    alone = [attack.invert(view, inputs, one, seed=5) for one in classes]
     beside_view = viewed(target)
-    beside = attack.invert_batch(beside_view, given, classes, seed=5)
+    beside = attack.invert_batch(beside_view, inputs, classes, seed=5)
     for one, other in zip(alone, beside, strict=True):
         check_same(one, other)
     assert beside_view.queries == view.queries == 4 * 3 * (steps + 1)
@@ -159,12 +159,12 @@ def test_networks_of_convolutions_and_students_are_the_same_too(kind):
     general = networks_of("general_gan")
     for network in general.values():
         network.eval().requires_grad_(False)
-    given = Given(protocol="clean", networks={GENERAL: general, STUDENTS: students}, parts={FEATURES: mean})
+    inputs = AttackInputs(protocol="clean", networks={GENERAL: general, STUDENTS: students}, parts={FEATURES: mean})
     own = {"students": Distillation(architectures=("resnet_small",))} if kind is LommaGMI else {}
     attack = kind(steps=3, selected=5, **own)
     view = viewed(target, side)
-    alone = [attack.invert(view, given, one, seed=5) for one in classes]
-    for one, other in zip(alone, attack.invert_batch(viewed(target, side), given, classes, seed=5), strict=True):
+    alone = [attack.invert(view, inputs, one, seed=5) for one in classes]
+    for one, other in zip(alone, attack.invert_batch(viewed(target, side), inputs, classes, seed=5), strict=True):
         check_same(one, other)
 
 

@@ -11,7 +11,7 @@ from smoothsweep.core.attacks.plg import inversion
 from smoothsweep.core.attacks.plg.augment import distort
 from smoothsweep.core.attacks.plg.inversion import Search, draw_views, search, starts
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.data.enlarging import ENLARGING
@@ -150,7 +150,7 @@ def test_the_number_of_rows_at_once_changes_rounding_alone(monkeypatch):
 def test_results_are_all_restarts_in_the_order_of_the_targets_confidence(view):
     network = ConditionalGenerator(ConditionalConfig(classes=10, resolution=64, z_dim=4, width=2)).eval()
     network.requires_grad_(False)
-    own = Given(protocol="clean", networks={"plg_gan": {"generator": network}})
+    own = AttackInputs(protocol="clean", networks={"plg_gan": {"generator": network}})
     found = make_attack("plg_mi", steps=3, selected=4).invert(view, own, 6, seed=1)
     assert found.w.shape == (4, 1, 5) and (found.w[:, 0, -1] == 6).all()
     assert sorted(found.rows["restart"].tolist()) == [0, 1, 2, 3]
@@ -163,7 +163,7 @@ def test_results_are_all_restarts_in_the_order_of_the_targets_confidence(view):
 
 def test_a_generator_of_another_number_of_classes_and_labels_alone_are_one_line(view):
     network = ConditionalGenerator(ConditionalConfig(classes=9, resolution=64, z_dim=4, width=2))
-    own = Given(protocol="clean", networks={"plg_gan": {"generator": network}})
+    own = AttackInputs(protocol="clean", networks={"plg_gan": {"generator": network}})
     with pytest.raises(InputError, match="plg_gan: expected a generator of the target's 10 classes, got 9"):
         make_attack("plg_mi", steps=3).invert(view, own, 0, seed=1)
     blind = view_of(Target(), "labels", num_classes=10, image_size=64, execution=view.execution)

@@ -3,13 +3,13 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import inputs, settings
 from hypothesis import strategies as st
 from PIL import Image
 
 from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.plg.labels import ask, make_labels, top_n
-from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.data.celeba64 import central_face
 from smoothsweep.core.data.listing import fit_square
 from smoothsweep.core.data.transforms import to_unit
@@ -73,7 +73,7 @@ def test_under_negative_smoothing_most_confidences_are_zero_and_paper_takes_the_
 
 
 @settings(max_examples=25)
-@given(rows=st.integers(1, 12), n=st.integers(1, 12), levels=st.integers(1, 4), seed=st.integers(0, 99))
+@inputs(rows=st.integers(1, 12), n=st.integers(1, 12), levels=st.integers(1, 4), seed=st.integers(0, 99))
 def test_both_protocols_choose_scores_that_nothing_left_out_exceeds(rows, n, levels, seed):
     scores = torch.randint(levels, (rows, 3), generator=generator(seed)).float()
     n = min(n, rows)
@@ -87,7 +87,7 @@ def test_both_protocols_choose_scores_that_nothing_left_out_exceeds(rows, n, lev
 
 def test_an_image_may_serve_several_classes_and_is_counted_once():
     public = torch.randint(256, (6, 3, 16, 16), generator=generator(0), dtype=torch.uint8)
-    made = make_labels({"top_n": 4}, Given(protocol="clean", public=public), Scores(), None)
+    made = make_labels({"top_n": 4}, AttackInputs(protocol="clean", public=public), Scores(), None)
     index, confidence = made.tensors["index"], made.tensors["confidence"]
     assert index.shape == confidence.shape == (CLASSES, 4) and (confidence.diff(dim=1) >= 0).all()
     assert made.facts["images_labelled"] == len(index.unique()) <= 6 < index.numel()
@@ -98,7 +98,7 @@ def test_public_images_of_another_size_are_reduced_to_the_target_s():
     flat = torch.linspace(0, 255, 10).round().to(torch.uint8)[:, None, None, None]
     large, small = flat.expand(-1, 3, 24, 24), flat.expand(-1, 3, 8, 8)
     found = [
-        make_labels({"top_n": 2}, Given(protocol="clean", public=images.contiguous()), Scores(), None).tensors
+        make_labels({"top_n": 2}, AttackInputs(protocol="clean", public=images.contiguous()), Scores(), None).tensors
         for images in (large, small)
     ]
     assert torch.equal(found[0]["index"], found[1]["index"])
@@ -109,4 +109,4 @@ def test_public_images_of_another_size_are_reduced_to_the_target_s():
 def test_fewer_public_images_than_asked_for_is_one_line():
     public = torch.zeros(3, 3, 8, 8, dtype=torch.uint8)
     with pytest.raises(InputError, match=r"attack\.top_n: expected at most the 3 public images, got 4"):
-        make_labels({"top_n": 4}, Given(protocol="paper", public=public), Scores(), None)
+        make_labels({"top_n": 4}, AttackInputs(protocol="paper", public=public), Scores(), None)

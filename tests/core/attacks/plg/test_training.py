@@ -12,7 +12,7 @@ from smoothsweep.core.attacks.plg.config import ConditionalTraining
 from smoothsweep.core.attacks.plg.draws import Draws, Fakes, Reals, dequantised
 from smoothsweep.core.attacks.plg.gan_part import make_gan
 from smoothsweep.core.attacks.plg.training import critic_hinge, generator_hinge, new_state, shown, train
-from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
@@ -66,7 +66,7 @@ def test_the_first_fakes_are_the_official_ones(official_run):
 
 def test_two_iterations_are_the_official_ones(official_run):
     verdicts = []
-    official_run.discriminator.register_forward_hook(lambda module, given, found: verdicts.append(found.detach()))
+    official_run.discriminator.register_forward_hook(lambda module, inputs, found: verdicts.append(found.detach()))
     train(official_run, OfficialDraws(), standing_in)
     asked = torch.stack(verdicts).view(2, 11, 4, 1)  # in the step of G; then of fakes and reals, in turns
     for found, name in ((asked[:, 0], "fake_in_g"), (asked[:, 1::2], "fake"), (asked[:, 2::2], "real")):
@@ -218,7 +218,7 @@ def part(access="gradients", classes=CLASSES, workshop=None, protocol="clean", s
     torch.nn.init.zeros_(network[1].bias)
     view = view_of(network, access, num_classes=CLASSES, image_size=SIDE, execution=Execution(ExecutionConfig(), "cpu"))
     settings = {**vars(RECIPE), "betas": list(RECIPE.betas), "steps": steps}
-    asked = Given(protocol=protocol, public=public, parts={"plg_labels": {"index": index}})
+    asked = AttackInputs(protocol=protocol, public=public, parts={"plg_labels": {"index": index}})
     return make_gan(settings, asked, view, workshop or Kept()), view
 
 

@@ -10,7 +10,7 @@ from smoothsweep.core.attacks.optimisation.crops import Preprocess
 from smoothsweep.core.attacks.optimisation.losses import logit_loss
 from smoothsweep.core.attacks.optimisation.objective import LatentObjective
 from smoothsweep.core.attacks.optimisation.seeds import generator
-from smoothsweep.core.attacks.ppa.adaptive_config import MOST_DEGREES, Averaging, Restarts, Tempering
+from smoothsweep.core.attacks.ppa.adaptive_config import MOST_DEGREES, Averaging, Restarts, TemperatureScaling
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
 from smoothsweep.core.attacks.ppa.inversion import optimise
 from smoothsweep.core.attacks.ppa.neighbours import group_neighbours
@@ -177,7 +177,7 @@ def test_a_confidence_that_no_temperature_gives_is_refused(logits, wanted):
 
 def test_a_temperature_divides_the_logits_before_the_loss():
     world = Linear()
-    config = OptimiseConfig(steps=1, crop_scale=(1, 1), loss="cross_entropy", temperature=Tempering())
+    config = OptimiseConfig(steps=1, crop_scale=(1, 1), loss="cross_entropy", temperature=TemperatureScaling())
     found = optimise(world, world.target, world.w0, 1, config, protocol="clean", temperature=4.0, **COMMON)
     logits = world.target(world.synthesize(world.w0))
     torch.testing.assert_close(found.loss[0], -(logits / 4).log_softmax(1)[:, 1])

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import nn
 
-from smoothsweep.core.attacks.ppa.adaptive_config import Averaging, Restarts, Tempering
+from smoothsweep.core.attacks.ppa.adaptive_config import Averaging, Restarts, TemperatureScaling
 from smoothsweep.core.attacks.ppa.attack import Optimise, PlugAndPlay, Select
 from smoothsweep.core.attacks.ppa.config import Pool
 from smoothsweep.core.attacks.ppa.temperature import TEMPERATURE
-from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution, Prepared
 from smoothsweep.core.attacks.shared.together import same_bits
 from smoothsweep.core.attacks.shared.view import view_of
@@ -60,12 +60,12 @@ class Rows:
 
 
 @pytest.fixture(scope="module")
-def given():
+def inputs():
     source = torch.Generator().manual_seed(2)
     parts = {"candidates": {"confidences": torch.rand(POOL, CLASSES, generator=source)}}
     parts["pool"] = {"w": torch.randn(POOL, 1, COMPONENTS, generator=source)}
     parts[TEMPERATURE] = {TEMPERATURE: torch.tensor([3.0])}
-    return Given(protocol="clean", prior=Prior(), parts=parts)
+    return AttackInputs(protocol="clean", prior=Prior(), parts=parts)
 
 
 def viewed(target, **settings):
@@ -74,12 +74,12 @@ def viewed(target, **settings):
     return view_of(answer, "gradients", num_classes=CLASSES, image_size=SIDE, execution=execution)
 
 
-def both(attack, target, given, classes):
+def both(attack, target, inputs, classes):
     """Each class by itself and all side by side, and how many images the target saw each time."""
     found = []
     for pieces in ([[c] for c in classes], [classes]):
         view = viewed(target)
-        kept = [one for piece in pieces for one in attack.invert_batch(view, given, piece, seed=5)]
+        kept = [one for piece in pieces for one in attack.invert_batch(view, inputs, piece, seed=5)]
         found.append((kept, view.queries))
     return found
 
@@ -114,7 +114,7 @@ CASES = {
     "poincare": changed(loss="poincare"),
     "cross entropy, by margin": changed(loss="cross_entropy", select=Select(kind="augmented_margin")),
     "logit, three batches": changed(candidates=5, batch_size=2),
-    "tempered": changed(loss="cross_entropy", temperature=Tempering()),
+    "tempered": changed(loss="cross_entropy", temperature=TemperatureScaling()),
     "without crops": changed(crop_scale=(1.0, 1.0), clip=True, selection_hflip=0.0),
     "restarts": changed(candidates=2, restarts=Restarts()),
 }
@@ -123,30 +123,30 @@ CASES = {
 @pytest.mark.parametrize("protocol", ["paper", "clean"])
 @pytest.mark.parametrize("case", CASES)
 def test_side_by_side_every_class_has_the_bits_and_the_queries_that_it_has_by_itself(
-    given, case, protocol, monkeypatch
+    inputs, case, protocol, monkeypatch
 ):
-    attack, given, classes = CASES[case], dataclasses.replace(given, protocol=protocol), [3, 0, 10, 7]
-    alone, queries = both(attack, Rows(), given, classes)[0]
+    attack, inputs, classes = CASES[case], dataclasses.replace(inputs, protocol=protocol), [3, 0, 10, 7]
+    alone, queries = both(attack, Rows(), inputs, classes)[0]
     view = viewed(Rows())
     with no_falling_back(monkeypatch):
-        beside = attack.invert_batch(view, given, classes, seed=5)
+        beside = attack.invert_batch(view, inputs, classes, seed=5)
     for one, other in zip(alone, beside, strict=True):
         same(one, other)
     assert view.queries == queries > 0
     assert not torch.equal(alone[0].w, alone[1].w)
 
 
-def test_networks_of_convolutions_are_the_same_too(given):
+def test_networks_of_convolutions_are_the_same_too(inputs):
     target = build_classifier("resnet_small", CLASSES, seed=1, protocol="clean").eval()
-    (alone, _), (beside, _) = both(changed(steps=2, selection_repeats=2), target, given, [3, 0, 10, 7])
+    (alone, _), (beside, _) = both(changed(steps=2, selection_repeats=2), target, inputs, [3, 0, 10, 7])
     for one, other in zip(alone, beside, strict=True):
         same(one, other)
 
 
-def test_a_row_that_breaks_is_stopped_and_the_other_classes_go_on(given):
-    brightness = given.prior.synthesize(given.parts["pool"]["w"]).flatten(1).mean(1)
+def test_a_row_that_breaks_is_stopped_and_the_other_classes_go_on(inputs):
+    brightness = inputs.prior.synthesize(inputs.parts["pool"]["w"]).flatten(1).mean(1)
     target = Rows(dark=float(brightness.quantile(0.8)))
-    (alone, _), (beside, _) = both(changed(loss="cross_entropy"), target, given, list(range(8)))
+    (alone, _), (beside, _) = both(changed(loss="cross_entropy"), target, inputs, list(range(8)))
     stopped = [one.facts["num_frozen"] for one in alone]
     assert 0 < sum(stopped) < 32 and min(stopped) < max(stopped)
     for one, other in zip(alone, beside, strict=True):
@@ -154,20 +154,20 @@ def test_a_row_that_breaks_is_stopped_and_the_other_classes_go_on(given):
     assert max(target.seen) == 32
 
 
-def test_a_group_that_the_device_cuts_and_that_does_not_fill_is_the_same(given, monkeypatch):
-    alone = both(PLAIN, Rows(), given, list(range(7)))[0][0]
+def test_a_group_that_the_device_cuts_and_that_does_not_fill_is_the_same(inputs, monkeypatch):
+    alone = both(PLAIN, Rows(), inputs, list(range(7)))[0][0]
     target, measured = Rows(), "smoothsweep.core.attacks.shared.execution.suitable_rows"
     monkeypatch.setattr(measured, lambda probe, device, *, most: min(most, 14))
     with no_falling_back(monkeypatch, but="optimise"):
-        beside = PLAIN.invert_batch(viewed(target), given, list(range(7)), seed=5)
+        beside = PLAIN.invert_batch(viewed(target), inputs, list(range(7)), seed=5)
     with_gradients = target.seen[: -PLAIN.selection_repeats - 4]  # stage 3 tries four passes, then it has its views
     assert [with_gradients.count(rows) for rows in (12, 28)] == [2 * PLAIN.steps + 1, 0], "three, three and one"
     for one, other in zip(alone, beside, strict=True):
         same(one, other)
 
 
-def test_where_the_bits_would_differ_classes_are_computed_one_after_the_other(given):
-    (alone, asked), (beside, shown) = both(PLAIN, Rows(coupled=1e-5), given, [3, 0, 10])
+def test_where_the_bits_would_differ_classes_are_computed_one_after_the_other(inputs):
+    (alone, asked), (beside, shown) = both(PLAIN, Rows(coupled=1e-5), inputs, [3, 0, 10])
     for one, other in zip(alone, beside, strict=True):
         same(one, other)
     assert asked == shown, "what was tried is not counted"
@@ -202,16 +202,16 @@ def test_classes_are_side_by_side_on_a_cpu_where_nothing_looks_at_more_than_a_ro
 
 
 @pytest.mark.parametrize("settings", [{"rows_per_batch": 3}, {"precision": "bf16"}])
-def test_what_the_user_says_of_execution_is_left_alone(given, settings, monkeypatch):
+def test_what_the_user_says_of_execution_is_left_alone(inputs, settings, monkeypatch):
     monkeypatch.setattr("smoothsweep.core.attacks.ppa.side_by_side.invert_together", None)
-    found = PLAIN.invert_batch(viewed(Rows(), **settings), given, [0, 1], seed=5)
+    found = PLAIN.invert_batch(viewed(Rows(), **settings), inputs, [0, 1], seed=5)
     assert len(found) == 2
 
 
-def test_another_trial_that_selects_is_asked_class_by_class(given, monkeypatch):
+def test_another_trial_that_selects_is_asked_class_by_class(inputs, monkeypatch):
     monkeypatch.setattr("smoothsweep.core.attacks.ppa.side_by_side.invert_together", None)
     selector = viewed(Rows())
     PLAIN.invert_batch(
-        viewed(Rows()), dataclasses.replace(given, targets={"selection_target": selector}), [0, 1], seed=5
+        viewed(Rows()), dataclasses.replace(inputs, targets={"selection_target": selector}), [0, 1], seed=5
     )
     assert selector.queries == 2 * PLAIN.candidates * PLAIN.selection_repeats

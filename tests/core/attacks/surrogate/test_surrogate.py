@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from smoothsweep.core.attacks.registry import make_attack
-from smoothsweep.core.attacks.shared.attack_inputs import Given
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.attacks.surrogate.config import SurrogateTraining
@@ -76,17 +76,17 @@ def pictures():
     return {"images": (base + noise).clamp(0, 255).to(torch.uint8)}
 
 
-def given(**parts):
-    return Given(protocol="clean", parts=parts)
+def inputs(**parts):
+    return AttackInputs(protocol="clean", parts=parts)
 
 
 def test_labels_are_asked_once_per_picture_and_a_class_never_answered_is_counted(pictures):
     view = look("labels")
-    made = make_answered_labels({}, given(pictures=pictures), view, None)
+    made = make_answered_labels({}, inputs(pictures=pictures), view, None)
     assert view.queries == COUNT and made.tensors["answers"].shape == (COUNT,)
     assert made.tensors["hits"].sum() == COUNT and made.tensors["hits"][3] == 0
     assert made.facts == {"classes_never_hit": 1.0}
-    scores = make_answered_scores({}, given(pictures=pictures), look("scores"), None)
+    scores = make_answered_scores({}, inputs(pictures=pictures), look("scores"), None)
     assert torch.equal(scores.tensors["answers"].argmax(1), made.tensors["answers"])
     assert torch.equal(scores.tensors["hits"], made.tensors["hits"])
 
@@ -112,7 +112,7 @@ class Levels:
 
 def test_the_pictures_are_those_of_the_settings():
     settings = {"size": 5, "seed": 7, "truncation_psi": 2.0, "truncation_cutoff": 1, "crop": SIDE - 4}
-    sees = Given(protocol="clean", parts={}, prior=Levels())
+    sees = AttackInputs(protocol="clean", parts={}, prior=Levels())
     made = make_pictures(settings, sees, look("none"), None).tensors
     levels = 2 * (7 + torch.arange(5.0)) / 100
     torch.testing.assert_close(made["w"], levels[:, None, None])
@@ -123,7 +123,7 @@ def test_the_pictures_are_those_of_the_settings():
 def test_a_budget_below_one_query_per_class_is_refused_in_one_line(pictures):
     few = {"images": pictures["images"][:3]}
     with pytest.raises(InputError, match=r"^attack\.pool\.size: expected at least a query for each of the 4 classes"):
-        make_answered_labels({}, given(pictures=few), look("labels"), None)
+        make_answered_labels({}, inputs(pictures=few), look("labels"), None)
     small = {"pool": {"size": 64}, "candidates": 20}
     attack = make_attack("surrogate_labels", **small)
     attack.check_classes(64)
@@ -154,21 +154,21 @@ def test_rare_answers_weigh_more_by_a_formula():
 
 
 def test_surrogates_learn_what_the_target_answered_and_are_shown_nothing_of_it(pictures):
-    answered = make_answered_labels({}, given(pictures=pictures), look("labels"), None).tensors
+    answered = make_answered_labels({}, inputs(pictures=pictures), look("labels"), None).tensors
     view, settings = look("none"), {**SETTINGS, "architectures": ["resnet_small"], "epochs": 8}
-    made = make_surrogates(settings, given(pictures=pictures, answered_labels=answered), view, Kept())
+    made = make_surrogates(settings, inputs(pictures=pictures, answered_labels=answered), view, Kept())
     assert made.facts["agreement"] >= 0.8 and view.queries == 0
     assert made.tensors["losses"].shape == (1, 24) and made.tensors["confidences"].shape == (COUNT, CLASSES)
     torch.testing.assert_close(made.tensors["confidences"].sum(1), torch.ones(COUNT))
     flipped = {**answered, "answers": 2 - answered["answers"].clamp(max=2)}
-    other = make_surrogates(settings, given(pictures=pictures, answered_labels=flipped), view, Kept())
+    other = make_surrogates(settings, inputs(pictures=pictures, answered_labels=flipped), view, Kept())
     learnt = other.tensors["confidences"].argmax(1) == flipped["answers"]
     assert learnt.float().mean() >= 0.8  # what was answered, whatever the picture
 
 
 def test_pictures_are_shown_as_they_are_beside_their_views_or_not_at_all(pictures):
     """The views are the same: they follow from seed, network and step."""
-    answered = make_answered_labels({}, given(pictures=pictures), look("labels"), None).tensors
+    answered = make_answered_labels({}, inputs(pictures=pictures), look("labels"), None).tensors
     answers = torch.nn.functional.one_hot(answered["answers"], CLASSES).float()
     lesson = Lesson(pictures=pictures["images"], answers=answers, weights=answer_weights(answers, 0.9))
     seen = {}
@@ -177,7 +177,7 @@ def test_pictures_are_shown_as_they_are_beside_their_views_or_not_at_all(picture
         recipe = SurrogateTraining(**settings, shown=shown)
         state = _new_surrogate(recipe, 0, CLASSES, look("none"))
         batches = seen[shown] = []
-        state.network.register_forward_pre_hook(lambda _, given, to=batches: to.append(given[0]))
+        state.network.register_forward_pre_hook(lambda _, inputs, to=batches: to.append(inputs[0]))
         teach(state, lesson, torch.device("cpu"))
         assert len(seen[shown]) == recipe.steps(COUNT) == len(state.losses)
     drawn = pictures["images"].float() / 127.5 - 1
@@ -189,8 +189,8 @@ def test_pictures_are_shown_as_they_are_beside_their_views_or_not_at_all(picture
 
 @pytest.mark.parametrize("dies_at", [3, 8])
 def test_a_training_that_died_goes_on_to_the_same_networks(pictures, dies_at):
-    answered = make_answered_labels({}, given(pictures=pictures), look("labels"), None).tensors
-    own, whole = given(pictures=pictures, answered_labels=answered), Kept()
+    answered = make_answered_labels({}, inputs(pictures=pictures), look("labels"), None).tensors
+    own, whole = inputs(pictures=pictures, answered_labels=answered), Kept()
     expected = make_surrogates(SETTINGS, own, look("none"), whole)
     assert len(whole.states) == 2 * 5
     torn = Kept(dies_at=dies_at)

@@ -19,7 +19,7 @@ from smoothsweep.orchestrator.reading.findings.uncertainty import (
     share,
     standing,
     start,
-    sureness,
+    uncertainty_words,
 )
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 
@@ -145,20 +145,24 @@ def test_each_kind_of_difference_has_its_own_words():
     summary = made("abcd")
     kinds = [None, gap("inconclusive", seeds=1, low=None, high=None, p=None), gap("inconclusive", low=0.0, high=0.0)]
     kinds += [gap("reduces"), gap("leaks more"), gap("hides", **OPEN), gap("inconclusive", **OPEN)]
-    lines = [ascii_text(sureness(summary, one)) for one in kinds]
+    lines = [ascii_text(uncertainty_words(summary, one)) for one in kinds]
     assert len(set(lines)) == len(kinds) and all(line.endswith(".") for line in lines)
     told = [("p = " in line, "corrected for 6 comparisons" in line) for line in lines]
     assert told == [(False, False)] * 3 + [(True, True)] * 4
     assert "1 seed" in lines[1] and all("3 seeds" in line for line in lines[2:])
     assert ["inconclusive" in line for line in lines] == [False, True, False, False, False, True, True]
-    alone = ascii_text(sureness(summary, gap(comparisons=1)))
-    assert "p = 0.01" in alone and "corrected" not in alone and "(p" not in ascii_text(sureness(summary, gap(p=None)))
+    alone = ascii_text(uncertainty_words(summary, gap(comparisons=1)))
+    assert (
+        "p = 0.01" in alone
+        and "corrected" not in alone
+        and "(p" not in ascii_text(uncertainty_words(summary, gap(p=None)))
+    )
 
 
 def test_what_would_settle_it_is_said_where_it_is_open():
     wanting = Needed(seeds=7, classes=24)
-    assert "7 seeds" in ascii_text(sureness(made("ab"), gap("inconclusive", needed=wanting, **OPEN)))
-    assert "7 seeds" not in ascii_text(sureness(made("ab"), gap(needed=wanting)))
+    assert "7 seeds" in ascii_text(uncertainty_words(made("ab"), gap("inconclusive", needed=wanting, **OPEN)))
+    assert "7 seeds" not in ascii_text(uncertainty_words(made("ab"), gap(needed=wanting)))
 
 
 VALUES = {name: np.random.default_rng(place).normal(0.3, 0.05, (3, 6)).clip(0, 1) for place, name in enumerate("abcde")}

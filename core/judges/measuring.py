@@ -1,4 +1,4 @@
-"""What a judge's `measure` is shown, and what it leaves."""
+"""What a judge's `measure` gets, and what it returns."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
-    """What the judge said that it reads, each read when it is asked for.
+class JudgeInputs:
+    """What the judge declares that it reads, each read when it is asked for.
 
     reconstructions: (side in pixels or None for any) -> float32 [M, 3, S, S] in about [-1, 1], and the class int64 [M]
     that each is of, best first within a class. real: ("train" or "test") -> the private images. target: the
