@@ -10,6 +10,9 @@ from smoothsweep.core.text import brief, shown
 from smoothsweep.sweeps.settings import set_dotted
 from smoothsweep.sweeps.yaml_reader import read_yaml
 
+OF_DOTTED_KEYS = ("grid", "baseline")
+"""Blocks of a sweep file whose keys are dotted ones: `grid.recipe.lr` is the grid's key `recipe.lr`."""
+
 
 def apply_overrides(raw: dict[str, Any], overrides: list[str]) -> None:
     """Set the keys in a sweep file's settings.
@@ -25,7 +28,7 @@ def apply_overrides(raw: dict[str, Any], overrides: list[str]) -> None:
                 expected = f"--set {brief(key)}: expected every key once"
                 raise InputError(f"{expected}, got {shown(earlier)} (--set {brief(other)}) and {shown(value)}")
         given.append((key, value))
-        set_dotted(raw, key, value, where="--set")
+        _set(raw, key, value)
     swept = dict(_swept(raw))  # by now a grid that was itself set is there
     for key, value in given:
         for leaf in _leaves(key, value):
@@ -35,6 +38,15 @@ def apply_overrides(raw: dict[str, Any], overrides: list[str]) -> None:
                     f"--set {brief(key)}: expected a key that the sweep leaves alone, got one that {place} sets in "
                     f"every trial ({brief(found)}); set {place} itself"
                 )
+
+
+def _set(raw: dict[str, Any], key: str, value: Any) -> None:
+    block, _, inner = key.partition(".")
+    held = raw.get(block)
+    if block in OF_DOTTED_KEYS and inner and (held is None or isinstance(held, dict)):
+        raw[block] = {**(held or {}), inner: value}
+    else:
+        set_dotted(raw, key, value, where="--set")
 
 
 def _parsed(override: str) -> tuple[str, Any]:

@@ -139,6 +139,14 @@ def test_bad_overrides_are_refused(tmp_path, override):
         load_sweep(write(tmp_path), [override])
 
 
+def test_a_dotted_key_of_the_grid_is_set_as_a_whole(tmp_path):
+    path = write(tmp_path, grid={"recipe.lr": [0.1, 0.2], "attack.steps": [3]}, baseline={"recipe.lr": 0.1})
+    changed = load_sweep(path, ["grid.recipe.lr=[0.3, 0.4]", "baseline.recipe.lr=0.3", "grid.recipe.epochs=[1]"])
+    kept = {"recipe.lr": [0.3, 0.4], "attack.steps": [3], "recipe.epochs": [1]}
+    assert changed.sweep.grid == kept
+    assert changed.sweep.baseline == {"recipe.lr": 0.3}
+
+
 def test_the_grid_multiplies_and_every_cell_is_checked(tmp_path):
     grid = {"recipe.defense.alpha": [0.1, -0.05], "attack.loss": ["poincare", "cross_entropy"]}
     cells = expand(load_sweep(write(tmp_path, grid=grid, baseline={"recipe.defense.alpha": 0.1})))
