@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.sweeps.any_sweep import Resources
-from smoothsweep.tasks.registry import task
 
 if TYPE_CHECKING:
     from smoothsweep.orchestrator.cluster.connection import ClusterFacts
@@ -27,7 +26,7 @@ def refuse_unfit(facts: ClusterFacts, resources: Resources, stages: Iterable[Sta
         return
     _check_cpus(facts, resources)
     for key, trains in GPU_WISHES.items():
-        if any(task(stage.name).trains == trains for stage in stages):
+        if any(stage.task.trains == trains for stage in stages):
             _check_gpus(facts, key, getattr(resources, key), stated=key in resources.model_fields_set)
     for stage in {stage.config["workers"]: stage for stage in stages if stage.config.get("workers", 1) > 1}.values():
         _check_workers(facts, stage)

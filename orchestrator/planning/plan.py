@@ -17,7 +17,6 @@ from smoothsweep.orchestrator.stages.shared import Shared, canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.loaded import Sweep
-from smoothsweep.tasks.registry import task
 
 Total = tuple[float, float, float, int]  # device-seconds: mean, least, most; and how many stages are of unknown cost
 SEEDS = ("seed", "seeds")  # keys of a stage's configuration, which decide nothing but where its task says so
@@ -98,7 +97,7 @@ def refuse_impossible(plan: Plan) -> None:
     """Raise InputError for work that a stage would refuse, before any other stage has run."""
     seen: set[tuple[object, ...]] = set()
     for stage in plan.missing:
-        kind = task(stage.name)
+        kind = stage.task
         if kind.check is None or lacks_files(stage.config) or (told := _told(stage, kind.check_reads)) in seen:
             continue
         seen.add(told)
@@ -118,7 +117,7 @@ def _told(stage: Stage, reads: tuple[str, ...]) -> tuple[object, ...]:
     found: list[object] = [stage.name]
     for one in (stage, *[stage.inputs.get(role) for role in reads]):
         if one is not None:
-            decides = task(one.name).seed_decides
+            decides = one.task.seed_decides
             found += (*_objects(one.config, decides), None, *_objects(one.hints, decides), None)
     return tuple(found)
 
@@ -261,9 +260,9 @@ def devices_held(settings: Sweep, history: History) -> Callable[[Stage], float]:
     def held(stage: Stage) -> float:
         if (workers := stage.config.get("workers", 1)) > 1:
             return float(workers)
-        if not task(stage.name).on_device or "cuda" not in history.devices.get(stage.name, ()):
+        if not stage.task.on_device or "cuda" not in history.devices.get(stage.name, ()):
             return 1.0
-        return (resources.gpus_per_training if task(stage.name).trains else resources.gpus_per_task) or 1.0
+        return (resources.gpus_per_training if stage.task.trains else resources.gpus_per_task) or 1.0
 
     return held
 

@@ -12,7 +12,6 @@ from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.tasks.class_names import NAMES_FILE
 from smoothsweep.tasks.classes import CLASSES_FOLDER, classes_to_do, remaining_beside
-from smoothsweep.tasks.registry import task
 
 _OF = re.compile(r"(\d+)/(\d+)")
 
@@ -31,7 +30,7 @@ def inside(stages: Iterable[Stage], store: Store) -> dict[str, Inside]:
     ready = [stage for stage in stages if all(store.has(source) for source in stage.inputs.values())]
     found = {}
     for stage, mark in zip(ready, store.marks(ready), strict=True):
-        known = _classes_done(stage, store) if task(stage.name).shard else _marked(mark)
+        known = _classes_done(stage, store) if stage.task.shard else _marked(mark)
         if known is not None:
             found[stage.fingerprint] = known
     return found
@@ -39,7 +38,7 @@ def inside(stages: Iterable[Stage], store: Store) -> dict[str, Inside]:
 
 def classes_of(stage: Stage, store: Store) -> list[int]:
     """The classes of a sharded stage. Reads one file of one input: the others need not come to this machine."""
-    labelled = next((source for name in task(stage.name).labelled if (source := stage.inputs.get(name))), None)
+    labelled = next((source for name in stage.task.labelled if (source := stage.inputs.get(name))), None)
     file = store.file(labelled, NAMES_FILE) if labelled else None
     return classes_to_do(stage.config, len(json.loads(file.read_text())) if file else 0)
 

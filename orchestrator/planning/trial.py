@@ -21,7 +21,6 @@ from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import Sweep, inversion
 from smoothsweep.sweeps.schema import InversionSweep
 from smoothsweep.sweeps.toy import ToySweep
-from smoothsweep.tasks.registry import task
 
 Run = Callable[[Stage], None]
 
@@ -126,7 +125,7 @@ def in_running_order(stages: Sequence[Stage]) -> list[Stage]:
     asks somebody outside comes last.
     """
     brought = dict.fromkeys(source for stage in stages for source in stage.inputs.values() if source.name == "imported")
-    ordered = sorted(stages, key=lambda stage: (task(stage.name).asks_elsewhere, "attack" in _names_below(stage)))
+    ordered = sorted(stages, key=lambda stage: (stage.task.asks_elsewhere, "attack" in _names_below(stage)))
     first = [stage for stage in stages if stage.name in ("data", "target", "imported")]
     return list(dict.fromkeys([*first, *brought, *ordered]))
 
@@ -146,7 +145,7 @@ def to_begin_early(stages: Sequence[Stage]) -> list[Stage]:
 
 
 def _asks_elsewhere(stage: Stage) -> bool:
-    return any(task(name).asks_elsewhere for name in _names_below(stage))
+    return any(source.task.asks_elsewhere for source in with_ancestors([stage]))
 
 
 def _names_below(stage: Stage) -> set[str]:

@@ -24,7 +24,6 @@ from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.common.sealing import RESULT
 from smoothsweep.tasks.classes import class_name
 from smoothsweep.tasks.context import TaskContext
-from smoothsweep.tasks.registry import task
 
 LIBRARIES = ("torch", "torchvision", "numpy", "ray", "scikit-learn", "pyarrow")
 
@@ -42,8 +41,8 @@ def execute(store: Store, stage: Stage) -> None:
         with store.working(stage) as work:
             context, started = _context(store, work), time.monotonic()
             with _saying_where(stage):
-                metrics = task(stage.name).function()({**stage.config, **stage.hints}, inputs, draft, context)
-                refuse_not_finite(draft, metrics, task(stage.name).not_finite)
+                metrics = stage.task.function()({**stage.config, **stage.hints}, inputs, draft, context)
+                refuse_not_finite(draft, metrics, stage.task.not_finite)
             seconds = time.monotonic() - started + _noted_seconds(work)
         store.commit(stage, draft, _manifest(store, stage, metrics, seconds, context.device))
     except BaseException as error:
@@ -74,7 +73,7 @@ def _execute_shard(store: Store, stage: Stage, classes: Sequence[int]) -> None:
     with store.working(stage, only=[class_name(target_class) for target_class in classes]) as work:
         context, started = _context(store, work), time.monotonic()
         with _saying_where(stage):
-            task(stage.name).shard_function()({**stage.config, **stage.hints}, inputs, classes, context)
+            stage.task.shard_function()({**stage.config, **stage.hints}, inputs, classes, context)
         _note_seconds(work, time.monotonic() - started)
 
 
@@ -85,7 +84,7 @@ def _saying_where(stage: Stage) -> Generator[None]:
         yield
     except NotFinite as error:
         inputs = ", ".join(source.label for source in stage.inputs.values())
-        whose = "" if task(stage.name).trains or not inputs else f" (of this stage, or of what it reads: {inputs})"
+        whose = "" if stage.task.trains or not inputs else f" (of this stage, or of what it reads: {inputs})"
         raise NotFinite(f"{stage.label}: {error}; {LIKELY}{whose}") from error
 
 

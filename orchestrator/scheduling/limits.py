@@ -10,7 +10,6 @@ from smoothsweep.core.durations import duration
 from smoothsweep.orchestrator.planning.history import History, read_history
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.tasks.registry import task
 
 FLOOR_S = 30 * 60.0
 TIMES = 20  # what such a stage has taken: machines differ by less
@@ -47,7 +46,7 @@ class Limits:
 
         Silence, not time: what an estimate is worth is not known, but a stage that goes on leaving marks is at work.
         """
-        kind = "training" if task(stage.name).trains else "attack"
+        kind = "training" if stage.task.trains else "attack"
         setting = f"resources.{kind}_timeout_minutes" if _has_setting(stage) else None
         minutes = self._resources.get(setting.removeprefix("resources.")) if setting else None
         if minutes is not None:
@@ -68,4 +67,4 @@ class Limits:
 
 
 def _has_setting(stage: Stage) -> bool:
-    return task(stage.name).trains or task(stage.name).shard is not None
+    return stage.task.trains or stage.task.shard is not None

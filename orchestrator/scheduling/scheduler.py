@@ -31,7 +31,6 @@ from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.tasks.classes import CLASSES_FOLDER, batches, groups, remaining_beside
 from smoothsweep.tasks.context import MachineLeaves
-from smoothsweep.tasks.registry import task
 
 DAMAGED_INPUTS = 8  # found while one stage is made, and made again; then something goes on damaging them
 WATCH_EVERY_S = 1.0  # how late a time-out may be
@@ -153,7 +152,7 @@ class StageScheduler:
             "signs": Heartbeat(last=time.monotonic(), usual_s=expected_s or 0.0),
         }
         try:
-            if task(stage.name).shard:
+            if stage.task.shard:
                 await self._fan_out(stage)
             await self._run(stage, execute_remotely, self.store, stage)
         finally:
@@ -247,7 +246,7 @@ class StageScheduler:
                     await asyncio.to_thread(remove_lost_groups)
 
     async def _expected_s(self, stage: Stage) -> float | None:
-        device = "cuda" if self.gpus and task(stage.name).on_device else "cpu"
+        device = "cuda" if self.gpus and stage.task.on_device else "cpu"
         async with self.asking:
             return await asyncio.to_thread(self.limits.expected_s, stage, device)
 
@@ -267,8 +266,8 @@ class StageScheduler:
         """CPUs and GPUs of one task. Where there is no GPU none is asked for: such a task would wait for ever."""
         if is_group(stage):
             return {"num_cpus": 0, "num_gpus": 0, "scheduling_strategy": "DEFAULT"}  # Ray Train's workers hold them
-        wish = self.resources["gpus_per_training" if task(stage.name).trains else "gpus_per_task"]
-        needs_device = task(stage.name).on_device
+        wish = self.resources["gpus_per_training" if stage.task.trains else "gpus_per_task"]
+        needs_device = stage.task.on_device
         return {
             "num_cpus": self.resources["cpus_per_task"],
             "num_gpus": min(wish, self.gpus) if self.gpus and needs_device else 0,

@@ -14,7 +14,6 @@ from smoothsweep.orchestrator.scheduling.tasks_in_flight import Teller
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.tasks.context import MachineLeaves, leaving_when
-from smoothsweep.tasks.registry import task
 
 WORKER_RETRIES = 3  # for killed workers and lost nodes; an exception of the task itself is not retried
 
@@ -48,7 +47,7 @@ def _at_work(stage: Stage, tell: Teller) -> Generator[None]:
         raise MachineLeaves
     import torch  # noqa: F401
 
-    task(stage.name).function()
+    stage.task.function()
     tell()
     with leaving_when(leaves):
         yield

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from smoothsweep.orchestrator.stages.shared import NOTHING, canonical_json
-from smoothsweep.tasks.registry import task
+from smoothsweep.tasks.registry import Task, task
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -28,6 +28,11 @@ class Stage:
     _fingerprint: str | None = field(default=None, init=False, repr=False)
 
     @property
+    def task(self) -> Task:
+        """Its row in the table of tasks: what makes such stages, and on what. InputError for a name that has none."""
+        return task(self.name)
+
+    @property
     def fingerprint(self) -> str:
         """SHA-256 (hex) of the canonical JSON of name, version, configuration and input fingerprints."""
         found = self._fingerprint
@@ -39,13 +44,13 @@ class Stage:
     def _identity_text(self) -> str:
         """Canonical JSON of `identity`, of parts that are written once where stages share them."""
         inputs = ",".join([f'{_quoted(name)}:"{self.inputs[name].fingerprint}"' for name in sorted(self.inputs)])
-        head, version = canonical_json(self.config), task(self.name).version
+        head, version = canonical_json(self.config), self.task.version
         return f'{{"config":{head},"inputs":{{{inputs}}},"stage":{_quoted(self.name)},"version":{version}}}'
 
     def identity(self) -> dict[str, Any]:
         return {
             "stage": self.name,
-            "version": task(self.name).version,
+            "version": self.task.version,
             "config": self.config,
             "inputs": {name: stage.fingerprint for name, stage in self.inputs.items()},
         }

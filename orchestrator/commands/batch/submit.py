@@ -29,7 +29,6 @@ from smoothsweep.orchestrator.search.forecast import ahead_of
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.tasks.registry import task
 
 START_S = 60  # until the first stage runs: Ray, imports
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -179,7 +178,7 @@ def _refuse_short(plan: Plan, store: Store, limit_s: int, grace_s: int) -> None:
         )
     history = history_of(plan, store)
     for stage in plan.missing:
-        kind, expected = task(stage.name), history.expected(stage)
+        kind, expected = stage.task, history.expected(stage)
         if expected is not None and not kind.trains and kind.shard is None and expected[0] > room:
             raise InputError(
                 f"--time: expected at least {round(expected[0]) + grace_s + START_S} s, since stage {stage.name} "

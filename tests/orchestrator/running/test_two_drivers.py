@@ -8,8 +8,8 @@ import pytest
 
 from benchmarks.sleeping import Sleep
 from smoothsweep.core.errors import ArtifactDamaged
-from smoothsweep.orchestrator.scheduling import execute as executing
 from smoothsweep.orchestrator.scheduling.execute import execute, execute_shard
+from smoothsweep.orchestrator.stages import stage as kinds
 from smoothsweep.orchestrator.store.opening import open_store
 
 
@@ -25,16 +25,17 @@ STAGE = Sleep(config={"classes": 2, "seconds": 0.0})
 
 def finished_by_another(store, monkeypatch, *, then):
     """While our task runs, another driver finishes the stage and removes the work folder; then ours goes on."""
-    real = executing.task
+    real = kinds.task
+    assert not store.has(STAGE)  # its version, which its fingerprint rests on, is asked for but once
 
     def meddle(name):
-        monkeypatch.setattr(executing, "task", real)
+        monkeypatch.setattr(kinds, "task", real)
         execute(store, STAGE)
         shutil.rmtree(store.work(STAGE), ignore_errors=True)
-        monkeypatch.setattr(executing, "task", meddle)
+        monkeypatch.setattr(kinds, "task", meddle)
         return then
 
-    monkeypatch.setattr(executing, "task", meddle)
+    monkeypatch.setattr(kinds, "task", meddle)
 
 
 class Fails:
@@ -64,7 +65,7 @@ def test_a_shard_that_comes_too_late_leaves_nothing(store, monkeypatch):
 
 
 def test_without_the_artifact_the_error_is_the_tasks(store, monkeypatch):
-    monkeypatch.setattr(executing, "task", lambda name: Fails)
+    monkeypatch.setattr(kinds, "task", lambda name: Fails)
     monkeypatch.setattr(Fails, "function", staticmethod(lambda: lambda *_: (store.root / "nowhere").stat()))
     with pytest.raises(FileNotFoundError):
         execute(store, STAGE)
@@ -81,7 +82,7 @@ def test_an_error_is_the_tasks_also_where_its_draft_has_gone(store, monkeypatch)
 
             return run
 
-    monkeypatch.setattr(executing, "task", lambda name: Removes)
+    monkeypatch.setattr(kinds, "task", lambda name: Removes)
     with pytest.raises(ZeroDivisionError):
         execute(store, STAGE)
 
@@ -111,7 +112,7 @@ def test_a_task_whose_input_goes_while_it_works_says_that_it_is_made_again(store
 
         shard_function = function
 
-    monkeypatch.setattr(executing, "task", lambda name: Loses)
+    monkeypatch.setattr(kinds, "task", lambda name: Loses)
     with pytest.raises(ArtifactDamaged, match=f"^{source.label}: it is not in the store any more; it is made again$"):
         begin(store, reads)
     assert not store.has(reads)

@@ -17,7 +17,6 @@ from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inve
 from smoothsweep.orchestrator.stages.shared import canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.sweeps.loaded import inversion
-from smoothsweep.tasks.registry import task
 
 SEED = 0
 """Stages are compared under one seed; which seeds were run is compared by itself."""
@@ -106,7 +105,7 @@ def _judges(stages: InversionStages) -> dict[str, str]:
 def _digest(stage: Stage, masked: Mapping[str, str]) -> str:
     """The stage's fingerprint with words in the place of these inputs."""
     inputs = {name: masked.get(one.fingerprint) or _digest(one, masked) for name, one in stage.inputs.items()}
-    identity = f"{stage.name} {task(stage.name).version} {canonical_json(stage.config)} {sorted(inputs.items())}"
+    identity = f"{stage.name} {stage.task.version} {canonical_json(stage.config)} {sorted(inputs.items())}"
     return sha256(identity.encode()).hexdigest()
 
 

@@ -81,11 +81,11 @@ STAGES = {  # name -> whether it trains, its shard, seconds expected
     ],
 )
 def test_a_stage_without_checkpoints_must_fit_into_one_time_limit(names, limit, words):
-    plan = SimpleNamespace(missing=[SimpleNamespace(name=name) for name in names])
     expected = {name: None if seconds is None else (seconds, 0) for name, (_, _, seconds) in STAGES.items()}
     kinds = {name: SimpleNamespace(trains=trains, shard=shard) for name, (trains, shard, _) in STAGES.items()}
+    plan = SimpleNamespace(missing=[SimpleNamespace(name=name, task=kinds[name]) for name in names])
     history = SimpleNamespace(expected=lambda stage: expected[stage.name])
-    with patch.object(submit, "history_of", lambda *_: history), patch.object(submit, "task", kinds.__getitem__):
+    with patch.object(submit, "history_of", lambda *_: history):
         if words is None:
             submit._refuse_short(plan, None, limit, 300)
             return
