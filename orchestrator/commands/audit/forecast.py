@@ -73,8 +73,8 @@ def forecast(tree: dict[str, Any], store: Store, *, timed: Callable[..., float] 
     """The cost of whatever the sweep of this tree has not done yet.
 
     A stage that is like a measured one takes as long; of a training that was never measured a few steps are `timed`,
-    once for all that differ in their defense alone; an attack takes the mean of those measured. The store must hold the
-    data.
+    once for all that differ in their defense alone; an attack or a judge takes the mean of those measured. The store
+    must hold the data.
     """
     plan = make_plan(trials_of(as_loaded(tree)), store)
     history = read_history(store, {stage.name for stage in plan.stages}, known=plan.stages)
@@ -85,7 +85,7 @@ def forecast(tree: dict[str, Any], store: Store, *, timed: Callable[..., float] 
             training += _of_training(stage, store, history, timed)
         else:
             measured = history.expected(stage)
-            rest += measured[0] if measured else usual.get(stage.name, 0.0)
+            rest += measured[0] if measured else usual.get(stage.name) or history.usual(stage.name) or 0.0
     done = sum(float(store.manifest(stage)["seconds"]) for stage in plan.stages if stage.fingerprint in plan.cached)
     return Cost(training=training, rest=rest, done=done)
 

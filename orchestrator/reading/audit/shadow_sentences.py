@@ -41,9 +41,9 @@ def _finding(found: ByShadows) -> str:
     return (
         f"By shadow models: an attacker who has these images trains {count(found.count, 'model')} like the reference, "
         "each on a random half of them, and compares their scores with this model's. That distinguishes a person's "
-        f"training images from the same person's test images with an AUC of {within_words(best)} ({best.title}; mean over "
-        f"{count(found.persons, 'person', 'people')}; 0.5 is chance). The best threshold on the scores ({plain.title}) "
-        f"reaches {within_words(plain)}.{picked}"
+        f"training images from the same person's test images with an AUC of {within_words(best)} ({best.title}; mean "
+        f"over {count(found.persons, 'person', 'people')}; 0.5 is chance). The best threshold on the scores "
+        f"({plain.title}) reaches {within_words(plain)}.{picked}"
     )
 
 
