@@ -17,7 +17,7 @@ from smoothsweep.core.plugins import refuse_broken
 from smoothsweep.sweeps.base import Model
 from smoothsweep.sweeps.derived import derived, one_of
 from smoothsweep.sweeps.imported import ImportedClassifier, trained_or_imported
-from smoothsweep.sweeps.training import Augmentation, Training
+from smoothsweep.sweeps.training import Augmentation, Recipe, Training
 
 
 class AnyJudge(Model):
@@ -78,7 +78,8 @@ def _schema_of(declared: type[Judge]) -> type[Model]:
         trained = create_model(declared.__name__, __base__=AnyClassifier, __doc__=declared.__doc__, **usual)
         trained.declared = declared
         return trained
-    model = derived(declared, AnyJudge)
+    recipes = {name: (one_of((Recipe, None)), None) for name in declared.recipes}
+    model = derived(declared, AnyJudge, without=declared.recipes, more=recipes)
     model.declared = declared
     return model
 
@@ -132,6 +133,12 @@ class AnyJudges(Model):
     def classifiers(self) -> dict[str, Training | ImportedClassifier]:
         """Name -> the settings of each that is a classifier."""
         return {name: settings for name, settings in self.settings.items() if issubclass(JUDGES[name], ClassifierJudge)}
+
+    @property
+    def recipes(self) -> tuple[Recipe, ...]:
+        """Those that settings of judges name, beside the sweep's own."""
+        said = [getattr(self.said[name], key) for name in self.said for key in JUDGES[name].recipes]
+        return tuple(recipe for recipe in said if recipe is not None)
 
     @property
     def of_reconstructions(self) -> tuple[str, ...]:

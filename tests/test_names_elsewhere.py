@@ -106,9 +106,6 @@ REASONS = {
     "core/external/recogniser.py": {
         OTHER_WORD: "embedder",
     },
-    "orchestrator/commands/audit/prior.py": {
-        WRITTEN: "random_face",
-    },
     "orchestrator/commands/audit/subject.py": {
         WRITTEN: "embedder",
     },
@@ -137,7 +134,7 @@ REASONS = {
         "the networks of these judges, by their names": "fid_lomma fid_plg",
     },
     "orchestrator/commands/audit/sweep_file.py": {
-        WRITTEN: "eigenfaces evaluator labelled synthetic unlabelled",
+        WRITTEN: "eigenfaces evaluator labelled random_face synthetic unlabelled",
     },
     "orchestrator/commands/data/own_sweep.py": {
         WRITTEN: "eigenfaces evaluator labelled resnet_small unlabelled vgg_small",

@@ -133,7 +133,8 @@ class Judge:
     size: side in pixels of the images that it compares, 0 for those of the target. reads: what `measure` is shown of
     `loot`, `data`, `target`, `prior`. example: settings with which a test of seconds has it measure a handful of
     images; wrong: settings that it refuses, each a change to the example. draws: the figure that pages and MLflow draw
-    of its artifact alone (`stage_that_draws` in the table), empty for none.
+    of its artifact alone (`stage_that_draws` in the table), empty for none. recipes: settings that are a recipe, with
+    the keys of a sweep file's `recipe`; None where nobody says one.
     """
 
     stage: ClassVar[str] = ""
@@ -152,6 +153,7 @@ class Judge:
     weights_words: ClassVar[str] = ""
     size: ClassVar[int] = 0
     draws: ClassVar[str] = ""
+    recipes: ClassVar[tuple[str, ...]] = ()
     reads: ClassVar[tuple[str, ...]] = ("loot", "data")
     cites: ClassVar[tuple[str, ...]] = ()
     """Its sources, as `core.citations` has them."""

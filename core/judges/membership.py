@@ -149,7 +149,9 @@ class Membership(Judge):
     every class's images that a shadow model is trained on. copies: shifted copies of an image that label attacks ask
     about. levels: levels of noise that they ask about. images: ask label attacks about this many training and as many
     test images, drawn by `seed`; null: all. seed: of the parts, copies and noise. trained_on_data: whether the training
-    images of an imported target are those of `data`; without that its membership is not measured.
+    images of an imported target are those of `data`; without that its membership is not measured. shadow_recipe: how
+    shadow models are trained, for all recipes of the sweep; null: as each target is. An imported target, whose training
+    cannot be repeated, has shadow models with it alone.
     """
 
     cites: ClassVar[tuple[str, ...]] = tuple(
@@ -166,6 +168,7 @@ class Membership(Judge):
     needs_attack = False
     sees = "scores"
     needs = "labels"
+    recipes = ("shadow_recipe",)
     example: ClassVar[Mapping[str, Any]] = {"copies": 2, "levels": 2}
     wrong: ClassVar[tuple[Mapping[str, Any], ...]] = ({"shadows": 3}, {"share": 1.0}, {"copies": 0})
 
@@ -176,12 +179,23 @@ class Membership(Judge):
     images: Count | None = None
     seed: Seed = 0
     trained_on_data: bool = False
+    shadow_recipe: Mapping[str, Any] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a number of shadow models with which images would not be in as many models as they are out of."""
         even = self.shadows % 2 == 0 and (self.shadows == 0 or self.shadows >= LEAST_SHADOWS)
         expected = f"0, or an even number of at least {LEAST_SHADOWS}"
         require(even, "judges.membership.shadows", expected, self.shadows)
+        if self.shadow_recipe is not None:
+            self._check_recipe(self.shadow_recipe)
+
+    def _check_recipe(self, recipe: Mapping[str, Any]) -> None:
+        """Raise InputError for a recipe that no shadow model would have, or that needs more than the images."""
+        key = "judges.membership.shadow_recipe"
+        require(self.shadows > 0, key, "none without shadow models", "one with judges.membership.shadows 0")
+        require(recipe.get("poison") is None, f"{key}.poison", "none", "one")
+        goal = recipe.get("stop_at_test_acc")
+        require(not isinstance(goal, Mapping), f"{key}.stop_at_test_acc", "a number", "another trial's")
 
     def check(self, sweep: Any) -> None:
         """Raise InputError for targets whose training images are not known, or whose recipe cannot be repeated."""
@@ -189,13 +203,15 @@ class Membership(Judge):
         if not hasattr(recipe, "defense"):
             known = "trained_on_data: true, if the imported target was trained on the training images of data"
             require(self.trained_on_data, "judges.membership", known, False)
-            require(self.shadows == 0, "judges.membership.shadows", "0 for an imported target", self.shadows)
+            may = self.shadows == 0 or self.shadow_recipe is not None
+            expected = "0 for an imported target without shadow_recipe"
+            require(may, "judges.membership.shadows", expected, self.shadows)
             return
         poison = getattr(recipe, "poison", None)
         kind = None if poison is None else poison.kind
         require(kind is None, "judges.membership", "a recipe without poison, which changes the members", kind)
         goal = recipe.stop_at_test_acc
-        alone = goal is None or isinstance(goal, float)
+        alone = goal is None or isinstance(goal, float) or self.shadow_recipe is not None
         require(
             self.shadows == 0 or alone, "judges.membership.shadows", "0 with stop_at_test_acc of a trial", self.shadows
         )
@@ -212,4 +228,4 @@ class Membership(Judge):
         """The target, its images, and shadow models of its recipe."""
         inputs = {"target": "target", "data": "target.data"}
         inputs |= {shadow_name(number): shadow_name(number) for number in range(self.shadows)}
-        return Planned(config={"settings": bench.stated()}, inputs=inputs)
+        return Planned(config={"settings": bench.stated({"shadow_recipe"})}, inputs=inputs)  # which its inputs say

@@ -19,6 +19,7 @@ from smoothsweep.orchestrator.page.render import fill
 from smoothsweep.orchestrator.reading.audit.member_sentences import found_words
 from smoothsweep.orchestrator.reading.audit.result import Audit, Trained
 from smoothsweep.orchestrator.reading.audit.sentences import accuracy, audit_sentences, person_name, share
+from smoothsweep.orchestrator.reading.audit.shadow_sentences import shown_rate, within_words
 from smoothsweep.orchestrator.reading.findings.display import told
 from smoothsweep.orchestrator.reading.leak.exposure import AMONG, among_words, rate_words
 from smoothsweep.orchestrator.reading.leak.standing import HEAD
@@ -97,6 +98,8 @@ def audit_page(
         among_count=AMONG,
         standing_head=HEAD,
         found_words=found_words,
+        within_words=within_words,
+        shown_rate=shown_rate,
     )
 
 

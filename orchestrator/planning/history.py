@@ -67,7 +67,7 @@ class History:
         """known: stages that manifests may name as inputs, whether or not their artifacts are still in the store."""
         self._known = {stage.fingerprint: stage for stage in known}
         self._seen: dict[object, tuple[int, float, float, float]] = {}  # how many, their sum, least, most
-        self._kinds: set[str] = set()
+        self._kinds: dict[str, tuple[int, float]] = {}  # how many, their sum
         self._numbers: dict[object, int] = {}  # of equal descriptions: a long chain of inputs is one number
         self._keys: dict[str, Key] = {}  # by fingerprint: forecasts ask for the same stages again and again
         self._inputs: dict[str, int] = {}  # by fingerprint
@@ -98,10 +98,16 @@ class History:
         seen = self._seen.get(key) or self._seen.get(key[0])
         return (seen[1] / seen[0], seen[2], seen[3]) if seen else None
 
+    def usual(self, kind: str) -> float | None:
+        """Mean seconds of all such stages so far, however unlike; None where there are none."""
+        known, sum_s = self._kinds.get(kind, (0, 0.0))
+        return sum_s / known if known else None
+
     def _add(self, key: object, kind: str, seconds: float) -> None:
         count, total, least, most = self._seen.get(key, (0, 0.0, seconds, seconds))
         self._seen[key] = (count + 1, total + seconds, min(least, seconds), max(most, seconds))
-        self._kinds.add(kind)
+        known, sum_s = self._kinds.get(kind, (0, 0.0))
+        self._kinds[kind] = known + 1, sum_s + seconds
 
     def _key(self, stage: Stage) -> Key:
         key = self._keys.get(stage.fingerprint)

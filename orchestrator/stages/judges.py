@@ -48,14 +48,18 @@ def judge_stages(settings: InversionSweep, target: Stage, reconstructions: Stage
 
 @remembered(lambda settings: (settings.recipe, settings.data, settings.protocol, settings.judges))
 def shadow_stages(settings: InversionSweep) -> dict[str, Stage | None]:
-    """Name -> stage of each shadow model of the recipe; none where the sweep trains none.
+    """Name -> stage of each shadow model of the recipe, or of the one recipe that the judge names; none where the sweep
+    trains none.
 
     The parts of the images and the seeds of a model follow from its number and the judge's seed, so that recipes are
     compared on the same parts, and more models keep those that there are.
     """
-    judge = next((one for one in settings.judges.built.values() if isinstance(one, Membership)), None)
-    recipe = settings.recipe
-    if judge is None or not judge.shadows or isinstance(recipe, ImportedClassifier):
+    name = next((name for name, one in settings.judges.built.items() if isinstance(one, Membership)), None)
+    if name is None:
+        return {}
+    judge: Any = settings.judges.built[name]
+    recipe = settings.judges.said[name].shadow_recipe or settings.recipe
+    if not judge.shadows or isinstance(recipe, ImportedClassifier):
         return {}
     config, hints, kin = target_config(recipe, settings.protocol)
     if recipe.stop_at_test_acc is not None:

@@ -40,7 +40,7 @@ class Stop:
 
 def started_from(settings: InversionSweep) -> list[str]:
     """Architectures whose training starts from ImageNet weights; those that an attack trains too."""
-    models = (settings.recipe, *settings.judges.classifiers.values())
+    models = (settings.recipe, *settings.judges.classifiers.values(), *settings.judges.recipes)
     trained = [model for model in models if isinstance(model, Training) and not isinstance(model, ImportedClassifier)]
     by_attack = settings.attack.built.pretrained if settings.attack is not None else ()
     return [*(model.architecture for model in trained if model.pretrained), *by_attack]

@@ -60,6 +60,7 @@ OF_JUDGES: Cases = {
             "images": 5,
             "seed": 3,
             "trained_on_data": True,
+            "shadow_recipe": {**tiny_sweep()["recipe"], "epochs": 9},
         },
     ),
     "Gradients": (

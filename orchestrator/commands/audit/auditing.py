@@ -30,12 +30,15 @@ def run_audit(request: AuditRequest) -> int:
     told = _look_for_the_same(request)
     model, card = imported_model(request, people)
     work = Work(request=request, model=model, card=card, started=started, own_test=own_test, told=told)
-    for line in work.allowance.membership.coming:
+    for line in work.coming:
         screen.out(line)
     wanted = request.beside(card)
     done = work.earlier(wanted) or FIRST
     code = work.do(done)
-    for one in refinements(work.access, () if code else work.fitting(wanted, after=done), seeds=request.seeds):
+    beside = () if code else work.fitting(wanted, after=done)
+    if not code and all(one in done.beside for one in beside):
+        code = work.attack_by_shadows()
+    for one in refinements(work.access, beside, seeds=request.seeds):
         wider = one.beyond(done)
         if wider == done:
             continue

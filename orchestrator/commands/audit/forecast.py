@@ -9,14 +9,19 @@ from functools import lru_cache
 from typing import Any
 
 from smoothsweep.core.allotted import allotted_cpus
+from smoothsweep.core.audit.references import Beside
 from smoothsweep.core.audit.timing import training_seconds
 from smoothsweep.core.checks import present
+from smoothsweep.core.durations import duration
+from smoothsweep.core.judges.table import stage_of
 from smoothsweep.orchestrator.planning.history import History, read_history
 from smoothsweep.orchestrator.planning.plan import make_plan
+from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.sweeps.loaded import LoadedSweep, check
+from smoothsweep.sweeps.loaded import LoadedSweep, check, inversion
+from smoothsweep.tasks.parts_of_images import PART
 from smoothsweep.tasks.settings import recipe_from
 
 START_S = 20.0
@@ -33,8 +38,8 @@ def wall_seconds(device_s: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Device-seconds of what is missing in the store. training: of targets; rest: attacks and judges. done: of what is
-    there."""
+    """Device-seconds of what is missing in the store. training: of targets and shadow models; rest: attacks and judges.
+    done: of what is there."""
 
     training: float
     rest: float
@@ -52,24 +57,35 @@ class Cost:
 timed_once = lru_cache(training_seconds)
 
 
+def as_loaded(tree: dict[str, Any]) -> LoadedSweep:
+    """The sweep of this tree, checked. Raises InputError."""
+    return LoadedSweep(sweep=check(tree, "audit"), raw=tree, intro="", source="audit")
+
+
+def has_membership(tree: dict[str, Any], store: Store) -> bool:
+    """Whether the store holds what the sweep of this tree measures of the model's membership: of its first recipe."""
+    trial = trials_of(as_loaded(tree))[0]
+    stage = inversion_stages(inversion(trial.settings), trial.seed).judges.get(stage_of("membership"))
+    return stage is not None and store.has(stage)
+
+
 def forecast(tree: dict[str, Any], store: Store, *, timed: Callable[..., float] = timed_once) -> Cost:
     """The cost of whatever the sweep of this tree has not done yet.
 
     A stage that is like a measured one takes as long; of a training that was never measured a few steps are `timed`,
-    once for all that differ in their defense alone; an attack takes the mean of those measured. The store must hold the
-    data.
+    once for all that differ in their defense alone; an attack or a judge takes the mean of those measured. The store
+    must hold the data.
     """
-    loaded = LoadedSweep(sweep=check(tree, "audit"), raw=tree, intro="", source="audit")
-    plan = make_plan(trials_of(loaded), store)
+    plan = make_plan(trials_of(as_loaded(tree)), store)
     history = read_history(store, {stage.name for stage in plan.stages}, known=plan.stages)
     usual = _means(store, (stage for stage in plan.stages if stage.fingerprint in plan.cached))
     training = rest = 0.0
     for stage in plan.missing:
-        if stage.name == "target":
+        if stage.name in ("target", "shadow"):
             training += _of_training(stage, store, history, timed)
         else:
             measured = history.expected(stage)
-            rest += measured[0] if measured else usual.get(stage.name, 0.0)
+            rest += measured[0] if measured else usual.get(stage.name) or history.usual(stage.name) or 0.0
     done = sum(float(store.manifest(stage)["seconds"]) for stage in plan.stages if stage.fingerprint in plan.cached)
     return Cost(training=training, rest=rest, done=done)
 
@@ -78,9 +94,11 @@ def _of_training(stage: Stage, store: Store, history: History, timed: Callable[.
     if measured := history.expected(stage):
         return measured[0]
     data = store.metrics(stage.inputs["data"])
+    train, test = (int(present(data[name], name)) for name in ("num_train", "num_test"))
+    part = stage.config.get(PART)
     return timed(
         recipe_from(stage.config),
-        images=int(present(data["num_train"], "num_train")),
+        images=train if part is None else round(part["share"] * (train + test)),
         classes=int(present(data["num_classes"], "num_classes")),
         side=stage.inputs["data"].config["size"],
         transform_input=bool(stage.config.get("transform_input")),
@@ -93,3 +111,10 @@ def _means(store: Store, stages: Iterable[Stage]) -> dict[str, float]:
     for stage in stages:
         found[stage.name].append(float(store.manifest(stage)["seconds"]))
     return {name: sum(seconds) / len(seconds) for name, seconds in found.items()}
+
+
+def cost_words(one: Beside, cost: Cost) -> str:
+    """The network, and what a training and its attacks cost, in words."""
+    network = f"{one.settings['architecture']}, {one.settings['epochs']} epochs"
+    attacks = f"{duration(cost.rest)} to attack it and judge the reconstructions"
+    return f"{network}, about {duration(cost.training)} of a device to train it and {attacks}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,10 @@ from smoothsweep.orchestrator.page.stored import class_names, reconstruction, tr
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
-from smoothsweep.orchestrator.reading.audit.members import read_membership
+from smoothsweep.orchestrator.reading.audit.members import AuditMembership, read_membership
 from smoothsweep.orchestrator.reading.audit.result import Audit, AuditNotes, read_audit
 from smoothsweep.orchestrator.reading.audit.second import with_second
+from smoothsweep.orchestrator.reading.audit.shadows import read_shadows
 from smoothsweep.orchestrator.reading.leak.queries import asked_by_parts
 from smoothsweep.orchestrator.reading.numbers.summary import recipe_label, summarise
 from smoothsweep.orchestrator.reading.results import results_table
@@ -29,7 +31,7 @@ from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import ImportedClassifier, TargetCard
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.loaded import inversion
+from smoothsweep.sweeps.loaded import LoadedSweep, inversion
 
 NAMES_PLACES = ("Sweep file", "Store", "Devices")
 """Facts of a sweep that name folders and machines: not for sharing."""
@@ -52,10 +54,13 @@ def write_audit(
     told: tuple[str, ...],
     member_access: str | None,
     unmeasured: tuple[str, ...],
+    shadowed: LoadedSweep | None,
+    without_shadows: str,
 ) -> None:
     """Each file replaces its predecessor in one step. untried, unfit, own_test, planned, strangers, told,
     unmeasured: as of `AuditNotes`. second: the sweep file of a second embedder's judging, None without.
-    member_access: what an attacker on membership sees; None where nobody asked for it.
+    member_access: what an attacker on membership sees; None where nobody asked for it. shadowed: the sweep by whose
+    shadow models it was attacked, None without; without_shadows: why there are none, empty for the usual reason.
 
     Raises InputError where nothing has been judged.
     """
@@ -67,6 +72,7 @@ def write_audit(
     own = next(trial for trial in trials if isinstance(inversion(trial.settings).recipe, ImportedClassifier))
     every = (inversion(trial.settings).recipe for trial in trials)
     trained = next((recipe for recipe in every if not isinstance(recipe, ImportedClassifier)), None)
+    members = read_membership(trials, store, data, summary, member_access) if member_access else None
     audit = read_audit(
         data,
         summary,
@@ -85,7 +91,7 @@ def write_audit(
             is_program=card.outside is not None,
             is_enrolled=is_external(card.architecture) and KINDS[card.architecture].enrols,
             asked_once=asked_by_parts(trials, store),
-            membership=read_membership(trials, store, data, summary, member_access) if member_access else None,
+            membership=_with_shadows(members, shadowed, store, without_shadows) if members else None,
             unmeasured=unmeasured,
         ),
     )
@@ -109,6 +115,12 @@ def _described(name: str, card: TargetCard, *, anonymous: bool) -> dict[str, Any
     if anonymous:
         source.pop("file", None)
     return {"name": name, "architecture": card.architecture, "image_size": card.image_size, **source}
+
+
+def _with_shadows(found: AuditMembership, shadowed: LoadedSweep | None, store: Store, without: str) -> AuditMembership:
+    """Membership with what shadow models show of it, or why there are none."""
+    shadows = None if shadowed is None else read_shadows(trials_of(shadowed, store), store)
+    return replace(found, shadows=shadows, without_shadows=without or found.without_shadows)
 
 
 def _with_second(audit: Audit, second: Path, store: Store, out: Path) -> Audit:

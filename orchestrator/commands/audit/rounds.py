@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
+from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.audit.portfolio import MOST_SEEDS, Reach, portfolio
 from smoothsweep.core.audit.references import Beside
 
@@ -51,3 +53,20 @@ def refinements(access: str, beside: tuple[Beside, ...] = (), *, seeds: int = 1)
         yield Round(seeds=SEEDS[:seeds], reach="whole", beside=beside)
     for many in range(seeds + 1, len(SEEDS) + 1):
         yield Round(seeds=SEEDS[:many], reach="whole", beside=beside)
+
+
+def round_of(tree: dict[str, Any], access: str, wanted: Sequence[Beside]) -> Round:
+    """Which round a sweep file of an audit is: by its seeds, its kinds of attacks and losses, its recipes.
+
+    Raises LookupError or TypeError for a file that is none.
+    """
+    many = {reach: len(portfolio(access, whole=reach == "whole", adapted=reach == "adapted")) for reach in REACHES}
+    attacks = [attack for attack in tree["grid"]["attack"] if attack["kind"] in ATTACKS]
+    reach = next(reach for reach in REACHES if many[reach] >= len(attacks) or reach == REACHES[-1])
+    recipes = [cell["recipe"].get("defense") for cell in tree.get("cells", [])]
+    beside = tuple(one for one in wanted if any(_same(one.settings["defense"], found) for found in recipes))
+    return Round(seeds=SEEDS[: len(tree["seeds"])], reach=reach, beside=beside)
+
+
+def _same(settings: Any, found: Any) -> bool:
+    return found is not None and {**settings} == found

@@ -23,7 +23,7 @@ from smoothsweep.core.models.weight_files import file_sha256
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import brief
 from smoothsweep.orchestrator.commands.audit.judges import judge_of, second_judge
-from smoothsweep.orchestrator.commands.audit.prior import imported_prior
+from smoothsweep.orchestrator.commands.audit.sweep_file import imported_prior
 from smoothsweep.orchestrator.commands.importing.converting import TargetRequest, import_target_file
 from smoothsweep.orchestrator.commands.importing.describing import Reading, as_typed
 from smoothsweep.orchestrator.commands.importing.enrolling import Gallery, import_recogniser

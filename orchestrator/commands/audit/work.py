@@ -11,22 +11,35 @@ from pathlib import Path
 from typing import Any
 
 from smoothsweep.core import screen
-from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.audit.references import Beside
 from smoothsweep.core.data.sources import list_unlabelled
-from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.readers.files import read_text
 from smoothsweep.core.text import brief
-from smoothsweep.orchestrator.commands.audit.forecast import START_S, Cost, forecast, wall_seconds
+from smoothsweep.orchestrator.commands.audit import shadows
+from smoothsweep.orchestrator.commands.audit.forecast import (
+    START_S,
+    Cost,
+    as_loaded,
+    cost_words,
+    forecast,
+    has_membership,
+    wall_seconds,
+)
 from smoothsweep.orchestrator.commands.audit.pages import write_audit
-from smoothsweep.orchestrator.commands.audit.prior import imported_prior
 from smoothsweep.orchestrator.commands.audit.queries import Allowance, allowance_of
-from smoothsweep.orchestrator.commands.audit.rounds import REACHES, SEEDS, Round
+from smoothsweep.orchestrator.commands.audit.rounds import FIRST, REACHES, SEEDS, Round, round_of
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
-from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep, lesser, untried, verified
+from smoothsweep.orchestrator.commands.audit.sweep_file import (
+    as_file,
+    audit_sweep,
+    imported_prior,
+    lesser,
+    untried,
+    verified,
+)
 from smoothsweep.orchestrator.commands.confirm import Confirmation
 from smoothsweep.orchestrator.commands.run import run_and_report
 from smoothsweep.orchestrator.store.opening import open_store
@@ -42,7 +55,9 @@ SLOWER = 2.0
 class Work:
     """One audit while it is made. started: monotonic seconds; own_test: whether the data say which images are for
     testing. told: what the pages say of the public images. planned: of what is trained beside the model, by its label.
-    unfit: sentences on what there was no time for. has_pages: whether this run has written them.
+    unfit: sentences on what there was no time for. has_pages: whether this run has written them. shadows: models by
+    which membership is attacked beside the reference, those there are and those to be trained; attacked_by: how many
+    this run has attacked with. beside: of the last round.
     """
 
     request: AuditRequest
@@ -54,6 +69,9 @@ class Work:
     planned: dict[str, Cost] = field(default_factory=dict)
     unfit: list[str] = field(default_factory=list)
     has_pages: bool = False
+    shadows: int = 0
+    attacked_by: int = 0
+    beside: tuple[Beside, ...] = ()
 
     @property
     def access(self) -> str:
@@ -100,7 +118,7 @@ class Work:
         if not self.sweep.is_file() or not (self.request.folder / "audit.json").is_file():
             return None
         try:
-            before = _round_of(read_yaml(read_text(self.sweep), SWEEP), self.access, wanted)
+            before = round_of(read_yaml(read_text(self.sweep), SWEEP), self.access, wanted)
             store = open_store(self.store)
             for many in range(len(before.seeds), 0, -1):
                 for reach in reversed(REACHES[: REACHES.index(before.reach) + 1]):
@@ -128,23 +146,40 @@ class Work:
 
     def do(self, one: Round) -> int:
         """Run a round, and write the pages. Returns the exit code."""
+        self.beside = one.beside
+        return self._run(self.sweep, self._tree(one)) or self._judge_again(one) or self.attack_by_shadows()
+
+    def attack_by_shadows(self) -> int:
+        """Train the shadow models, where there are any to be trained beside the reference, and attack the membership of
+        the model and of the reference by them. Returns the exit code."""
+        self.shadows = max(self.shadows, shadows.finished(self, self.beside))
+        if self.shadows <= self.attacked_by or shadows.reference_of(self.beside) is None:
+            return 0
+        self.attacked_by = self.shadows
+        return self._run(
+            self.request.folder / shadows.FILE, self.shadow_tree(self.beside, self.shadows, with_reference=True)
+        )
+
+    def _run(self, sweep: Path, tree: dict[str, Any]) -> int:
+        """Run a sweep and write the pages. Returns the exit code."""
         self._say_so_far()
-        write_file(self.sweep, as_file(self._tree(one)), parents=True)
-        code = run_and_report(self.sweep, [], self.store, None, None, None, Confirmation(yes=True), tells=False)
+        write_file(sweep, as_file(tree), parents=True)
+        code = run_and_report(sweep, [], self.store, None, None, None, Confirmation(yes=True), tells=False)
         self.write()
-        return code or self._judge_again(one)
+        return code
 
     def _judge_again(self, one: Round) -> int:
         """The same reconstructions by the second embedder, as a sweep of its own in the same store, and the pages with
         it. Returns the exit code."""
         if not self.request.second:
             return 0
-        tree = {**self._tree(one), "name": SECOND_NAME, "judges": verified(self.request.second)}
-        write_file(self.second, as_file(tree))
-        self._say_so_far()
-        code = run_and_report(self.second, [], self.store, None, None, None, Confirmation(yes=True), tells=False)
-        self.write()
-        return code
+        return self._run(self.second, {**self._tree(one), "name": SECOND_NAME, "judges": verified(self.request.second)})
+
+    @property
+    def coming(self) -> tuple[str, ...]:
+        """What to say of queries before they are sent; nothing of answers that are in the store."""
+        lines = self.allowance.membership.coming
+        return () if lines and has_membership(self._tree(FIRST), open_store(self.store)) else lines
 
     def _say_so_far(self) -> None:
         """The finding, and where the pages are, while there is more to come; nothing before this run wrote them."""
@@ -157,6 +192,7 @@ class Work:
     def write(self, *further: str) -> None:
         """The pages from what is in the store. further: sentences on what there was no time for."""
         self.unfit.extend(further)
+        found = shadows.finished(self, self.beside)
         write_audit(
             self.sweep,
             self.store,
@@ -173,6 +209,8 @@ class Work:
             member_access=self.access if self.request.trained_on_data else None,
             unmeasured=self.allowance.membership.left_out,
             second=self.second if self.request.second and self.second.is_file() else None,
+            shadowed=as_loaded(self.shadow_tree(self.beside, found, with_reference=True)) if found else None,
+            without_shadows=shadows.without(self),
         )
         self.has_pages = True
 
@@ -184,7 +222,7 @@ class Work:
         store, alone = open_store(self.store), Round(seeds=SEEDS[:1], reach="adapted").beyond(after)
         model_alone = forecast(self._tree(alone), store)
         kept: list[Beside] = []
-        total = START_S + wall_seconds(model_alone.device_s)
+        total, left = START_S + wall_seconds(model_alone.device_s), 0.0
         for one in wanted:
             tree = self._tree(replace(alone, beside=(one,)).beyond(alone))
             cost = forecast(tree, store).without(model_alone)
@@ -194,17 +232,24 @@ class Work:
                 kept.append(one)
                 if cost.device_s:
                     self.planned[one.label] = cost
-                    screen.out(f"to come: {one.label}: {_cost_words(one, cost)}")
+                    screen.out(f"to come: {one.label}: {cost_words(one, cost)}")
                 continue
+            left = left or seconds
             minutes = (self.spent + total + seconds) / 60
-            self.unfit.append(
-                f"Not tried: {one.label}: {_cost_words(one, cost)}. The same command with --minutes "
+            self.leave_out(
+                f"Not tried: {one.label}: {cost_words(one, cost)}. The same command with --minutes "
                 f"{max(minutes + 1, self.request.minutes + 1):.0f} or more tries it."
             )
-            screen.out(self.unfit[-1])
-        if self.unfit and not kept:
+        fits = bool(kept)
+        self.shadows = shadows.planned(self, wanted, fit=fits, before=total if fits else total + left)
+        if self.unfit and all(one in after.beside for one in kept):
             self.write()
         return tuple(kept)
+
+    def leave_out(self, line: str) -> None:
+        """Say what there is no time or no use for, here and on the pages that are written next."""
+        self.unfit.append(line)
+        screen.out(line)
 
     @property
     def left_out(self) -> tuple[str, ...]:
@@ -238,6 +283,13 @@ class Work:
             membership=self.allowance.membership.settings if membership else None,
         )
 
+    def shadow_tree(self, beside: Sequence[Beside], count: int, *, with_reference: bool = False) -> dict[str, Any]:
+        """The sweep of so many shadow models of the reference's recipe; without the reference, of the model alone."""
+        reference = shadows.reference_of(beside)
+        membership = self.allowance.membership.settings
+        assert reference is not None and membership is not None
+        return shadows.shadow_sweep(self._tree(FIRST), reference, count, membership, alone=not with_reference)
+
     @property
     def _prior(self) -> dict[str, Any] | None:
         request = self.request
@@ -246,26 +298,3 @@ class Work:
     @cached_property
     def _images(self) -> int | None:
         return len(list_unlabelled(self.request.public)) if self.request.public else None
-
-
-def _round_of(tree: dict[str, Any], access: str, wanted: Sequence[Beside]) -> Round:
-    """Which round a sweep file of an audit is: by its seeds, its kinds of attacks and losses, its recipes.
-
-    Raises LookupError or TypeError for a file that is none.
-    """
-    many = {reach: len(portfolio(access, whole=reach == "whole", adapted=reach == "adapted")) for reach in REACHES}
-    attacks = [attack for attack in tree["grid"]["attack"] if attack["kind"] in ATTACKS]
-    reach = next(reach for reach in REACHES if many[reach] >= len(attacks) or reach == REACHES[-1])
-    recipes = [cell["recipe"].get("defense") for cell in tree.get("cells", [])]
-    beside = tuple(one for one in wanted if any(_same(one.settings["defense"], found) for found in recipes))
-    return Round(seeds=SEEDS[: len(tree["seeds"])], reach=reach, beside=beside)
-
-
-def _same(settings: Any, found: Any) -> bool:
-    return found is not None and {**settings} == found
-
-
-def _cost_words(one: Beside, cost: Cost) -> str:
-    network = f"{one.settings['architecture']}, {one.settings['epochs']} epochs"
-    attacks = f"{duration(cost.rest)} to attack it and judge the reconstructions"
-    return f"{network}, about {duration(cost.training)} of a device to train it and {attacks}"

@@ -12,6 +12,7 @@ from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LOWER
 from smoothsweep.orchestrator.reading.audit.members import AuditMembership, Told
 from smoothsweep.orchestrator.reading.audit.result import Audit, Reached, Trained
 from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences, person_name
+from smoothsweep.orchestrator.reading.audit.shadows import ByShadows, Within
 from smoothsweep.orchestrator.reading.leak.standing import Standing
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison
 
@@ -99,6 +100,33 @@ def _membership_json(found: AuditMembership | None) -> dict[str, Any] | None:
             for one in recipes[1:]
         ],
         "beside_reference": found.model.word or None if recipes else None,
+        "shadow_models": _shadows_json(found.shadows) if found.shadows and recipes else None,
+    }
+
+
+def _shadows_json(found: ByShadows) -> dict[str, Any]:
+    return {
+        "count": found.count,
+        "recipe": found.recipe,
+        "architecture": found.architecture,
+        "epochs": found.epochs,
+        "persons": found.persons,
+        "chosen_beforehand": found.beforehand.attack,
+        "attacks": [_within_json(one) for one in found.told],
+        "reference": [_within_json(one) for one in found.reference],
+        "device_seconds": found.seconds,
+    }
+
+
+def _within_json(one: Within) -> dict[str, Any]:
+    return {
+        "attack": one.attack,
+        "shadow_models": one.has_shadows,
+        "auc_within": one.auc,
+        "low": _known(one.low),
+        "high": _known(one.high),
+        "found_at_1_percent": one.found["fpr1"],
+        "found_at_0_1_percent": one.found["fpr01"],
     }
 
 

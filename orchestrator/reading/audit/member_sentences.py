@@ -5,11 +5,11 @@ from __future__ import annotations
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.audit.members import LEAST_OTHERS, AuditMembership, Membership, Told
+from smoothsweep.orchestrator.reading.audit.shadow_sentences import PICKED, shadow_lines
 from smoothsweep.orchestrator.reading.leak.membership import UNCLEAR, WORDS
 from smoothsweep.orchestrator.reading.numbers.format import count
 
 CHANCE = 0.5
-PICKED = "It was picked by this result, which tends to make the number too high"
 
 ONE = "What another training of this model would give away is not known."
 
@@ -30,7 +30,8 @@ def membership_lines(found: AuditMembership) -> tuple[str, ...]:
         *_by_labels(found),
         *_beside_reference(found),
         *_left_out(found),
-        "No shadow model was trained: a stronger attack may find more. A classifier that never asks the model does not "
+        *(shadow_lines(found.shadows) if found.shadows else ()),
+        f"{'' if found.shadows else found.without_shadows + ' '}A classifier that never asks the model does not "
         f"distinguish training from test images by their pixels (AUC {found.shift:.2f}).",
     )
 

@@ -18,6 +18,7 @@ from smoothsweep.core.membership.measuring import BY_LABELS, WITHOUT, Measured, 
 from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
 from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
+from smoothsweep.orchestrator.reading.audit.shadows import SCORES, ByShadows
 from smoothsweep.orchestrator.reading.leak.membership import LESS, MORE, UNCLEAR, two_leaks
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary, recipe_label
@@ -26,7 +27,7 @@ from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import inversion
 
-SCORES = "scores.parquet"
+NO_SHADOWS = "No shadow model was trained: a stronger attack may find more."
 LEAST_OTHERS = 100
 """Test images without which no false positive rate of 1 % is shown."""
 
@@ -96,6 +97,8 @@ class AuditMembership:
         drawn: Images that labels were asked of, where these are fewer than all; else None.
         drawn_members: Training images among them.
         recipes: The model first, then the others in the order of the sweep.
+        shadows: The same by shadow models; None where none were trained.
+        without_shadows: Then why, a sentence.
     """
 
     shift: float
@@ -105,6 +108,8 @@ class AuditMembership:
     drawn: int | None
     drawn_members: int | None
     recipes: tuple[Membership, ...]
+    shadows: ByShadows | None = None
+    without_shadows: str = NO_SHADOWS
 
     @property
     def holds(self) -> bool:

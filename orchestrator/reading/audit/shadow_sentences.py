@@ -1,0 +1,65 @@
+"""What an audit says of membership by shadow models: what they find beyond thresholds, and what they rest on."""
+
+from __future__ import annotations
+
+from smoothsweep.core.membership.measuring import RATES
+from smoothsweep.core.text import NBSP
+from smoothsweep.orchestrator.reading.audit.shadows import ByShadows, Within
+from smoothsweep.orchestrator.reading.numbers.format import count, duration
+
+PICKED = "It was picked by this result, which tends to make the number too high"
+
+
+def shadow_lines(found: ByShadows) -> tuple[str, ...]:
+    """The finding beside thresholds first, then rates, the reference, and what the shadow models are not."""
+    return (
+        _finding(found),
+        *_at_low_rates(found),
+        *_of_reference(found),
+        f"The shadow models are a {found.architecture} by {found.recipe}, {count(found.epochs, 'epoch')}. This model "
+        "may have been trained otherwise, and an attacker who knows how may find more: the numbers are a lower bound. "
+        f"Training the shadow models took {duration(found.seconds)} of a device.",
+    )
+
+
+def within_words(one: Within) -> str:
+    """`0.74 [0.70, 0.78]`; without interval for one person."""
+    ends = "" if one.low != one.low else f" [{one.low:.2f}, {one.high:.2f}]"
+    return f"{one.auc:.2f}{ends}"
+
+
+def shown_rate(value: float | None) -> str:
+    """`5.2 %`; `too few test images` where the rate cannot be shown."""
+    return "too few test images" if value is None else f"{100 * value:.1f}{NBSP}%"
+
+
+def _finding(found: ByShadows) -> str:
+    best, before, plain = found.strongest, found.beforehand, found.threshold
+    picked = ""
+    if before is not best:
+        picked = f" {PICKED}; the attack chosen beforehand, {before.title}, reaches {within_words(before)}."
+    return (
+        f"By shadow models: an attacker who has these images trains {count(found.count, 'model')} like the reference, "
+        "each on a random half of them, and compares their scores with this model's. That distinguishes a person's "
+        f"training images from the same person's test images with an AUC of {within_words(best)} ({best.title}; mean "
+        f"over {count(found.persons, 'person', 'people')}; 0.5 is chance). The best threshold on the scores "
+        f"({plain.title}) reaches {within_words(plain)}.{picked}"
+    )
+
+
+def _at_low_rates(found: ByShadows) -> tuple[str, ...]:
+    """What either finds at the false positive rates that so many test images show; empty where they show none."""
+    best, plain = found.strongest, found.threshold
+    return tuple(
+        f"At {100 * rate:g}{NBSP}% false positives the attack ({best.title}) finds {shown_rate(best.found[name])} of "
+        f"the training images, the threshold {shown_rate(plain.found[name])}."
+        for name, rate in RATES.items()
+        if best.found[name] is not None
+    )
+
+
+def _of_reference(found: ByShadows) -> tuple[str, ...]:
+    same = found.of_reference(found.strongest.attack)
+    if same is None:
+        return ()
+    return (f"On the reference itself, whose recipe is that of the shadow models, it reaches {within_words(same)}.",)

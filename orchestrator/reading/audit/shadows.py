@@ -1,0 +1,152 @@
+"""Membership by shadow models: of the model under audit and of the reference, as the audit's store has it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from smoothsweep.core.judges.table import stage_of
+from smoothsweep.core.membership.measuring import RATES, WITH_SHADOWS, Measured
+from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
+from smoothsweep.core.metrics.intervals import crossed_mean_interval
+from smoothsweep.core.metrics.membership import tpr_at
+from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
+from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.sweeps.loaded import inversion
+
+SCORES = "scores.parquet"
+SEES = "scores"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Within:
+    """How well one attack tells a person's training images from their test images.
+
+    Attributes:
+        attack: Its name, as results have it.
+        auc: Mean over persons of the AUC among the images of each, with low and high, 95 % over persons (NaN for one).
+        found: Name of a false positive rate -> fraction of training images found at it; None where so few test images
+            do not show that rate.
+    """
+
+    attack: str
+    auc: float
+    low: float
+    high: float
+    found: Mapping[str, float | None]
+
+    @property
+    def title(self) -> str:
+        """What a page calls it."""
+        return MEMBERSHIP_ATTACKS[self.attack].title
+
+    @property
+    def has_shadows(self) -> bool:
+        """Whether it compares the model with shadow models; else it is a threshold."""
+        return "shadow_phi" in MEMBERSHIP_ATTACKS[self.attack].needs
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByShadows:
+    """What attacks with shadow models of the reference's recipe find, beside thresholds on the same scores.
+
+    Attributes:
+        count: Shadow models.
+        recipe: Their recipe in words, its architecture and its epochs.
+        persons: Over how many the intervals are.
+        told: Attacks on the model that see scores, the strongest first.
+        reference: The same on the first training of the reference; empty where it was not attacked.
+        seconds: Of a device, to train the shadow models.
+    """
+
+    count: int
+    recipe: str
+    architecture: str
+    epochs: int
+    persons: int
+    told: tuple[Within, ...]
+    reference: tuple[Within, ...]
+    seconds: float
+
+    @property
+    def by_shadows(self) -> tuple[Within, ...]:
+        return tuple(one for one in self.told if one.has_shadows)
+
+    @property
+    def strongest(self) -> Within:
+        """The attack with shadow models that tells most of the model's images."""
+        return self.by_shadows[0]
+
+    @property
+    def beforehand(self) -> Within:
+        """The one that was chosen before any result."""
+        return next((one for one in self.by_shadows if one.attack == WITH_SHADOWS), self.strongest)
+
+    @property
+    def threshold(self) -> Within:
+        """The strongest that needs no shadow model."""
+        return next(one for one in self.told if not one.has_shadows)
+
+    def of_reference(self, attack: str) -> Within | None:
+        """What one attack reaches on the reference; None where it was not made."""
+        return next((one for one in self.reference if one.attack == attack), None)
+
+
+def read_shadows(trials: Sequence[Trial], store: Store) -> ByShadows | None:
+    """From the sweep of shadow models; None where the model was not attacked by them.
+
+    trials: the model's first, then the reference's.
+    """
+    judged: dict[bool, Stage] = {}
+    for trial in trials:
+        settings = inversion(trial.settings)
+        stage = inversion_stages(settings, trial.seed).judges.get(stage_of("membership"))
+        if stage is not None and store.has(stage):
+            judged.setdefault(isinstance(settings.recipe, ImportedClassifier), stage)
+    if True not in judged:
+        return None
+    shadows = [source for source in judged[True].inputs.values() if source.name == "shadow"]
+    told, persons = _within(store.needed_file(judged[True], SCORES))
+    reference = next(trial for trial in trials if not isinstance(inversion(trial.settings).recipe, ImportedClassifier))
+    recipe = inversion(reference.settings).recipe
+    return ByShadows(
+        count=len(shadows),
+        recipe=reference.recipe_label,
+        architecture=recipe.architecture,
+        epochs=shadows[0].config["epochs"],
+        persons=persons,
+        told=told,
+        reference=_within(store.needed_file(judged[False], SCORES))[0] if False in judged else (),
+        seconds=sum(float(store.manifest(one)["seconds"]) for one in shadows if store.has(one)),
+    )
+
+
+@lru_cache(maxsize=16)
+def _within(file: Path) -> tuple[tuple[Within, ...], int]:
+    """Attacks that see scores, the strongest first, and over how many persons; the file never changes."""
+    frame = pd.read_parquet(file)
+    names = [name for name in frame.columns if name in MEMBERSHIP_ATTACKS and MEMBERSHIP_ATTACKS[name].access == SEES]
+    measured = Measured(
+        scores={name: frame[name].to_numpy(dtype=np.float64) for name in names},
+        member=frame["member"].to_numpy(dtype=bool),
+        labels=frame["class"].to_numpy(),
+    )
+    by_class = measured.by_class(tuple(names))
+    told = [_told(measured, name, list(by_class[name].values())) for name in names]
+    ordered = tuple(sorted(told, key=lambda one: -one.auc))
+    return ordered, len(by_class[names[0]]) if names else 0
+
+
+def _told(measured: Measured, name: str, of_persons: Sequence[float]) -> Within:
+    found = crossed_mean_interval(np.array([of_persons]), bounds=(0.0, 1.0))
+    low, high = (float("nan") if end is None else end for end in (found.low, found.high))
+    pair = measured.split(name)
+    rates = {rate: tpr_at(*pair, value) for rate, value in RATES.items()}
+    return Within(attack=name, auc=found.mean, low=low, high=high, found=rates)

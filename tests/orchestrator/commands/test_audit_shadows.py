@@ -1,0 +1,282 @@
+"""Shadow models of an audit: how many there is time for, what is said of those there is not, and what they find."""
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from PIL import Image
+
+from smoothsweep.core.audit.references import trained_beside
+from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.audit import auditing, shadows, work
+from smoothsweep.orchestrator.commands.audit.forecast import Cost, as_loaded, forecast, has_membership
+from smoothsweep.orchestrator.commands.audit.shadows import shadow_sweep
+from smoothsweep.orchestrator.commands.audit.sweep_file import audit_sweep
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.audit.shadows import read_shadows
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.imported import ImportedClassifier
+from tests.memorising import write_split
+from tests.orchestrator.commands.test_audit_time import Clock
+
+SIDE, PERSONS, EACH = 32, 6, 12
+"""Of rendered people: pixels, how many, and how many images of each to train on, and as many to test on."""
+
+OWN = {"trained_on_data": True, "copies": 1, "levels": 1}
+
+
+class Shadowed(Clock):
+    """An audit in which a shadow model takes a minute, and that with membership in its pages.
+
+    stored: for how many shadow models the store holds everything.
+    """
+
+    def __init__(self, monkeypatch, card, out, *, holds=True, stored=0, **given):
+        super().__init__(monkeypatch, card, **{"first": 60, "training": 120, "seed": 0, **given})
+        self.stored, self.ran, self.wrote = stored, [], work.Work.write
+        out.mkdir(exist_ok=True)
+        (out / "audit.json").write_text(json.dumps({"membership": {"holds": holds}}))
+
+        def cost(tree, store):
+            asked = tree["judges"]["membership"]["shadows"]
+            return Cost(training=60.0 * max(0, asked - self.stored), rest=0.0)
+
+        def attack(one):
+            one.shadows = max(one.shadows, self.stored)
+            if one.shadows > one.attacked_by:
+                self.now += 60 * max(0, one.shadows - self.stored)
+                one.attacked_by = one.shadows
+                self.ran.append(one.shadows)
+            return 0
+
+        do = work.Work.do
+
+        def do_both(one, done):
+            code = do(one, done)
+            return code or (one.attack_by_shadows() if done.beside else 0)
+
+        monkeypatch.setattr(work.Work, "do", do_both)
+        monkeypatch.setattr(work.Work, "attack_by_shadows", attack)
+        monkeypatch.setattr(work, "has_membership", lambda tree, store: False)
+        monkeypatch.setattr(shadows, "forecast", cost)
+        monkeypatch.setattr(shadows, "open_store", str)
+        monkeypatch.setattr(shadows, "wall_seconds", float)
+        monkeypatch.setattr(
+            shadows, "has_membership", lambda tree, store: tree["judges"]["membership"]["shadows"] <= self.stored
+        )
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory):
+    return write_split(tmp_path_factory.mktemp("split") / "people")
+
+
+def audit(owned, model, people, out, *more):
+    given = ["--data", people, "--public", owned[2], "--out", out, "--reference", "--trained-on-data"]
+    return main(["audit", str(model), *map(str, given), *map(str, more)])
+
+
+@pytest.mark.parametrize(
+    ("minutes", "count"),
+    [(2, 0), (3, 0), (6.9, 0), (7, 4), (10.9, 4), (11, 8), (18.9, 8), (19, 16), (200, 16)],
+)
+def test_as_many_are_trained_as_there_is_time_for_and_fewer_than_four_are_not_begun(
+    imported, owned, people, monkeypatch, tmp_path, capsys, minutes, count
+):
+    """The first answer takes a minute, the reference two, a shadow model one. Pages are written after every round, and
+    at once where there is none to come."""
+    card, out = ImportedClassifier(imported=str(imported)).checked, tmp_path / "out"
+    clock = Shadowed(monkeypatch, card, out)
+    assert audit(owned, imported, people, out, "--minutes", minutes) == 0
+    said = capsys.readouterr().out
+    assert clock.ran == ([count] if count else [])
+    left = [line for line in said.splitlines() if line.startswith("Not tried: membership by shadow models: 4 of")]
+    assert len(left) == (count == 0)
+    if count:
+        assert f"to come: membership by shadow models: {count} of plain training, each on a random half" in said
+        assert f"about {count} min 00 s of a device" in said
+        assert said.index("to come: membership by shadow") > said.index("to come: plain training")
+    else:
+        assert "--minutes 8 or more tries it" in left[0] and (left[0] in clock.said) == (minutes == 2)
+
+
+@pytest.mark.parametrize(("stored", "minutes", "ran"), [(4, 1, [4]), (16, 1, [16]), (4, 200, [16]), (8, 11, [16])])
+def test_a_run_with_fewer_minutes_shows_what_there_is_and_one_with_more_goes_on(
+    imported, owned, people, monkeypatch, tmp_path, capsys, stored, minutes, ran
+):
+    """Those that are in the store are not trained again: of 16, eight are there and eight take eight minutes."""
+    card, out = ImportedClassifier(imported=str(imported)).checked, tmp_path / "out"
+    clock = Shadowed(monkeypatch, card, out, stored=stored, training=0)
+    assert audit(owned, imported, people, out, "--minutes", minutes) == 0
+    said = capsys.readouterr().out
+    assert clock.ran == ran and "Not tried: membership by shadow" not in said + "".join(clock.said)
+    assert ("to come: membership by shadow" in said) == (ran != [stored])
+
+
+@pytest.mark.parametrize("why", ["labels", "no claim", "few images"])
+def test_where_they_cannot_say_anything_none_is_trained(imported, owned, people, monkeypatch, tmp_path, capsys, why):
+    card, out, more = ImportedClassifier(imported=str(imported)).checked, tmp_path / "out", []
+    clock = Shadowed(monkeypatch, card, out, holds=why != "no claim")
+    if why == "labels":
+        more = ["--access", "labels"]
+    if why == "few images":
+        people = write_split(tmp_path / "few")
+        person = sorted((people / "train").iterdir())[1]
+        for part, kept in ((person, 2), (people / "test" / person.name, 1)):
+            for path in sorted(part.iterdir())[kept:]:
+                path.unlink()
+    assert audit(owned, imported, people, out, "--minutes", 300, *more) == 0
+    said = capsys.readouterr().out
+    assert clock.ran == [] and "to come: membership by" not in said and "to come: plain training" in said
+    [line] = [line for line in said.splitlines() if "shadow models" in line] or [""]
+    if why == "few images":
+        assert line.startswith("Not tried: membership by shadow models: expected at least 2 images of every class in a")
+        assert "of class 1 (" in line and person.name not in line
+    else:
+        assert line == ""
+
+
+def test_to_an_attacker_who_sees_labels_the_page_says_why_there_are_none():
+    class Asked:
+        reference, fix, access = "", False, "labels"
+        request = property(lambda self: self)
+
+    one = Asked()
+    assert shadows.without(one).startswith("No shadow model was trained: attacks by shadow models compare scores")
+    one.access = "scores"
+    assert shadows.without(one) == ""
+    one.access, one.reference = "labels", None
+    assert shadows.without(one) == ""
+
+
+def faces(first):
+    """uint8 images of the same people, from that one of each on."""
+    return synthetic_faces(
+        population="private", identities=PERSONS, per_identity=EACH, size=SIDE, seed=5, first_image=first, spread=0.3
+    )
+
+
+def learnt(images, file):
+    """Weights of a network that has learnt these images by heart."""
+    torch.manual_seed(0)
+    network = build_classifier("resnet_small", PERSONS, protocol="clean")
+    pictures, adam = images.images.float() / 127.5 - 1, torch.optim.Adam(network.parameters(), 1e-3)
+    for _ in range(25):
+        for rows in torch.randperm(len(pictures)).split(24):
+            adam.zero_grad()
+            torch.nn.functional.cross_entropy(network(pictures[rows]), images.labels[rows]).backward()
+            adam.step()
+    torch.save(network.state_dict(), file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory):
+    """Rendered people in folders train and test, and by which images a model was trained: the models' folders."""
+    root = tmp_path_factory.mktemp("rendered")
+    for part, first in (("train", 0), ("test", EACH)):
+        for at, (image, label) in enumerate(zip(faces(first).images, faces(first).labels, strict=True)):
+            folder = root / "people" / part / f"p{int(label)}"
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image.permute(1, 2, 0).numpy()).save(folder / f"{at:03}.png")
+    models = {}
+    for name, first in (("own", 0), ("other", 2 * EACH)):
+        file, out = learnt(faces(first), root / f"{name}.pth"), root / name
+        given = ["--architecture", "resnet_small", "--classes", str(PERSONS), "--image-size", str(SIDE)]
+        assert main(["import", "target", str(file), *given, "--input-range", "-1", "1", "--out", str(out)]) == 0
+        models[name] = out
+    return root, models
+
+
+def tree_of(root, model, reference, count, **given):
+    card = ImportedClassifier(imported=str(model)).checked
+    whole = audit_sweep(
+        model=model,
+        card=card,
+        data=root / "people",
+        public=root,
+        independent={},
+        attacks=[{"kind": "random_latents"}],
+        people=2,
+        seeds=[1, 2],
+        has_second=False,
+        membership=OWN,
+    )
+    return shadow_sweep(whole, reference, count, OWN, **given)
+
+
+def test_a_model_that_learnt_the_images_by_heart_is_found_out_and_one_that_never_saw_them_is_not(rendered):
+    """Both are attacked by the same shadow models, which are trained once; the reference costs no more of them."""
+    root, models = rendered
+    [reference] = trained_beside("resnet_small", image_size=SIDE, transform_input=False, epochs=8, fix=False)
+    store, found = open_store(str(root / "store")), {}
+    store.open_for_writing()
+    for name, model in models.items():
+        tree = tree_of(root, model, reference, 4)
+        alone = tree_of(root, model, reference, 4, alone=True)
+        trials = trials_of(as_loaded(tree))
+        assert len(trials) == 2 and trials_of(as_loaded(alone))[0].id == trials[0].id
+        assert read_shadows(trials, store) is None and not has_membership(tree, store)
+        for stage in (trial.stages[-1] for trial in trials):
+            execute_with_inputs(store, stage)
+        assert has_membership(tree, store) and forecast(tree, store, timed=pytest.fail).device_s == 0
+        found[name] = read_shadows(trials, store)
+        assert forecast(tree_of(root, model, reference, 8), store, timed=pytest.fail).training > 0
+    assert len(store.finished("shadow")) == 4, "of both models and of the reference"
+    own, other = found["own"], found["other"]
+    assert own.count == 4 and (own.recipe, own.architecture, own.epochs) == ("plain training", "resnet_small", 8)
+    assert own.reference == other.reference and len(own.reference) == len(own.told) and own.persons == PERSONS
+    assert own.strongest.low > 0.6 and own.strongest.auc > other.strongest.auc + 0.1
+    assert other.beforehand.attack == "rmia" and abs(other.beforehand.auc - 0.5) < 0.2
+    assert own.seconds == pytest.approx(sum(float(store.manifest(one)["seconds"]) for one in shadow_stages(tree)))
+
+
+def shadow_stages(tree):
+    judge = trials_of(as_loaded(tree))[0].stages[-1]
+    return [one for one in judge.inputs.values() if one.name == "shadow"]
+
+
+def test_a_shadow_model_is_forecast_by_half_of_all_images(rendered, tmp_path):
+    root, models = rendered
+    [reference] = trained_beside("resnet_small", image_size=SIDE, transform_input=False, epochs=8, fix=False)
+    tree, asked = tree_of(root, models["own"], reference, 8, alone=True), []
+    store = open_store(str(tmp_path / "store"))
+    store.open_for_writing()
+    execute_with_inputs(store, next(stage for stage in trials_of(as_loaded(tree))[0].stages if stage.name == "data"))
+
+    def timed(recipe, **given):
+        asked.append((recipe.architecture, recipe.epochs, given["images"]))
+        return 7.0
+
+    assert forecast(tree, store, timed=timed).training == 8 * 7.0
+    assert set(asked) == {("resnet_small", 8, PERSONS * EACH)}
+
+
+def test_what_an_endpoint_has_answered_is_not_told_as_to_come(monkeypatch):
+    asked = work.Allowance(
+        queries=900, reading=8, per_second=5, people=2, membership=auditing_asked("to come: membership: 12 queries")
+    )
+    one = work.Work.__new__(work.Work)
+    one.__dict__ |= {"allowance": asked, "store": "store"}
+    monkeypatch.setattr(work.Work, "_tree", lambda *_: {})
+    monkeypatch.setattr(work, "open_store", str)
+    for stored in (False, True):
+        monkeypatch.setattr(work, "has_membership", lambda tree, store, stored=stored: stored)
+        assert one.coming == (() if stored else ("to come: membership: 12 queries",))
+    one.__dict__["allowance"] = replace(asked, membership=auditing_asked())
+    monkeypatch.setattr(work, "has_membership", pytest.fail)
+    assert one.coming == ()
+
+
+def auditing_asked(*lines):
+    return replace(asked_of_nothing(), coming=lines)
+
+
+def asked_of_nothing():
+    from smoothsweep.orchestrator.commands.audit.queries import MembershipAsked
+
+    return MembershipAsked(settings={})
