@@ -73,7 +73,9 @@ def test_who_only_reads_a_store_makes_none(command, there, tmp_path, capsys):
     sweep = str(write_tiny(tmp_path))
     assert main([*(sweep if word == "SWEEP" else word for word in command), "--store", str(store)]) == 2
     said = capsys.readouterr().err
-    expected = "a store, an empty folder or a new one, got a file" if there else "the store of an earlier run, got nothing"
+    expected = (
+        "a store, an empty folder or a new one, got a file" if there else "the store of an earlier run, got nothing"
+    )
     assert f"expected {expected}" in said and said.count("\n") == 1
     assert store.is_file() if there else not store.exists()
 

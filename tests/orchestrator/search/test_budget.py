@@ -184,7 +184,9 @@ def test_the_plan_of_a_search_that_has_not_begun_says_what_it_does_before_it_cou
     store, loaded = LocalStore(root=tmp_path / "store"), load(tmp_path, RANDOM, reaudit={"seeds": [9], "recipes": 1})
     first, second, *rest = plan_text(summary_of(loaded, store)).splitlines()
     assert first == "This sweep is a search: its recipes are proposed while it runs, and none is proposed yet."
-    assert second.startswith("search: at most 6 recipes, not proposed yet; at most 1 recipe audited again, not chosen yet")
+    assert second.startswith(
+        "search: at most 6 recipes, not proposed yet; at most 1 recipe audited again, not chosen yet"
+    )
     assert not [line for line in rest if "0 trials" in line or "to run  " in line or line.startswith("of a recipe")]
     measured(store, Agenda(loaded, store).preview(), 60.0)
     summary = summary_of(loaded, store)

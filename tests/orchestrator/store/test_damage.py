@@ -121,9 +121,7 @@ def test_a_manifest_edited_by_hand_is_noticed(store, resealed, capsys):
         assert store.has(SOURCE) and len(told) == 1
         assert told[0].startswith(f"prior {READER.fingerprint[:8]}: was made from another public")
     else:
-        assert not store.has(SOURCE) and told == (
-            f"{SOURCE.label}: its manifest was changed after it was written",
-        )
+        assert not store.has(SOURCE) and told == (f"{SOURCE.label}: its manifest was changed after it was written",)
         assert "was changed after it was written" in lines(capsys)[0]
 
 
