@@ -215,7 +215,7 @@ def read_defense(given: Any) -> LabelSmoothing | OtherDefense:
     for key in given:
         if key not in model.model_fields:
             reads = ", ".join(name for name in model.model_fields if name != "kind")
-            raise ValueError(f"{key}: expected a key of defense {kind} ({reads}), got {given[key]!r}")
+            raise ValueError(f"{key}: expected a key of defense {kind} ({reads}), got {key!r}")
     return model.model_validate(given)
 
 

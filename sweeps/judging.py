@@ -137,8 +137,8 @@ class AnyJudges(Model):
     @property
     def recipes(self) -> tuple[Recipe, ...]:
         """Those that settings of judges name, beside the sweep's own."""
-        said = [getattr(self.said[name], key) for name in self.said for key in JUDGES[name].recipes]
-        return tuple(recipe for recipe in said if recipe is not None)
+        asked = [getattr(self.settings[name], key) for name in self.settings for key in JUDGES[name].recipes]
+        return tuple(recipe for recipe in asked if recipe is not None)
 
     @property
     def of_reconstructions(self) -> tuple[str, ...]:

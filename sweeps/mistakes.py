@@ -41,15 +41,24 @@ def first_mistake(error: ValidationError, keys_at: KeysAt = lambda _: ()) -> str
     first = mistakes[0]
     key = brief(".".join(str(part) for part in first["loc"] if not _is_union_tag(part, first["loc"])))
     more = f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else ""
-    sentence = _sentence(first)
-    sentence += _meant(first, sentence, keys_at)
+    if first["type"] == "extra_forbidden":
+        sentence = _unknown_key(first["loc"][-1], keys_at(first["loc"]))
+    else:
+        sentence = _sentence(first)
+        sentence += _meant(sentence)
     said = not key or sentence.startswith(f"{key}.")  # settings that core checks name their key themselves
     return f"{sentence if said else f'{key}: {sentence}'}{more}"
 
 
-def _meant(mistake: Mapping[str, Any], sentence: str, keys_at: KeysAt) -> str:
-    if mistake["type"] == "extra_forbidden":
-        return suggestion(mistake["loc"][-1], keys_at(mistake["loc"]))
+def _unknown_key(got: str | int, known: Collection[str]) -> str:
+    """Of a key that is none: which one is near, else which ones there are."""
+    near = suggestion(got, known)
+    keys = sorted(known)
+    listed = f"one of the keys {', '.join(keys)}" if keys and not near else "a known key"
+    return f"expected {listed}, got the unknown key {shown(got)}{near}"
+
+
+def _meant(sentence: str) -> str:
     said = _CHOICE.search(sentence) or _KEY_OF_KIND.fullmatch(sentence)
     return suggestion(said["got"], re.findall(r"[\w.-]+", said["known"])) if said else ""
 
@@ -62,8 +71,6 @@ def _is_union_tag(part: str | int, location: tuple[str | int, ...]) -> bool:
 
 def _sentence(mistake: Mapping[str, Any]) -> str:
     kind, context, got = mistake["type"], mistake.get("ctx", {}), mistake.get("input")
-    if kind == "extra_forbidden":
-        return f"expected no such key, got {shown(got)}"
     if kind == "missing":
         return "expected a value, got none"
     if kind == "value_error":

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from smoothsweep.core.attacks.registry import ATTACKS, PARTS
+from smoothsweep.core.attacks.registry import ATTACKS, PARTS, shown_part
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.base import Work
 from smoothsweep.core.judges.table import JUDGES, stage_of
@@ -23,10 +23,12 @@ from smoothsweep.tasks.class_names import shard_with_same_classes, with_same_cla
 
 @dataclass(frozen=True, kw_only=True)
 class Task(Work):
-    """One kind of stage. seed_decides: whether other stages refuse what it leaves depends on its seed."""
+    """One kind of stage. seed_decides: whether other stages refuse what it leaves depends on its seed. shown: what
+    people read for its name (`tasks.stage_names`), where that is not the name with spaces."""
 
     version: int
     run: str
+    shown: str = ""
     seed_decides: bool = False
 
     def refuse(self, config: Mapping[str, Any], inputs: Mapping[str, Mapping[str, Any]]) -> None:
@@ -56,12 +58,14 @@ LABELLED_MATERIALS = ("target", "data", *LABELLED_PARTS, *OTHER_TARGETS)
 TASKS: dict[str, Task] = {
     "data": Task(
         version=2,
+        shown="private images",
         run="smoothsweep.tasks.data:prepare_private",
         on_device=False,
         check="smoothsweep.tasks.counts:check_data",
     ),
     "public": Task(
         version=2,
+        shown="public images",
         run="smoothsweep.tasks.data:prepare_public",
         on_device=False,
         check="smoothsweep.tasks.counts:check_public",
@@ -82,9 +86,12 @@ TASKS: dict[str, Task] = {
         check_reads=("data", "poison"),
         not_finite=HISTORY,
     ),
-    "imported": Task(version=3, run="smoothsweep.tasks.imported:adopt_classifier", labelled=("data",)),
+    "imported": Task(
+        version=3, shown="imported target", run="smoothsweep.tasks.imported:adopt_classifier", labelled=("data",)
+    ),
     "shadow": Task(
         version=1,
+        shown="shadow model",
         run="smoothsweep.tasks.shadow:train_shadow",
         trains=True,
         labelled=("data",),
@@ -101,22 +108,35 @@ TASKS: dict[str, Task] = {
         # no step of a candidate that is frozen, no walk without a start, facts that a class does not have
         not_finite=("curves.safetensors", "reconstructions.safetensors:radius", "rows.parquet"),
     ),
-    "loot": Task(version=3, run="smoothsweep.tasks.reconstructions:synthesise", labelled=("attack", *LABELLED_PARTS)),
+    "loot": Task(
+        version=3,
+        shown="reconstructions",
+        run="smoothsweep.tasks.reconstructions:synthesise",
+        labelled=("attack", *LABELLED_PARTS),
+    ),
     "embeddings": Task(
         version=3,
+        shown="image embeddings",
         run="smoothsweep.tasks.judges:embed_real_images",
         labelled=("data", "network"),
         check="smoothsweep.tasks.weight_checks:check_judge",
     ),
     "strangers": Task(
         version=1,
+        shown="stranger embeddings",
         run="smoothsweep.tasks.verification:embed_strangers",
         check="smoothsweep.tasks.weight_checks:check_strangers",
         check_reads=("public",),
     ),
-    "projected": Task(version=1, run="smoothsweep.tasks.verification:project_photographs", labelled=("data",)),
+    "projected": Task(
+        version=1,
+        shown="projected photographs",
+        run="smoothsweep.tasks.verification:project_photographs",
+        labelled=("data",),
+    ),
     "poison": Task(
         version=1,
+        shown="poisoned images",
         run="smoothsweep.tasks.poison:choose_poison",
         on_device=False,
         labelled=("data",),
@@ -124,9 +144,10 @@ TASKS: dict[str, Task] = {
         check_reads=("data",),
         seed_decides=True,
     ),
-    **{stage_of(name): Task(**vars(judge.work)) for name, judge in JUDGES.items()},
+    **{stage_of(name): Task(**vars(judge.work), shown=f"judge {name}") for name, judge in JUDGES.items()},
     "toy": Task(
         version=1,
+        shown="toy example",
         run="smoothsweep.tasks.toy:run_toy",
         on_device=False,
         # the official descent may leave every bound: this is what the paper's figure shows
@@ -135,6 +156,7 @@ TASKS: dict[str, Task] = {
     **{
         name: Task(
             version=part.version,
+            shown=shown_part(name),
             run="smoothsweep.tasks.parts:make_part",
             trains=part.trains,
             labelled=LABELLED_MATERIALS if part.labelled else (),

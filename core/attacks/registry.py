@@ -56,11 +56,12 @@ class PartKind:
     network, and so may take a training's share of a device; told_protocol: whether the protocol reaches it beyond its
     inputs: else it is not told (`inputs.protocol` is None) and one artifact serves both; distilled: whether it learns
     what a target answered, so that its classes are the target's though it is shown none; layers: whether it looks at
-    the layers under the target's last one.
+    the layers under the target's last one; shown: what people read for its name, where it is not the name with spaces.
     """
 
     version: int
     make: str
+    shown: str = ""
     access: Access = "none"
     trains: bool = False
     told_protocol: bool = True
@@ -79,7 +80,7 @@ class PartKind:
 
 
 PARTS: dict[str, PartKind] = {
-    "pool": PartKind(version=4, make="smoothsweep.core.attacks.ppa.pool_parts:make_pool"),
+    "pool": PartKind(version=4, make="smoothsweep.core.attacks.ppa.pool_parts:make_pool", shown="candidate pool"),
     "candidates": PartKind(version=4, make="smoothsweep.core.attacks.ppa.pool_parts:make_candidates", access="scores"),
     "temperature": PartKind(
         version=1,
@@ -90,19 +91,32 @@ PARTS: dict[str, PartKind] = {
     "pool_features": PartKind(
         version=1, make="smoothsweep.core.attacks.ppa.pool_parts:make_pool_features", access="gradients", layers=True
     ),
-    "plg_labels": PartKind(version=1, make="smoothsweep.core.attacks.plg.labels:make_labels", access="scores"),
-    "plg_gan": PartKind(
-        version=1, make="smoothsweep.core.attacks.plg.gan_part:make_gan", access="gradients", trains=True
+    "plg_labels": PartKind(
+        version=1, make="smoothsweep.core.attacks.plg.labels:make_labels", access="scores", shown="PLG pseudo-labels"
     ),
-    "pictures": PartKind(version=1, make="smoothsweep.core.attacks.surrogate.parts:make_pictures", told_protocol=False),
+    "plg_gan": PartKind(
+        version=1,
+        make="smoothsweep.core.attacks.plg.gan_part:make_gan",
+        access="gradients",
+        trains=True,
+        shown="PLG conditional GAN",
+    ),
+    "pictures": PartKind(
+        version=1,
+        make="smoothsweep.core.attacks.surrogate.parts:make_pictures",
+        told_protocol=False,
+        shown="surrogate's query images",
+    ),
     "answered_labels": PartKind(
         version=1,
+        shown="labels for the surrogate",
         make="smoothsweep.core.attacks.surrogate.parts:make_answered_labels",
         access="labels",
         told_protocol=False,
     ),
     "answered_scores": PartKind(
         version=1,
+        shown="scores for the surrogate",
         make="smoothsweep.core.attacks.surrogate.parts:make_answered_scores",
         access="scores",
         told_protocol=False,
@@ -114,19 +128,33 @@ PARTS: dict[str, PartKind] = {
         told_protocol=False,
         distilled=True,
     ),
-    "starts": PartKind(version=1, make="smoothsweep.core.attacks.black_box.brep_starts:make_starts", access="labels"),
+    "starts": PartKind(
+        version=1,
+        make="smoothsweep.core.attacks.black_box.brep_starts:make_starts",
+        access="labels",
+        shown="starting points",
+    ),
     "general_gan": PartKind(
-        version=1, make="smoothsweep.core.attacks.gan.parts:make_general_gan", trains=True, told_protocol=False
+        version=1,
+        make="smoothsweep.core.attacks.gan.parts:make_general_gan",
+        trains=True,
+        told_protocol=False,
+        shown="general GAN",
     ),
     "specific_gan": PartKind(
         version=1,
+        shown="target-specific GAN",
         make="smoothsweep.core.attacks.gan.parts:make_specific_gan",
         access="gradients",
         trains=True,
         layers=True,
     ),
     "students": PartKind(
-        version=1, make="smoothsweep.core.attacks.lowres.lomma_parts:make_students", access="scores", trains=True
+        version=1,
+        make="smoothsweep.core.attacks.lowres.lomma_parts:make_students",
+        access="scores",
+        trains=True,
+        shown="distilled students",
     ),
     "public_features": PartKind(
         version=1,
@@ -135,6 +163,11 @@ PARTS: dict[str, PartKind] = {
         layers=True,
     ),
 }
+
+
+def shown_part(name: str) -> str:
+    """What people read for the name of a part."""
+    return PARTS[name].shown or name.replace("_", " ")
 
 
 def make_attack(kind: str, **parameters: Any) -> Attack:

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from smoothsweep.core.attacks.optimisation.seeds import combined_seed
-from smoothsweep.core.attacks.registry import PARTS, make_attack
+from smoothsweep.core.attacks.registry import PARTS, make_attack, shown_part
 from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart
 from smoothsweep.core.attacks.shared.base import Attack, Part
 from smoothsweep.core.attacks.shared.execution import Execution
@@ -164,7 +164,7 @@ class Attacker:
         if key not in self._made:
             view = self.model.view(row.access if "target" in part.needs else "none", f"attack {kind}")
             started, shown = time.monotonic(), view.queries
-            workshop = Bench(lambda fraction, text: on_progress(0.0, f"{kind}: {part.name} {text}"))
+            workshop = Bench(lambda fraction, text: on_progress(0.0, f"{kind}: {shown_part(part.name)} {text}"))
             inputs = self._with(PROTOCOL if row.told_protocol else None, earlier)
             found = row.function()(part.settings, inputs, view, workshop)
             self._made[key] = _Made(

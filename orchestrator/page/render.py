@@ -26,6 +26,7 @@ from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise
 from smoothsweep.orchestrator.reading.numbers.wording import LEGEND, WORDING
 from smoothsweep.orchestrator.reading.toy import ToyData, toy_answer
+from smoothsweep.tasks.stage_names import shown_stage
 
 FILTERS = (
     "number",
@@ -128,6 +129,7 @@ def environment() -> Environment:
         "path": quote,
         "whole_flags": _with_whole_flags,
         "metric": metric_of,
+        "stage_name": shown_stage,
     }
     made.tests["null"] = shown.is_null
     own: dict[str, Any] = {

@@ -17,6 +17,7 @@ from smoothsweep.orchestrator.stages.shared import Shared, canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.loaded import Sweep
+from smoothsweep.tasks.stage_names import shown_stage
 
 Total = tuple[float, float, float, int]  # device-seconds: mean, least, most; and how many stages are of unknown cost
 SEEDS = ("seed", "seeds")  # keys of a stage's configuration, which decide nothing but where its task says so
@@ -106,7 +107,7 @@ def refuse_impossible(plan: Plan) -> None:
         try:
             kind.refuse({**stage.config, **stage.hints}, inputs)
         except InputError as error:
-            raise InputError(f"{stage.name}: {error}") from None
+            raise InputError(f"{shown_stage(stage.name)}: {error}") from None
 
 
 def _told(stage: Stage, reads: tuple[str, ...]) -> tuple[object, ...]:
@@ -274,8 +275,7 @@ def _sum(totals: dict[str, Total]) -> Total:
 
 def _about(total: Total, lent: tuple[float, int]) -> dict[str, Any] | None:
     """What is known and what another machine's rates say of the rest; None where nothing is missing or they do not."""
-    mean, _, _, unknown = total
-    seconds, without = lent
+    (mean, _, _, unknown), (seconds, without) = total, lent
     if not unknown or without:
         return None
     return {"hours": (mean + seconds) / 3600, "stages": unknown, "machine": MACHINE}

@@ -15,6 +15,7 @@ from smoothsweep.core.durations import duration
 from smoothsweep.core.text import brief, printable
 from smoothsweep.core.uris import hidden
 from smoothsweep.orchestrator.planning.state import SweepState
+from smoothsweep.tasks.stage_names import shown_stage
 
 PLAIN_EVERY_S = 15.0
 
@@ -60,7 +61,7 @@ def _panel(state: SweepState) -> Group:
     for entry in state.running[:12]:
         fraction = f"{100 * entry['fraction']:3.0f} %" if entry["fraction"] else "  ..."
         since = duration(max(0.0, time.time() - entry["since"]))  # a clock may be set back meanwhile
-        stage, text = Text(brief(entry["stage"]), style="cyan"), Text(brief(hidden(entry["text"])))
+        stage, text = Text(brief(shown_stage(entry["stage"])), style="cyan"), Text(brief(hidden(entry["text"])))
         table.add_row(stage, Text(brief(entry["fingerprint"][:8])), fraction, since, text)
     if len(state.running) > 12:
         table.add_row(Text(f"and {len(state.running) - 12} more waiting or running"))
@@ -70,6 +71,7 @@ def _panel(state: SweepState) -> Group:
 def _running_text(state: SweepState) -> str:
     names: dict[str, int] = {}
     for entry in state.running:
-        names[entry["stage"]] = names.get(entry["stage"], 0) + 1
+        name = shown_stage(entry["stage"])
+        names[name] = names.get(name, 0) + 1
     listed = ", ".join(f"{name} x{count}" if count > 1 else name for name, count in names.items())
     return f" | running: {listed}" if listed else ""

@@ -23,6 +23,7 @@ from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.common.sealing import Damage, read_manifest
 from smoothsweep.tasks.registry import TASKS
+from smoothsweep.tasks.stage_names import shown_stage
 
 VERSIONS_READ = 2000  # manifests per kind of stage, the newest
 
@@ -175,7 +176,7 @@ def of_earlier_versions(store: Store, missing: Iterable[Stage]) -> str | None:
         old = {version: count for version, count in versions.items() if version != now and isinstance(version, int)}
         if old:
             which = ", ".join(f"version {version}" for version in sorted(old))
-            found.append(f"{sum(old.values())} {kind} ({which}, now {now})")
+            found.append(f"{sum(old.values())} {shown_stage(kind)} ({which}, now {now})")
     if not found:
         return None
     return f"artifacts of earlier versions of the code stay in the store and are not used: {'; '.join(found)}"

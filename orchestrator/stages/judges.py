@@ -58,7 +58,7 @@ def shadow_stages(settings: InversionSweep) -> dict[str, Stage | None]:
     if name is None:
         return {}
     judge: Any = settings.judges.built[name]
-    recipe = settings.judges.said[name].shadow_recipe or settings.recipe
+    recipe = settings.judges.settings[name].shadow_recipe or settings.recipe
     if not judge.shadows or isinstance(recipe, ImportedClassifier):
         return {}
     config, hints, kin = target_config(recipe, settings.protocol)

@@ -11,6 +11,7 @@ from typing import Any
 
 from smoothsweep.orchestrator.stages.shared import NOTHING, canonical_json
 from smoothsweep.tasks.registry import Task, task
+from smoothsweep.tasks.stage_names import stage_label
 
 
 @dataclass(frozen=True, kw_only=True, eq=False, slots=True)
@@ -57,7 +58,7 @@ class Stage:
 
     @property
     def label(self) -> str:
-        return f"{self.name} {self.fingerprint[:8]}"
+        return stage_label(self.name, self.fingerprint)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Stage) and other.fingerprint == self.fingerprint

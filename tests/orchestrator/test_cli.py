@@ -73,19 +73,43 @@ def test_who_only_reads_a_store_makes_none(command, there, tmp_path, capsys):
     sweep = str(write_tiny(tmp_path))
     assert main([*(sweep if word == "SWEEP" else word for word in command), "--store", str(store)]) == 2
     said = capsys.readouterr().err
-    assert "expected the store of an earlier run, got " in said and said.count("\n") == 1
+    expected = (
+        "a store, an empty folder or a new one, got a file" if there else "the store of an earlier run, got nothing"
+    )
+    assert f"expected {expected}" in said and said.count("\n") == 1
     assert store.is_file() if there else not store.exists()
 
 
-@pytest.mark.parametrize("command", [["status", "SWEEP"], ["report", "SWEEP"], ["store", "verify"], ["diff", "a", "b"]])
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["run", "SWEEP"],
+        ["plan", "SWEEP"],
+        ["slurm", "SWEEP", "--time", "60"],
+        ["status", "SWEEP"],
+        ["report", "SWEEP"],
+        ["store", "verify"],
+        ["diff", "a", "b"],
+        ["ui"],
+        ["doctor"],
+    ],
+)
 def test_a_folder_of_other_things_is_no_store(command, tmp_path, capsys):
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").write_text("x")
+    (tmp_path / "other" / "thesis.bib").write_text("x")
     sweep = str(write_tiny(tmp_path))
     arguments = [*(sweep if word == "SWEEP" else word for word in command), "--store", str(tmp_path / "other")]
     assert main(arguments) == 2
-    assert "expected the store of an earlier run, got another folder" in capsys.readouterr().err
-    assert [path.name for path in (tmp_path / "other").iterdir()] == ["thesis.tex"]
+    expected = "a store, an empty folder or a new one, got a folder of other things (thesis.bib, ...)"
+    assert capsys.readouterr().err.endswith(f": expected {expected}\n")
+    assert sorted(path.name for path in (tmp_path / "other").iterdir()) == ["thesis.bib", "thesis.tex"]
+
+
+def test_doctor_refuses_a_file_in_the_place_of_a_store(tmp_path, capsys):
+    (tmp_path / "notes.txt").write_text("x")
+    assert main(["doctor", "--store", str(tmp_path / "notes.txt")]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
 
 
 @pytest.mark.parametrize("command", ["run", "plan", "status", "report"])

@@ -102,7 +102,7 @@ def test_label_smoothing_keeps_its_form():
         ({"kind": "mid", "beta": -1}, {}, "recipe.defense.beta: expected a number of at least 0, got -1"),
         ({"kind": "mid", "beta": "strong"}, {}, "recipe.defense.beta: expected a valid number.*got 'strong'"),
         ({"kind": "mid", "beta": 1, "alpha": 0}, {}, r"alpha: expected a key of defense mid \(smoothing, beta, k,"),
-        ({"alpah": 1}, {}, r"alpah: expected a key of defense label_smoothing \(alpha, schedule\), got 1"),
+        ({"alpah": 1}, {}, r"alpah: expected a key of defense label_smoothing \(alpha, schedule\), got 'alpah'"),
         ({"kind": "focal", "gamma": 2, "smoothing": {"alpha": 2}}, {}, "defense.smoothing.alpha: expected a number in"),
         (
             {"kind": "bido", "lambda_input": 1, "lambda_label": 1, "layers": ["layer1"]},

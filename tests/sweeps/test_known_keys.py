@@ -71,4 +71,17 @@ def test_keys_of_another_kind_are_not_proposed(tmp_path):
     with pytest.raises(InputError) as refused:
         check(raw, "file")
     said = str(refused.value)
-    assert "data.train_per_clas: expected no such key" in said and "'train_per_class'" not in said
+    assert "data.train_per_clas: expected a known key, got " in said and "'train_per_class'" not in said
+
+
+@pytest.mark.parametrize(
+    ("key", "words"),
+    [
+        ("recipe.epoch", "expected a known key, got the unknown key 'epoch'; did you mean 'epochs'?"),
+        ("attack.pool.zzz", "expected one of the keys crop, seed, size, truncation_cutoff, truncation_psi, got the "),
+    ],
+)
+def test_an_unknown_key_is_told_the_near_one_or_all_that_there_are(tmp_path, key, words):
+    with pytest.raises(InputError) as refused:
+        load_sweep(write_tiny(tmp_path), [f"{key}=3"])
+    assert f"{key}: {words}" in str(refused.value) and "got 3" not in str(refused.value)

@@ -46,7 +46,11 @@ def test_of_a_comment_the_hashes_alone_are_left_out(tmp_path):
 @pytest.mark.parametrize(
     ("overrides", "key", "words"),
     [
-        (["recipe.epoch=3"], "recipe.epoch", "expected no such key"),
+        (
+            ["recipe.epoch=3"],
+            "recipe.epoch",
+            "expected a known key, got the unknown key 'epoch'; did you mean 'epochs'?",
+        ),
         (["recipe.defense.schedule=zigzag"], "recipe.defense.schedule", "expected a mapping of keys, got 'zigzag'"),
         (["recipe=fast"], "recipe", "expected a mapping of keys, got 'fast'"),
         (["name=../x"], "name", "expected a name of letters, digits, '.', '_' and '-', at most 64"),

@@ -144,7 +144,7 @@ MISTAKES = [
     (
         {**HALVING, "rungs": [{"keep": 0.5, "set": {"attack.step": 1}}]},
         {},
-        "search.rungs.0: attack.step: expected no such key",
+        "search.rungs.0: attack.step: expected a known key, got the unknown key 'step'; did you mean 'steps'?",
     ),
     (
         {**HALVING, "rungs": [{"keep": 0.5, "set": {"attack.steps": 5}}]},

@@ -29,6 +29,7 @@ from smoothsweep.orchestrator.search.forecast import ahead_of
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
+from smoothsweep.tasks.stage_names import shown_stage
 
 START_S = 60  # until the first stage runs: Ray, imports
 _NAME = re.compile(r"[^A-Za-z0-9_.-]+")
@@ -181,8 +182,8 @@ def _refuse_short(plan: Plan, store: Store, limit_s: int, grace_s: int) -> None:
         kind, expected = stage.task, history.expected(stage)
         if expected is not None and not kind.trains and kind.shard is None and expected[0] > room:
             raise InputError(
-                f"--time: expected at least {round(expected[0]) + grace_s + START_S} s, since stage {stage.name} "
-                f"takes about {round(expected[0])} s and keeps no checkpoint, got {limit_s} s"
+                f"--time: expected at least {round(expected[0]) + grace_s + START_S} s, since stage "
+                f"{shown_stage(stage.name)} takes about {round(expected[0])} s and keeps no checkpoint, got {limit_s} s"
             )
 
 

@@ -165,15 +165,16 @@ def _store(given: str, written: bool) -> list[Finding]:
     location = Path(given)
     existing = next(p for p in [location.resolve(), *location.resolve().parents] if p.exists())
     free = shutil.disk_usage(existing).free / GIB
+    why = ""
     findings = [Finding(fine=free >= 5, needed=False, text=f"{free:.0f} GiB of disk free at {existing}")]
     try:
         if location.exists():
             open_store(str(location)).prove_writable()
         writable = os.access(existing, os.W_OK)
-    except InputError:
-        writable = False
+    except InputError as error:
+        writable, why = False, f": {error}"
     can = "can" if writable else "cannot"
-    return [*findings, Finding(fine=writable, needed=written, text=f"store {location.resolve()} {can} be written")]
+    return [*findings, Finding(fine=writable, needed=written, text=f"store {location.resolve()} {can} be written{why}")]
 
 
 def _remote_store(url: str, written: bool) -> Finding:

@@ -11,6 +11,7 @@ from smoothsweep.orchestrator.stages.shared import canonical_json
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.common.sealing import RESULT, SEAL, Damage
 from smoothsweep.tasks.registry import TASKS
+from smoothsweep.tasks.stage_names import stage_label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,10 +39,10 @@ def examine_store(store: Store) -> Examined:
         except FileNotFoundError:
             continue  # removed meanwhile
         except Damage as damage:
-            damaged.append(f"{kind} {fingerprint[:8]}: {damage}")
+            damaged.append(f"{stage_label(kind, fingerprint)}: {damage}")
         except OSError as error:  # a disk that fails, a file that this user may not read: the others are read
             where = error.filename or "one of its files"
-            unread.append(f"{kind} {fingerprint[:8]}: {where}: {error.strerror or error}")
+            unread.append(f"{stage_label(kind, fingerprint)}: {where}: {error.strerror or error}")
     damaged += _made_from_others(manifests)
     unsealed = sum(SEAL not in manifest for manifest in manifests.values())
     return Examined(
@@ -76,6 +77,6 @@ def _made_from_others(manifests: dict[tuple[str, str], dict[str, Any]]) -> Itera
             told, found = source.get(RESULT), manifests.get(place, {}).get(RESULT)
             if told and found and told != found:
                 yield (
-                    f"{kind} {fingerprint[:8]}: was made from another {place[0]} {place[1][:8]} than the store has: "
-                    "that one's numbers or files have changed since"
+                    f"{stage_label(kind, fingerprint)}: was made from another {stage_label(*place)} than the store "
+                    "has: that one's numbers or files have changed since"
                 )

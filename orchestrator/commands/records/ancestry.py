@@ -9,6 +9,7 @@ from typing import Any
 from smoothsweep.core.files import NotPlainError, plain_content
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.common.sealing import Damage, read_manifest
+from smoothsweep.tasks.stage_names import stage_label
 
 _DEEPEST = 100  # stages behind one another: the longest chain of a sweep has about ten
 GONE = "no manifest in the store: not finished, or deleted"
@@ -26,7 +27,7 @@ class Made:
 
     @property
     def label(self) -> str:
-        return f"{self.kind} {self.fingerprint[:8]}"
+        return stage_label(self.kind, self.fingerprint)
 
     def says(self, key: str) -> Any:
         """What the manifest says under a key; None where there is none."""

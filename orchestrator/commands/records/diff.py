@@ -12,6 +12,7 @@ from smoothsweep.orchestrator.commands.records.ancestry import Maker
 from smoothsweep.orchestrator.commands.records.chosen import Chosen, chosen
 from smoothsweep.orchestrator.commands.records.differences import Change, Differences, Number, differences
 from smoothsweep.orchestrator.store.opening import open_existing_store
+from smoothsweep.tasks.stage_names import shown_stage
 
 _TITLES = {
     "setting": "settings",
@@ -60,7 +61,7 @@ def differences_text(a: Chosen, b: Chosen, found: Differences) -> list[str]:
     if equal := len(found.numbers) - len(differing):
         lines += ["", f"{equal} numbers are equal"]
     if alike:
-        lines += ["", f"one and the same artifact: {', '.join(alike)}"]
+        lines += ["", f"one and the same artifact: {', '.join(map(_stage, alike))}"]
     if not found.changes and not differing and found.pairs and not found.only_a and not found.only_b:
         lines += ["", "nothing differs"]
     return lines
@@ -68,8 +69,14 @@ def differences_text(a: Chosen, b: Chosen, found: Differences) -> list[str]:
 
 def _change(change: Change, count: int, pairs: int) -> str:
     often = f"  ({count} of {pairs} pairs)" if count != pairs else ""
-    place = " ".join(part for part in (change.stage, change.key) if part)
+    place = " ".join(part for part in (_stage(change.stage), change.key) if part)
     return f"{place}: {_value(change.a)} -> {_value(change.b)}{often}"
+
+
+def _stage(name: str) -> str:
+    """As people read it; `name` may have a role behind it, in brackets."""
+    kind, gap, role = name.partition(" ")
+    return f"{shown_stage(kind)}{gap}{role}"
 
 
 def _value(value: object) -> str:
@@ -77,7 +84,7 @@ def _value(value: object) -> str:
 
 
 def _number(number: Number) -> str:
-    text = f"{number.stage} {number.key}: {number.a:.6g} -> {number.b:.6g} ({number.b - number.a:+.3g})"
+    text = f"{_stage(number.stage)} {number.key}: {number.a:.6g} -> {number.b:.6g} ({number.b - number.a:+.3g})"
     return text if number.pairs == 1 else f"{text}; means of {number.pairs}, at most {abs(number.apart):.3g} apart"
 
 

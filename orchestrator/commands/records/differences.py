@@ -11,6 +11,7 @@ from typing import Any
 from smoothsweep.orchestrator.commands.records.ancestry import Made, Maker, leaves
 from smoothsweep.orchestrator.commands.records.chosen import Chosen
 from smoothsweep.orchestrator.planning.trial_notes import TrialNote
+from smoothsweep.tasks.stage_names import shown_stage
 
 ABSENT = "(none)"
 CONTENT = "content"  # the key of a configuration that says what a file or folder held
@@ -135,7 +136,8 @@ class _Walk:
             if kind in a and kind in b:
                 self._stages(a[kind], b[kind])
             else:
-                self._note("", "input", f"stage {kind}", *(ABSENT if kind not in side else "there" for side in (a, b)))
+                sides = (ABSENT if kind not in side else "there" for side in (a, b))
+                self._note("", "input", f"stage {shown_stage(kind)}", *sides)
 
     def _stages(self, a: Made, b: Made, role: str | None = None) -> None:
         if (a.fingerprint, b.fingerprint) in self._seen:

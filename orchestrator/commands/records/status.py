@@ -16,6 +16,7 @@ from smoothsweep.orchestrator.reading.numbers.complete_cases import complete_cas
 from smoothsweep.orchestrator.reading.numbers.model import Axis
 from smoothsweep.orchestrator.reading.numbers.summary import attack_label, recipe_label
 from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.tasks.stage_names import shown_stage
 
 
 def status_summary(name: str, trials: list[Trial], store: Store, axes: Sequence[Axis] = ()) -> dict[str, Any]:
@@ -71,11 +72,12 @@ def status_text(summary: dict[str, Any]) -> str:
         cause = f"  {row['cause']}" if "cause" in row else ""
         lines.append(f"  {row['trial']}  {row['state']:<8} {row['stages_done']}/{row['stages']}  {row['label']}{cause}")
     lines.append("")
-    stages = ", ".join(f"{kind} {row['done']}/{row['total']}" for kind, row in summary["stages"].items())
+    stages = ", ".join(f"{shown_stage(kind)} {row['done']}/{row['total']}" for kind, row in summary["stages"].items())
     lines.append(f"stages: {stages}")
     lines += summary["incomplete"]
+    width = max((len(shown_stage(one["stage"])) for one in (*summary["running"], *summary["begun"])), default=0)
     for title, entries in (("running:", summary["running"]), ("begun, not running:", summary["begun"])):
-        lines += [title, *map(_line, entries)] if entries else []
+        lines += [title, *(_line(entry, width) for entry in entries)] if entries else []
     return "\n".join(map(printable, lines))
 
 
@@ -97,9 +99,9 @@ def _at_work(entry: dict[str, Any], known: Inside | None) -> dict[str, Any]:
     return {**entry, **vars(known or said)}
 
 
-def _line(entry: dict[str, Any]) -> str:
+def _line(entry: dict[str, Any], width: int) -> str:
     percent = f"{100 * entry['fraction']:3.0f} %"
-    return f"  {entry['stage']:<16} {entry['fingerprint'][:8]}  {percent}  {entry['words']}".rstrip()
+    return f"  {shown_stage(entry['stage']):<{width}} {entry['fingerprint'][:8]}  {percent}  {entry['words']}".rstrip()
 
 
 def _trial_state(done: bool, failed: bool, alive: bool) -> str:

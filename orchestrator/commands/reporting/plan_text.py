@@ -8,28 +8,21 @@ from typing import Any
 from smoothsweep.core.text import counted, printable
 from smoothsweep.orchestrator.planning.power.membership import membership_lines
 from smoothsweep.orchestrator.planning.power.summary import power_lines
+from smoothsweep.tasks.stage_names import shown_stage
 
 COUNTS = {4: "four"}
 
 
 def plan_text(summary: dict[str, Any]) -> str:
     """The plan as lines for a terminal."""
-    lines = [
-        f"{counted(summary['trials'], 'trial')} ({summary['trials_complete']} complete), "
-        f"{counted(summary['stages'], 'stage')}: "
-        f"{summary['stages_cached']} in the store, {summary['stages_to_run']} to run",
-        "",
-        f"  {'stage':<16} {'total':>6} {'cached':>7} {'to run':>7}   {'reused':<19} device time to run",
-    ]
-    for name, row in summary["by_stage"].items():
-        counts = f"{name:<16} {row['total']:>6} {row['cached']:>7} {row['to_run']:>7}"
-        lines.append(f"  {counts}   {_saved(row['cached'], row['reused']):<19} {time_text(row)}")
-    reused = summary["reused"]
-    if reused["stages"]:
-        saved = _saved(reused["stages"], reused)
-        lines += ["", f"reused: {reused['stages']} stages, which would cost {saved} of device time"]
-    if summary["search"] is not None:
-        lines += ["", *search_text(summary)]
+    if summary["search"] is not None and not summary["trials"]:
+        lines = [
+            "This sweep is a search: its recipes are proposed while it runs, and none is proposed yet.",
+            *search_text(summary),
+        ]
+    else:
+        lines = known_text(summary)
+        lines += ["", *search_text(summary)] if summary["search"] is not None else []
     absent = [
         f"{key}: nothing at {place} yet; planned as if no stage had seen it"
         for key, place in summary.get("absent", {}).items()
@@ -44,6 +37,27 @@ def plan_text(summary: dict[str, Any]) -> str:
     by_rate = [*stated_text(summary.get("stated_cost")), *calibrated_text(summary.get("calibrated_cost"))]
     lines += ["", *by_rate, *expectation(summary), *says, *absent, *weights_text(summary), *told]
     return "\n".join(map(printable, lines))
+
+
+def known_text(summary: dict[str, Any]) -> list[str]:
+    """The trials that are known: how many, what they consist of, and what the store has of it."""
+    shown = {shown_stage(name): row for name, row in summary["by_stage"].items()}
+    width = max(map(len, ("stage", *shown)))
+    lines = [
+        f"{counted(summary['trials'], 'trial')} ({summary['trials_complete']} complete), "
+        f"{counted(summary['stages'], 'stage')}: "
+        f"{summary['stages_cached']} in the store, {summary['stages_to_run']} to run",
+        "",
+        f"  {'stage':<{width}} {'total':>6} {'cached':>7} {'to run':>7}   {'reused':<19} device time to run",
+    ]
+    for name, row in shown.items():
+        counts = f"{name:<{width}} {row['total']:>6} {row['cached']:>7} {row['to_run']:>7}"
+        lines.append(f"  {counts}   {_saved(row['cached'], row['reused']):<19} {time_text(row)}")
+    reused = summary["reused"]
+    if reused["stages"]:
+        saved = _saved(reused["stages"], reused)
+        lines += ["", f"reused: {reused['stages']} stages, which would cost {saved} of device time"]
+    return lines
 
 
 def stated_text(cost: dict[str, Any] | None) -> list[str]:
@@ -72,14 +86,16 @@ def calibrated_text(cost: dict[str, Any] | None) -> list[str]:
     dollars = f", about ${_rounded(cost['dollars'])}" if "dollars" in cost else ""
     counted = f"about {_hours(cost['hours'])}{dollars}" if cost["stages"] else "nothing that can be counted"
     lines = [f"by the rates measured on {cost['device']} ({cost['date']}): {counted}"]
-    lines += [f"  {name}: {row['stages']} stages, {_hours(row['hours'])}" for name, row in cost["stages"].items()]
     lines += [
-        f"  {row['stage']}: {row['stages']} stages, each {_hours(row['hours_each'])} per {row['images']:,} images, "
-        "whose number nobody has counted yet"
+        f"  {shown_stage(name)}: {row['stages']} stages, {_hours(row['hours'])}" for name, row in cost["stages"].items()
+    ]
+    lines += [
+        f"  {shown_stage(row['stage'])}: {row['stages']} stages, each {_hours(row['hours_each'])} per "
+        f"{row['images']:,} images, whose number nobody has counted yet"
         for row in cost["per_images"]
     ]
     if cost["without_rate"]:
-        names = ", ".join(f"{name} ({count})" for name, count in cost["without_rate"].items())
+        names = ", ".join(f"{shown_stage(name)} ({count})" for name, count in cost["without_rate"].items())
         lines.append(f"  not counted, for want of a rate: {names}")
     return [*lines, ""]
 
@@ -108,12 +124,16 @@ def weights_text(summary: dict[str, Any]) -> list[str]:
 
 
 def search_text(summary: dict[str, Any]) -> list[str]:
-    """What a search may still propose and audit again: one or two lines."""
+    """What a search may still propose and audit again: a few lines."""
     search = summary["search"]
     more, again = search["at_most_more_recipes"], search["at_most_audited_again"]
-    parts = [f"at most {more} more recipes, not proposed yet"] if more else []
-    parts += [f"at most {again} recipes audited again, not chosen yet"] if again else []
+    further = " more" if summary["trials"] else ""
+    parts = [f"at most {more}{further} {'recipe' if more == 1 else 'recipes'}, not proposed yet"] if more else []
+    parts += [f"at most {counted(again, 'recipe')} audited again, not chosen yet"] if again else []
     lines = [f"search: {'; '.join(parts)}: {time_text({**search, 'to_run': more + again})}"]
+    if more and (whole := search["device_hours"]) is not None:
+        audits = ", the second audit included" if again else ""
+        lines.append(f"of a recipe: about {_hours(whole / more)} of device time on average{audits}")
     if (left := search["budget_device_hours_left"]) is not None:
         lines.append(f"budget: {_hours(left)} of device time left; the search ends there at the latest")
     return lines

@@ -17,6 +17,7 @@ from smoothsweep.core.files import NotPlainError, move, plain_content
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common import verifying
 from smoothsweep.orchestrator.store.common.sealing import Damage, read_manifest
+from smoothsweep.tasks.stage_names import stage_label
 
 MANIFEST = "manifest.json"
 DAMAGED = "damaged"
@@ -99,7 +100,7 @@ def tell(line: str) -> None:
 
 
 def _label(folder: Path) -> str:
-    return f"{folder.parent.name} {folder.name[:8]}"
+    return stage_label(folder.parent.name, folder.name)
 
 
 def _content(folder: Path) -> bytes:

@@ -21,6 +21,7 @@ from smoothsweep.orchestrator.store.common.sealing import Damage, read_manifest
 from smoothsweep.orchestrator.store.remote.layout import files_key, manifest_key, set_artifact_aside
 from smoothsweep.orchestrator.store.remote.manifests import Manifests
 from smoothsweep.orchestrator.store.remote.objects import SCHEME, Objects, all_at_once, endpoint
+from smoothsweep.tasks.stage_names import stage_label
 
 
 def mirror_of(url: str) -> Path:
@@ -94,7 +95,7 @@ class Mirror:
         self.manifests.forget(kind, fingerprint)
         shutil.rmtree(self.root / kind / fingerprint, ignore_errors=True)
         where = f"it is set aside in {self.objects.url}/{place} and made again"
-        return ArtifactDamaged(f"{kind} {fingerprint[:8]}: {damage}; {where}")
+        return ArtifactDamaged(f"{stage_label(kind, fingerprint)}: {damage}; {where}")
 
     def keep(self, kind: str, fingerprint: str, draft: Path, files: dict[str, str]) -> None:
         """What was just made need not be downloaded here, if it is what the store holds: the draft becomes the copy."""

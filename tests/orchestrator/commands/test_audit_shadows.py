@@ -11,7 +11,7 @@ from smoothsweep.core.audit.references import trained_beside
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit import auditing, shadows, work
+from smoothsweep.orchestrator.commands.audit import shadows, work
 from smoothsweep.orchestrator.commands.audit.forecast import Cost, as_loaded, forecast, has_membership
 from smoothsweep.orchestrator.commands.audit.shadows import shadow_sweep
 from smoothsweep.orchestrator.commands.audit.sweep_file import audit_sweep

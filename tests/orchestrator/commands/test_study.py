@@ -214,7 +214,7 @@ def other(content, **changes):
         (lambda good: other(good, answers=[-1, *good["answers"][1:]]), "answers.0"),
         (lambda good: other(good, answers=[0.5, *good["answers"][1:]]), "answers.0"),
         (lambda good: other(good, answers=[None] * 20), "expected at least one question answered, got none"),
-        (lambda good: other(good, recipe=1), "recipe: expected no such key"),
+        (lambda good: other(good, recipe=1), "recipe: expected one of the keys annotator, answers, "),
         (lambda good: json.dumps({key: value for key, value in good.items() if key != "annotator"}), "annotator"),
     ],
 )

@@ -25,7 +25,7 @@ def test_how_many_artifacts_of_earlier_versions_stand_there(tmp_path, monkeypatc
         missing = make_plan(fresh, store).missing
         assert {stage.name for stage in missing} == {"judge_embedder"}
         said = of_earlier_versions(store, missing)
-        assert said.endswith(f"are not used: {count} judge_embedder (version {was}, now {now})") and "\n" not in said
+        assert said.endswith(f"are not used: {count} judge embedder (version {was}, now {now})") and "\n" not in said
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b'{"version": "x"}'])

@@ -259,7 +259,7 @@ def test_a_damaged_input_is_made_again_while_the_scheduler_waits(plain, harm):
     assert len(list(store.root.glob(f"damaged/public/{source.fingerprint}*"))) == 1
     said = [event["line"] for event in snapshot(scheduler)["events"] if event["what"] == "say"]
     assert len(said) == (harm == "a bit"), said  # the driver itself sees the others before it asks the scheduler
-    assert all(f"public {source.fingerprint[:8]}: images.safetensors differs" in line for line in said)
+    assert all(f"{source.label}: images.safetensors differs" in line for line in said)
 
 
 def test_workers_are_held_to_the_code_that_the_run_began_with(keep, tmp_path):

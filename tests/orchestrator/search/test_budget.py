@@ -180,6 +180,25 @@ def test_the_plan_of_a_search_says_what_may_come(tmp_path):
     assert summary["search"] is None
 
 
+def test_the_plan_of_a_search_that_has_not_begun_says_what_it_does_before_it_counts(tmp_path):
+    store, loaded = LocalStore(root=tmp_path / "store"), load(tmp_path, RANDOM, reaudit={"seeds": [9], "recipes": 1})
+    first, second, *rest = plan_text(summary_of(loaded, store)).splitlines()
+    assert first == "This sweep is a search: its recipes are proposed while it runs, and none is proposed yet."
+    assert second.startswith(
+        "search: at most 6 recipes, not proposed yet; at most 1 recipe audited again, not chosen yet"
+    )
+    assert not [line for line in rest if "0 trials" in line or "to run  " in line or line.startswith("of a recipe")]
+    measured(store, Agenda(loaded, store).preview(), 60.0)
+    summary = summary_of(loaded, store)
+    (each,) = [line for line in plan_text(summary).splitlines() if line.startswith("of a recipe: ")]
+    minutes = 60 * summary["search"]["device_hours"] / 6
+    assert each == f"of a recipe: about {minutes:.1f} min of device time on average, the second audit included"
+
+
+def summary_of(loaded, store):
+    return plan_summary(make_plan(trials_of(loaded, store), store, ahead_of(loaded, store)), store)
+
+
 def test_the_plan_counts_the_re_audit_until_its_recipes_are_known(tmp_path):
     store, loaded = LocalStore(root=tmp_path / "store"), load(tmp_path, RANDOM, reaudit={"seeds": [9], "recipes": 2})
     measured(store, Agenda(loaded, store).preview(), 60.0)

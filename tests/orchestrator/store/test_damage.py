@@ -79,7 +79,7 @@ def test_a_damaged_input_is_set_aside_and_made_again_with_one_line(store, made, 
         assert store.manifest(stage)["result"] == made.manifest(stage)["result"]
     gone = file == "manifest.json" and how == "missing"  # without a manifest it does not exist: not worth a word
     said = lines(capsys)
-    assert len(said) == 0 if gone else len(said) == 1 and f"public {SOURCE.fingerprint[:8]}: " in said[0]
+    assert len(said) == 0 if gone else len(said) == 1 and f"{SOURCE.label}: " in said[0]
     assert len(list(store.root.glob("damaged/public/*"))) == 1
     assert examine_store(store).damaged == ()
 
@@ -121,9 +121,7 @@ def test_a_manifest_edited_by_hand_is_noticed(store, resealed, capsys):
         assert store.has(SOURCE) and len(told) == 1
         assert told[0].startswith(f"prior {READER.fingerprint[:8]}: was made from another public")
     else:
-        assert not store.has(SOURCE) and told == (
-            f"public {SOURCE.fingerprint[:8]}: its manifest was changed after it was written",
-        )
+        assert not store.has(SOURCE) and told == (f"{SOURCE.label}: its manifest was changed after it was written",)
         assert "was changed after it was written" in lines(capsys)[0]
 
 

@@ -19,6 +19,7 @@ from smoothsweep.orchestrator.store.common.artifacts import DAMAGED, MANIFEST
 from smoothsweep.orchestrator.store.linked import LINKS_FILE, links_of, other_store, write_links
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.orchestrator.store.opening import open_existing_store
+from smoothsweep.tasks.stage_names import shown_stage
 
 DONE, FAILED = 0, 1
 UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -53,7 +54,8 @@ def list_sizes(location: str) -> int:
     for kind in kinds:
         keys = [key for key in usage.sizes if key[0] == kind]
         idle = [key for key in keys if key not in used]
-        rows.append((kind, str(len(keys)), in_words(usage.size(keys)), in_words(usage.size(idle)) if idle else ""))
+        left_over = in_words(usage.size(idle)) if idle else ""
+        rows.append((shown_stage(kind), str(len(keys)), in_words(usage.size(keys)), left_over))
     left = leftovers(usage.store)
     for name, chosen in (("damaged", True), ("unfinished", False)):
         folders = [path for path in left if (path.parent.parent.name == DAMAGED) == chosen]
@@ -74,8 +76,8 @@ def collect_garbage(location: str, *, remove: bool) -> int:
     damaged = [path for path in leftovers(usage.store) if path.parent.parent.name == DAMAGED]
     freed = usage.size(list(unused)) + sum(map(size_of, damaged))
     counts = Counter(kind for kind, _ in unused)
-    rows = [("artifact", "used by no sweep")] + [(kind, str(count)) for kind, count in sorted(counts.items())]
-    _print([*rows, ("damaged", str(len(damaged)))])
+    rows = [(shown_stage(kind), str(count)) for kind, count in sorted(counts.items())]
+    _print([("artifact", "used by no sweep"), *rows, ("damaged", str(len(damaged)))])
     if not remove:
         screen.out(
             f"{in_words(freed)} would be freed; --yes deletes them. Stores that read through this one make them anew."

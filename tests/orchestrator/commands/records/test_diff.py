@@ -8,6 +8,7 @@ import pytest
 
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.tasks.registry import TASKS
+from smoothsweep.tasks.stage_names import shown_stage
 from tests.recorded import recorded
 
 
@@ -52,7 +53,8 @@ def test_stages_and_numbers_come_in_the_order_of_the_stages(made, capsys):
     walked = [name.partition(" (")[0] for name in found["same"]]
     assert list(found["same"]) == list(told(capsys, store, trials[0].id, trials[1].id)["same"]) and len(walked) > 2
     text = [diff(store, trials[0].id, trials[1].id), capsys.readouterr().out][1]
-    assert text.rstrip().endswith(", ".join(found["same"]))
+    read = [" (".join([shown_stage(kind), *role]) for kind, *role in (name.split(" (") for name in found["same"])]
+    assert text.rstrip().endswith(", ".join(read))
 
 
 def test_two_seeds_differ_in_their_seeds_alone(made, capsys):
@@ -88,13 +90,13 @@ def test_two_runs_in_two_stores_are_paired_and_say_code_versions_and_what_is_onl
     assert found["pairs"] == 2 and len(found["only_a"]) == len(found["only_b"]) == 2
     assert {(c["what"], c["a"], c["b"]) for c, _ in found["changes"]} == {("made by", "1a2b3c", "9f9f9f")}
     assert diff(store, "tiny", "tiny", "--other-store", str(other.root)) == 0
-    assert "made by:\n  data code_version: 1a2b3c -> 9f9f9f" in capsys.readouterr().out
+    assert "made by:\n  private images code_version: 1a2b3c -> 9f9f9f" in capsys.readouterr().out
 
 
 def test_a_stage_that_has_not_finished_is_said_to_be_missing(tmp_path, capsys):
     trials, store = recorded(tmp_path, without=("judge_embedder",))
     assert diff(store, trials[0].id, trials[1].id) == 0
-    assert "not compared:\n  judge_embedder: no manifest in the store" in capsys.readouterr().out
+    assert "not compared:\n  judge embedder: no manifest in the store" in capsys.readouterr().out
 
 
 def test_a_raised_version_is_said(tmp_path, capsys, monkeypatch):

@@ -48,7 +48,10 @@ def test_only_the_new_judge_and_what_it_is_made_of_would_run(made, started, caps
     [
         (["--judges", "judges.knowledge=null"], "--judges: expected KEY=VALUE with a key below judges"),
         (["--judges", "knowledge"], "--judges: expected KEY=VALUE with a key below judges"),
-        (["--judges", "evaluater.epochs=1"], "judges.evaluater: expected no such key"),
+        (
+            ["--judges", "evaluater.epochs=1"],
+            "judges.evaluater: expected a known key, got the unknown key 'evaluater'; did you",
+        ),
         (["--judges", "knowledge=null", "--name", "tiny"], "--name tiny: expected another name than the sweep's"),
         (["--judges", "knowledge=null", "--set", "recipe.epochs=3"], "got none of alpha 0.0 · seed 1 (attack "),
         (["--judges", "knowledge=null", "--set", "attack.steps=4"], "(attack "),

@@ -73,7 +73,7 @@ def test_doctor_reads_a_store_that_it_may_not_write(made, capsys, monkeypatch):
     monkeypatch.setattr(LocalStore, "prove_writable", refused)
     assert main(["doctor", "--store", str(store.root)]) == 0
     said = capsys.readouterr().out
-    assert f"note  store {store.root} cannot be written\n" in said
+    assert f"note  store {store.root} cannot be written: --store: expected a folder that can be" in said
     assert f"ok    store {store.root}: {len(artifacts(store))} artifacts" in said
 
 

@@ -69,7 +69,7 @@ def test_the_plan_says_whose_rates_they_are_and_what_has_none(capsys, tmp_path, 
     assert "by the rates measured on A card of ours (2026-01-31): about " in text
     assert "  attack: 15 stages, " in text and "per 10,000 images, whose number nobody has counted yet" in text
     (line,) = [line for line in text.splitlines() if "not counted, for want of a rate: " in line]
-    assert "data (2)" in line and "target (6)" in line and "stated, not measured here" not in text
+    assert "private images (2)" in line and "target (6)" in line and "stated, not measured here" not in text
 
 
 def test_a_plan_of_other_work_has_no_hours_by_these_rates(capsys, tmp_path, rates):

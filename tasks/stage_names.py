@@ -1,0 +1,19 @@
+"""What people read for the name of a stage: tables, progress, errors. Stores and columns keep the stage's own name."""
+
+from __future__ import annotations
+
+from smoothsweep.tasks.registry import TASKS
+
+_DIGITS = 8
+"""Of a fingerprint, where people read it."""
+
+
+def shown_stage(name: str) -> str:
+    """`loot` as reconstructions, `judge_evaluator` as judge evaluator. A stage that is no more keeps its name."""
+    known = TASKS.get(name)
+    return (known.shown if known else "") or name.replace("_", " ")
+
+
+def stage_label(name: str, fingerprint: str) -> str:
+    """One artifact, as lines name it: what it is, and how its fingerprint begins."""
+    return f"{shown_stage(name)} {fingerprint[:_DIGITS]}"
