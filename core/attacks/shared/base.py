@@ -56,7 +56,7 @@ class Attack:
     `PREFIX: parameter` begins every refusal.
     leaves_images: whether it leaves images itself, since the latents beside them do not make them.
     other_targets: settings of a sweep that name another target than the attacked one -> the part that asks it instead,
-    None where `invert` does, which then finds its view in `Given.targets`.
+    None where `invert` does, which then finds its view in `AttackInputs.targets`.
 
     selected: reconstructions to keep per class; seed: of the attack's random draws, mixed with the trial's; readout:
     how a target whose answers are noisy (defense mid) is read, None as the protocol does; precision: of the networks'
