@@ -78,6 +78,38 @@ FIGURES: dict[str, Figure] = {
             Panel(columns=("inversion",)),
         ),
     ),
+    "membership_lfw": Figure(
+        page="results/membership.md",
+        labels=("recipe",),
+        panels=(
+            _own("membership AUC within persons, %", "AUC, shadow models", "AUC, margin", "AUC, labels"),
+            Panel(columns=("inversion",)),
+        ),
+    ),
+    "membership_dp": Figure(
+        page="results/membership.md",
+        labels=("recipe",),
+        panels=(
+            _own("membership AUC within persons, %", "AUC, shadow models", "AUC, margin", "AUC, labels"),
+            Panel(columns=("inversion",)),
+        ),
+    ),
+    "answers": Figure(
+        page="results/answers.md",
+        labels=("recipe",),
+        panels=(
+            _points("reduction, points"),
+            Panel(columns=("CMA-ES", "surrogate distilled from scores", "surrogate distilled from labels")),
+        ),
+    ),
+    "real_prior": Figure(
+        page="results/real-prior.md",
+        labels=("recipe",),
+        panels=(
+            Panel(columns=("eigenfaces, Plug & Play, logit", "FFHQ prior, Plug & Play, logit")),
+            _points("reduction, points"),
+        ),
+    ),
     "membership": Figure(
         page="results/membership.md",
         labels=("recipe",),

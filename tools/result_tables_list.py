@@ -74,6 +74,10 @@ TABLES: dict[str, Sheet] = {
     "attacks": Sheet(numbers="attacks_small", pages=_page("attacks"), kind="attacks", names={}),
     "attacks-verdicts": Sheet(numbers="attacks_small", pages=_page("attacks"), kind="verdicts", hidden=True),
     "membership-small": Sheet(numbers="membership_small", pages=_page("membership"), kind="leaks"),
+    "membership-lfw": Sheet(numbers="membership_lfw", pages=_page("membership"), kind="leaks"),
+    "membership-dp": Sheet(numbers="membership_dp", pages=_page("membership"), kind="leaks"),
+    "answers": Sheet(numbers="audit_small_answers", pages=_page("answers"), kind="recipes", left_out=RANDOM),
+    "real-prior": Sheet(numbers="lfw_ffhq_small", pages=_page("real-prior"), kind="recipes"),
     "membership-scores": Sheet(
         numbers="membership",
         pages=_page("membership"),
