@@ -151,7 +151,8 @@ def audit(
     "whole" (the slow ones too), or settings of one's own with a control among them. seeds: of the attacks; with one
     every comparison is inconclusive. The model is tried on the test images first, under other readings of their
     range too. With an embedder as the judge the strongest attack is also verified, and the reach of the prior measured
-    (`Audit.standing`), as the command does; `Audit.told` says what is not, and which public images may not fit.
+    (`Audit.standing`), as the command does; `Audit.told` says what is not, and which public images may not fit. It does
+    not measure membership: `membership` does.
 
     Raises InputError, one line, as `attack` does, for a model that does not recognise the data, and where
     a private picture is among the public ones, or these show another kind of thing.
@@ -233,7 +234,9 @@ def membership(
 
     training: images that the model was trained on, as of `fit_judge`; held_out: images of the same people that it was
     not. budget: the most pictures that the model may be shown, for an endpoint that counts them. Where the two sets
-    differ in more than membership, the result says so and makes no claim.
+    differ in more than membership, the result says so and makes no claim. Attacks are thresholds on scores and on
+    labels: no shadow model is trained, so that the numbers are a lower bound. `smoothsweep audit --trained-on-data
+    --reference` trains some and attacks by them, too.
 
     Raises InputError, one line.
     """

@@ -13,6 +13,7 @@ from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit import shadows, work
 from smoothsweep.orchestrator.commands.audit.forecast import Cost, as_loaded, forecast, has_membership
+from smoothsweep.orchestrator.commands.audit.queries import Allowance, MembershipAsked
 from smoothsweep.orchestrator.commands.audit.shadows import shadow_sweep
 from smoothsweep.orchestrator.commands.audit.sweep_file import audit_sweep
 from smoothsweep.orchestrator.planning.trials import trials_of
@@ -257,8 +258,13 @@ def test_a_shadow_model_is_forecast_by_half_of_all_images(rendered, tmp_path):
 
 
 def test_what_an_endpoint_has_answered_is_not_told_as_to_come(monkeypatch):
-    asked = work.Allowance(
-        queries=900, reading=8, per_second=5, people=2, membership=auditing_asked("to come: membership: 12 queries")
+    coming = ("to come: membership: 12 queries",)
+    asked = Allowance(
+        queries=900,
+        reading=8,
+        per_second=5,
+        people=2,
+        membership=MembershipAsked(settings={}, coming=coming),
     )
     one = work.Work.__new__(work.Work)
     one.__dict__ |= {"allowance": asked, "store": "store"}
@@ -266,17 +272,7 @@ def test_what_an_endpoint_has_answered_is_not_told_as_to_come(monkeypatch):
     monkeypatch.setattr(work, "open_store", str)
     for stored in (False, True):
         monkeypatch.setattr(work, "has_membership", lambda tree, store, stored=stored: stored)
-        assert one.coming == (() if stored else ("to come: membership: 12 queries",))
-    one.__dict__["allowance"] = replace(asked, membership=auditing_asked())
+        assert one.coming == (() if stored else coming)
+    one.__dict__["allowance"] = replace(asked, membership=MembershipAsked(settings={}))
     monkeypatch.setattr(work, "has_membership", pytest.fail)
     assert one.coming == ()
-
-
-def auditing_asked(*lines):
-    return replace(asked_of_nothing(), coming=lines)
-
-
-def asked_of_nothing():
-    from smoothsweep.orchestrator.commands.audit.queries import MembershipAsked
-
-    return MembershipAsked(settings={})

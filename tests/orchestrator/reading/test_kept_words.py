@@ -27,7 +27,13 @@ from smoothsweep.orchestrator.reading.leak.hiding import hidings, verdict_text
 from smoothsweep.orchestrator.reading.leak.membership import LESS, MORE, SCORES_ALONE, UNCLEAR
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 from tests.made_searches import halving, proposed, view
-from tests.orchestrator.reading.audit import test_found_numbers, test_members, test_references, test_result
+from tests.orchestrator.reading.audit import (
+    test_found_numbers,
+    test_members,
+    test_references,
+    test_result,
+    test_shadows,
+)
 from tests.orchestrator.reading.test_fresh import audited
 from tests.orchestrator.reading.test_hiding import data as hiding_data
 from tests.orchestrator.reading.test_portfolio import data as portfolio_data
@@ -91,6 +97,7 @@ MEMBERS = [
 def of_membership():
     """The page and the JSON of an audit with membership, and what is said where it came out otherwise."""
     audit, (first, *rest) = test_result.read(test_result.data()), [test_members.one_found(**one) for one in MEMBERS]
+    rest += [replace(first, shadows=test_shadows.made(**changes)) for changes in ({}, {"best": "lira", "found": None})]
     few = "\n".join(part for one in rest for part in ("", *membership_lines(one)))
     return of_audit(replace(audit, membership=first)) + "\n" + few
 
