@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.readers.files import why_unread
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import shown
 from smoothsweep.sweeps.loaded import LoadedSweep, check
@@ -71,10 +72,8 @@ def _text_of(path: Path) -> str:
         raise _unknown(path) from None
     except IsADirectoryError:
         raise InputError(f"{path}: expected a sweep file, got a folder") from None
-    except UnicodeDecodeError as error:
-        raise InputError(f"{path}: expected text in UTF-8, got other bytes from place {error.start} on") from None
     except (OSError, ValueError) as error:  # ValueError: a name that no file can have
-        raise InputError(f"{path}: expected a readable text file, got: {error}") from None
+        raise InputError(f"{path}: expected a readable text file, got: {why_unread(error)}") from None
 
 
 def _opening_comment(text: str) -> str:

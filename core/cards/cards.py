@@ -8,7 +8,7 @@ from typing import Any
 
 from smoothsweep.core.bounds import LARGEST
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.readers.files import read_text
+from smoothsweep.core.readers.files import read_text, why_unread
 from smoothsweep.core.text import brief
 
 MOST_BYTES = 8 * 2**20  # a hundred thousand names
@@ -29,8 +29,7 @@ def read_card(path: Path, what: str, *, most_bytes: int = MOST_BYTES) -> dict[st
     except InputError as error:
         raise InputError(f"{path}: expected {what}, got: {str(error).removeprefix(f'{path}: ')}") from None
     except (OSError, ValueError, RecursionError) as error:
-        reason = "nested too deeply" if isinstance(error, RecursionError) else _one_line(error)
-        raise InputError(f"{path}: expected {what}, got: {reason}") from None
+        raise InputError(f"{path}: expected {what}, got: {why_unread(error)}") from None
     if not isinstance(card, dict):
         raise InputError(f"{path}: expected {what}, got no object")
     return card
@@ -60,7 +59,3 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise ValueError(f"the key {brief(key)} twice")
         made[key] = value
     return made
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(getattr(error, "strerror", None) or error).split())[:200]

@@ -21,6 +21,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import ForeignModel
 from smoothsweep.core.external.operators import ATEN
 from smoothsweep.core.readers.archives import Members, members_of, text_of
+from smoothsweep.core.readers.files import why_unread
 from smoothsweep.core.text import brief
 
 if TYPE_CHECKING:
@@ -100,12 +101,10 @@ def check_exported(members: Members, path: Path) -> dict[str, bytes | None]:
 
 
 def _json(content: bytes, where: str) -> dict[str, Any]:
-    from smoothsweep.core.external.running import one_line
-
     try:
         found = json.loads(text_of(content, where))
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{where}: expected an object in JSON, got: {one_line(error)}") from None
+        raise InputError(f"{where}: expected an object in JSON, got: {why_unread(error)}") from None
     if not isinstance(found, dict):
         raise InputError(f"{where}: expected an object in JSON, got {type(found).__name__}")
     return found

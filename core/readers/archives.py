@@ -18,7 +18,8 @@ from typing import Any, BinaryIO
 
 from smoothsweep.core.allotted import available_memory
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.readers.files import open_regular
+from smoothsweep.core.readers.files import open_regular, why_unread
+from smoothsweep.core.text import brief
 
 MOST_BYTES = 64 * 2**30
 MOST_MEMBERS = 20_000
@@ -29,6 +30,8 @@ MEMORY_FRACTION = 0.5
 """Of the memory that is free: what a program's weights may take, which its process then copies."""
 _ERRORS = (OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError)
 # zipfile says NotImplementedError of a compression that it does not know, RuntimeError of an encrypted member
+_MEMBER = b"PK\3\4"
+"""How an archive begins: with its first member."""
 
 
 class Members:
@@ -64,7 +67,7 @@ class Members:
                         break
                     yield piece
         except _ERRORS as error:
-            raise InputError(f"{self._where}, got: {' '.join(str(error).split())[:200]}") from None
+            raise InputError(f"{self._where}, got: {why_unread(error)}") from None
         if left:
             raise InputError(f"{self._where}, got one whose member {name} has another size than its list says")
 
@@ -127,7 +130,18 @@ def members_of(path: Path, what: str) -> Generator[Members]:
     except InputError:
         raise
     except _ERRORS as error:
-        raise InputError(f"{where}, got: {' '.join(str(error).split())[:200]}") from None
+        raise InputError(f"{where}, got: {_why(error, path)}") from None
+
+
+def _why(error: Exception, path: Path) -> str:
+    """Why an archive could not be read: that it is none, that its end is missing, or what zipfile says."""
+    if isinstance(error, zipfile.BadZipFile) and not zipfile.is_zipfile(path):
+        with open_regular(path) as file:
+            first = file.read(len(_MEMBER))
+        if first == _MEMBER:
+            return "an archive that was cut off: its end, which lists its members, is missing; copy it again"
+        return "a file that is no zip archive" if first else "an empty file"
+    return why_unread(error)
 
 
 def _named(entries: list[zipfile.ZipInfo], size: int, where: str) -> dict[str, zipfile.ZipInfo]:
@@ -135,8 +149,14 @@ def _named(entries: list[zipfile.ZipInfo], size: int, where: str) -> dict[str, z
     _check_sizes(entries, size, where)
     roots = {entry.filename.partition("/")[0] for entry in entries}
     named = {entry.filename.partition("/")[2]: entry for entry in entries}
-    if len(roots) != 1 or len(named) != len(entries) or "" in named:
-        raise InputError(f"{where}, got an archive of several folders, or with a name twice")
+    if len(roots) > 1:
+        first, second, *others = sorted(map(brief, roots))
+        listed = f"{first}, {second}{', ...' if others else ''}"
+        raise InputError(f"{where}, got an archive of several folders or files ({listed}), not of one folder")
+    if not roots or "" in named:
+        raise InputError(f"{where}, got an archive without a folder that holds its members")
+    if len(named) != len(entries):
+        raise InputError(f"{where}, got an archive with a name twice")
     return named
 
 
@@ -175,7 +195,7 @@ def read_members(path: Path, sizes: Mapping[str, int], what: str) -> dict[str, b
     except InputError:
         raise
     except _ERRORS as error:
-        raise InputError(f"{where}, got: {' '.join(str(error).split())[:200]}") from None
+        raise InputError(f"{where}, got: {_why(error, path)}") from None
 
 
 def _whole_member(archive: zipfile.ZipFile, name: str, size: int, where: str) -> bytes:

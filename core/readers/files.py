@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import stat
 from collections.abc import Iterator
@@ -54,6 +55,20 @@ def pieces_of(path: Path, *, most_bytes: int) -> Iterator[bytes]:
 def read_text(path: Path, *, most_bytes: int = MOST_TEXT) -> str:
     """The text of a file in UTF-8. Raises as `read_whole`, and UnicodeDecodeError for what is no text."""
     return read_whole(path, most_bytes=most_bytes).decode("utf-8")
+
+
+def why_unread(error: Exception) -> str:
+    """Why a file could not be read, in words that are not Python's: what a message says it got."""
+    match error:
+        case json.JSONDecodeError():
+            return f"text that is no JSON from line {error.lineno}, column {error.colno} on"
+        case UnicodeDecodeError():
+            return f"bytes that are no text in UTF-8 from place {error.start} on"
+        case UnicodeEncodeError():
+            return f"half a character (a lone surrogate) at place {error.start}"
+        case RecursionError():
+            return "nested too deeply"
+    return " ".join(str(getattr(error, "strerror", None) or error).split())[:200]
 
 
 def too_large(most_bytes: int, got: int) -> str:

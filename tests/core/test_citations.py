@@ -1,6 +1,7 @@
 """What is to be cited: every source that a member of a family names is in the file, whole, and comes out once."""
 
 import re
+import tomllib
 
 import pytest
 
@@ -37,9 +38,15 @@ def test_no_entry_is_there_for_nothing_and_each_is_whole():
     for key, entry in known_citations().items():
         fields = dict(re.findall(r"(\w+) = \{(.*?)\}(?=,? *\n|,? \w+ =)", entry))
         assert {"title", "author"} <= set(fields) and entry.isascii() and entry.count("{") == entry.count("}"), key
-        assert fields.get("year", "").isdigit() or key == SOFTWARE
+        assert fields.get("year", "").isdigit(), key
         if "eprint" in fields:
             assert re.fullmatch(r"\d{4}\.\d{4,5}", fields["eprint"]) and "archiveprefix" in fields
+
+
+def test_the_softwares_entry_is_of_this_version(repository):
+    version = tomllib.loads((repository / "pyproject.toml").read_text())["project"]["version"]
+    entry = known_citations()[SOFTWARE]
+    assert f"version = {{{version}}}" in entry and f"note = {{Software, version {version}}}" in entry
 
 
 def test_entries_come_out_once_by_key_and_those_of_plugins_as_they_are():

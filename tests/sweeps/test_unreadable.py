@@ -10,7 +10,7 @@ from smoothsweep.sweeps.load import load_sweep
     ("content", "line"),
     [
         (None, "expected a sweep file, got a folder"),
-        (b"name: \xff", "expected text in UTF-8, got other bytes from place 6"),
+        (b"name: \xff", "expected a readable text file, got: bytes that are no text in UTF-8 from place 6 on"),
     ],
 )
 def test_what_is_no_text_is_one_line_in_words(content, line, tmp_path):

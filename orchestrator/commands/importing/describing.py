@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 from smoothsweep.core.data.names import PUBLISHED_NAMES, PUBLISHED_SETS
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS, Source, is_external
-from smoothsweep.core.readers.files import read_whole
+from smoothsweep.core.readers.files import read_whole, why_unread
 from smoothsweep.sweeps.data import LabelledData
 from smoothsweep.sweeps.imported import CARD_VERSION, TargetCard, checked_card
 
@@ -146,7 +146,9 @@ def _names_in(path: Path) -> list[str]:
     except InputError as error:
         raise InputError(f"--class-names {error}") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"--class-names {path}: expected a text file with a name per line, got: {error}") from None
+        raise InputError(
+            f"--class-names {path}: expected a text file with a name per line, got: {why_unread(error)}"
+        ) from None
     names = [line.strip() for line in lines]
     if "" in names:
         raise InputError(f"--class-names {path}: line {names.index('') + 1}: expected a name, got an empty line")

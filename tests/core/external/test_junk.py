@@ -56,7 +56,7 @@ JUNK = {
     ),
     "two_folders": (
         lambda archive, root: archive.writestr("other/data.pkl", b""),
-        "several folders, or with a name twice",
+        "of several folders or files",
     ),
     "encoded": (
         lambda archive, root: archive.writestr(f"{root}/code/a.py", b"x\n" * 10, zipfile.ZIP_LZMA),

@@ -214,7 +214,7 @@ def other(content, **changes):
         (lambda good: other(good, answers=[-1, *good["answers"][1:]]), "answers.0"),
         (lambda good: other(good, answers=[0.5, *good["answers"][1:]]), "answers.0"),
         (lambda good: other(good, answers=[None] * 20), "expected at least one question answered, got none"),
-        (lambda good: other(good, recipe=1), "recipe: expected one of the keys annotator, answers, "),
+        (lambda good: other(good, recipe=1), "recipe: expected a known key, got the unknown key 'recipe'"),
         (lambda good: json.dumps({key: value for key, value in good.items() if key != "annotator"}), "annotator"),
     ],
 )
@@ -224,6 +224,14 @@ def test_damaged_answers_are_one_line(study, capsys, damage, said):
     (folder / "bad.json").write_text(damage(good))
     line = refused(capsys, "study", "read", folder / "bad.json")
     assert said in line and "bad.json" in line
+
+
+def test_answers_that_are_not_there_are_named_and_not_the_key(study, tmp_path, capsys):
+    folder, key = study
+    there = answers_file(folder / "there.json", key, choosing(key, 0))
+    for missing, given in (("no.json", [tmp_path / "no.json"]), ("b.json", [there, folder / "b.json"])):
+        line = refused(capsys, "study", "read", *given)
+        assert f"{missing}: expected the answers of one annotator, got nothing there" in line
 
 
 def test_one_annotator_counts_once(study, capsys):

@@ -15,8 +15,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import replacing
 from smoothsweep.core.readers.archives import MOST_MEMBERS, Members
+from smoothsweep.core.readers.files import why_unread
 from smoothsweep.core.text import shown
 from smoothsweep.orchestrator.commands.reporting.sharing.folder import digest
+from smoothsweep.sweeps.mistakes import first_mistake
 
 INDEX = "bundle.json"
 _TEXT = ("bib", "csv", "html", "json", "jsonl", "md", "svg", "tex", "txt", "yaml")
@@ -95,11 +97,11 @@ def index_of(members: Members, where: str) -> tuple[Index, str]:
         raise InputError(f"{where}: expected a bundle of smoothsweep, got an archive without {INDEX}")
     content = members.read(INDEX)
     try:
-        index = Index.model_validate_json(content)
+        index = Index.model_validate(json.loads(content.decode("utf-8")))
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"])) or "content"
-        raise InputError(f"{where}: {INDEX}: {shown(key)}: {first['msg']}") from None
+        raise InputError(f"{where}: {INDEX}: {first_mistake(error)}") from None
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{where}: {INDEX}: expected the list of a bundle's files, got: {why_unread(error)}") from None
     for name in index.files:
         refuse_name(name, where)
     folders = {name.rsplit("/", depth)[0] for name in index.files for depth in range(1, name.count("/") + 1)}
