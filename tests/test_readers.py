@@ -58,6 +58,7 @@ HELD = {
             "orchestrator/planning/stage_progress.py",
             "orchestrator/planning/power/measured.py",
             "orchestrator/reading/audit/members.py",
+            "orchestrator/reading/audit/shadows.py",
             "orchestrator/reading/balanced.py",
             "orchestrator/reading/results.py",
             "orchestrator/scheduling/execute.py",

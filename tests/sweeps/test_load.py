@@ -146,8 +146,7 @@ def test_bad_overrides_are_refused(tmp_path, override):
 def test_a_dotted_key_of_the_grid_is_set_as_a_whole(tmp_path):
     path = write(tmp_path, grid={"recipe.lr": [0.1, 0.2], "attack.steps": [3]}, baseline={"recipe.lr": 0.1})
     changed = load_sweep(path, ["grid.recipe.lr=[0.3, 0.4]", "baseline.recipe.lr=0.3", "grid.recipe.epochs=[1]"])
-    kept = {"recipe.lr": [0.3, 0.4], "attack.steps": [3], "recipe.epochs": [1]}
-    assert changed.sweep.grid == kept
+    assert changed.sweep.grid == {"recipe.lr": [0.3, 0.4], "attack.steps": [3], "recipe.epochs": [1]}
     assert changed.sweep.baseline == {"recipe.lr": 0.3}
 
 

@@ -108,4 +108,4 @@ def test_a_perplexity_too_large_is_one_line_and_nothing_is_written(tmp_path, cap
     assert main([door, str(sweep), "--store", str(tmp_path / "store")]) == 2
     line = capsys.readouterr().err
     expected = "perplexity: expected less than the 32 training images to map, got 32"
-    assert line == f"smoothsweep: judge_features: {expected}\n" and not (tmp_path / "store").exists()
+    assert line == f"smoothsweep: judge features: {expected}\n" and not (tmp_path / "store").exists()
