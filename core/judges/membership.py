@@ -174,7 +174,7 @@ class Membership(Judge):
         {"shadows": 3},
         {"share": 1.0},
         {"copies": 0},
-        {"shadow_recipe": {"architecture": "resnet_small"}},
+        {"shadow_recipe": {}},
         {"shadows": 4, "shadow_recipe": {"epochs": 0}},
     )
 

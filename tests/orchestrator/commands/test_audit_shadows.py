@@ -2,14 +2,17 @@
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
+from smoothsweep.core.audit.references import trained_beside
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit import shadows, work
 from smoothsweep.orchestrator.commands.audit.forecast import Cost
 from smoothsweep.orchestrator.commands.audit.queries import Allowance, MembershipAsked
 from smoothsweep.sweeps.imported import ImportedClassifier
+from tests.foreign_classifier import SIDE
 from tests.memorising import write_split
 from tests.orchestrator.commands.test_audit_time import Clock
 
@@ -158,3 +161,36 @@ def test_what_an_endpoint_has_answered_is_not_told_as_to_come(monkeypatch):
     one.__dict__["allowance"] = replace(asked, membership=MembershipAsked(settings={}))
     monkeypatch.setattr(work, "has_membership", pytest.fail)
     assert one.coming == ()
+
+
+def test_the_sweep_of_shadow_models_runs_once_for_each_number_of_them(monkeypatch, tmp_path):
+    """Of the model and of the reference; more of them run it again, and without a reference there is none."""
+    beside, ran = trained_beside("resnet18", image_size=SIDE, transform_input=False, epochs=3, fix=True), []
+    one = work.Work.__new__(work.Work)
+    one.__dict__ |= {
+        "request": SimpleNamespace(folder=tmp_path),
+        "allowance": SimpleNamespace(membership=MembershipAsked(settings={"trained_on_data": True, "images": 7})),
+        "shadows": 4,
+        "attacked_by": 0,
+        "beside": (),
+        "store": "store",
+    }
+    monkeypatch.setattr(shadows, "has_membership", lambda tree, store: tree["judges"]["membership"]["shadows"] <= 8)
+    monkeypatch.setattr(shadows, "open_store", str)
+    tree = {"seeds": [1, 2], "data": {"kind": "labelled"}, "recipe": {"imported": "m"}, "judges": {"evaluator": {}}}
+    monkeypatch.setattr(work.Work, "_tree", lambda *_: tree)
+    monkeypatch.setattr(work.Work, "_run", lambda _, sweep, tree: ran.append((sweep, tree)) or 0)
+    assert one.attack_by_shadows() == 0 and ran == []
+    one.beside = beside
+    for _ in range(2):
+        assert one.attack_by_shadows() == 0
+    one.shadows = 16
+    one.attack_by_shadows()
+    assert [sweep for sweep, _ in ran] == [tmp_path / "audit-shadows.yaml"] * 2
+    assert [tree["judges"]["membership"]["shadows"] for _, tree in ran] == [8, 16], "those in the store are shown"
+    plain, found = dict(beside[0].settings), ran[-1][1]
+    assert found["cells"] == [{"recipe": {"imported": "m"}}, {"recipe": plain}] and found["attack"] is None
+    assert found["judges"] == {
+        "membership": {"trained_on_data": True, "images": 7, "shadows": 16, "shadow_recipe": plain}
+    }
+    assert found["seeds"] == [1] and found["baseline"] == {"recipe": plain}
