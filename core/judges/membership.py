@@ -170,7 +170,13 @@ class Membership(Judge):
     needs = "labels"
     recipes = ("shadow_recipe",)
     example: ClassVar[Mapping[str, Any]] = {"copies": 2, "levels": 2}
-    wrong: ClassVar[tuple[Mapping[str, Any], ...]] = ({"shadows": 3}, {"share": 1.0}, {"copies": 0})
+    wrong: ClassVar[tuple[Mapping[str, Any], ...]] = (
+        {"shadows": 3},
+        {"share": 1.0},
+        {"copies": 0},
+        {"shadow_recipe": {}},
+        {"shadows": 4, "shadow_recipe": {"epochs": 0}},
+    )
 
     shadows: Shadows = 0
     share: Inside = 0.5

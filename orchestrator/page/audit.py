@@ -195,7 +195,8 @@ def audit_pdf(
     _write_portraits(paper, audit, portraits, anonymous)
     if said["membership"]:
         paper.write_line("Which images it was trained on", size=12, bold=True)
-        paper.write_line(" ".join(said["membership"]), size=8.5)
+        is_long = audit.membership is not None and audit.membership.shadows is not None
+        paper.write_line(" ".join(said["membership"]), size=7 if is_long else 8.5)
     paper.write_line("What this does not say", size=12, bold=True)
     for line in (*said["trainings"], *said["unknown"]):
         paper.write_line(line, size=9)

@@ -42,7 +42,8 @@ def add_audit_command(commands: argparse._SubParsersAction) -> None:
         audit.add_argument_group(
             "what is trained beside the model",
             "A model of the same architecture and input on the same images, without any defense, attacked alike: what "
-            "the data would leak anyway. What does not fit into --minutes is told, and not begun.",
+            "the data would leak anyway. With --trained-on-data its shadow models attack membership, too. What does "
+            "not fit into --minutes is told, and not begun.",
         )
     )
     _add_judging(audit)

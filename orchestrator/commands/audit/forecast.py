@@ -27,6 +27,9 @@ from smoothsweep.tasks.settings import recipe_from
 START_S = 20.0
 """Of a round, before its first stage runs and after its last."""
 
+SHADOW_S = 5.0
+"""Of a shadow model beside its training: its process, the images, what it answers. There are many, and short ones."""
+
 
 def wall_seconds(device_s: float) -> float:
     """How long so much work takes on this machine, whose devices all work at once."""
@@ -96,7 +99,8 @@ def _of_training(stage: Stage, store: Store, history: History, timed: Callable[.
     data = store.metrics(stage.inputs["data"])
     train, test = (int(present(data[name], name)) for name in ("num_train", "num_test"))
     part = stage.config.get(PART)
-    return timed(
+    beside = 0.0 if part is None else SHADOW_S
+    return beside + timed(
         recipe_from(stage.config),
         images=train if part is None else round(part["share"] * (train + test)),
         classes=int(present(data["num_classes"], "num_classes")),

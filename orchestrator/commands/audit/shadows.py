@@ -17,7 +17,7 @@ from smoothsweep.core.judges.membership import Membership
 from smoothsweep.core.membership.base import LEAST_SHADOWS
 from smoothsweep.core.membership.halves import check_part
 from smoothsweep.core.readers.files import read_text
-from smoothsweep.orchestrator.commands.audit.forecast import Cost, forecast, has_membership, wall_seconds
+from smoothsweep.orchestrator.commands.audit.forecast import START_S, Cost, forecast, has_membership, wall_seconds
 from smoothsweep.orchestrator.store.opening import open_store
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def planned(work: Work, wanted: Sequence[Beside], *, fit: bool, before: float) -
     """
     if reference_of(wanted) is None or work.allowance.membership.settings is None:
         return 0
-    done = finished(work, wanted)
+    done, before = finished(work, wanted), before + START_S
     if done == COUNTS[0] or work.access == "labels" or not _holds(work.request.folder) or _too_few(work):
         return done
     store = open_store(work.store)

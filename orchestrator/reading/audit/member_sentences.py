@@ -55,7 +55,7 @@ def _finding(found: AuditMembership) -> str:
     sure = "is better than chance" if best.low > CHANCE else "is not shown to be better than chance"
     picked = ""
     if before is not best:
-        picked = f" {PICKED}; the attack chosen beforehand, {before.title}, reaches {auc_words(before)}."
+        picked = f" It was {PICKED}; the attack chosen beforehand, {before.title}, reaches {auc_words(before)}."
     return (
         f"Membership: from this model's {best.access}, the strongest of {count(len(found.model.told), 'attack')} "
         f"({best.title}) distinguishes {_images(*found.tried_on(best))} of the same people with an AUC of "

@@ -7,7 +7,7 @@ from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.audit.shadows import ByShadows, Within
 from smoothsweep.orchestrator.reading.numbers.format import count, duration
 
-PICKED = "It was picked by this result, which tends to make the number too high"
+PICKED = "picked by this result, which tends to make the number too high"
 
 
 def shadow_lines(found: ByShadows) -> tuple[str, ...]:
@@ -37,12 +37,14 @@ def _finding(found: ByShadows) -> str:
     best, before, plain = found.strongest, found.beforehand, found.threshold
     picked = ""
     if before is not best:
-        picked = f" {PICKED}; the attack chosen beforehand, {before.title}, reaches {within_words(before)}."
+        picked = (
+            f" {best.title} was {PICKED}; the attack chosen beforehand, {before.title}, reaches {within_words(before)}."
+        )
     return (
         f"By shadow models: an attacker who has these images trains {count(found.count, 'model')} like the reference, "
         "each on a random half of them, and compares their scores with this model's. That distinguishes a person's "
-        f"training images from the same person's test images with an AUC of {within_words(best)} ({best.title}; mean "
-        f"over {count(found.persons, 'person', 'people')}; 0.5 is chance). The best threshold on the scores "
+        f"training images from their test images with an AUC of {within_words(best)} ({best.title}; mean over "
+        f"{count(found.persons, 'person', 'people')}; 0.5 is chance). The best threshold on the scores "
         f"({plain.title}) reaches {within_words(plain)}.{picked}"
     )
 

@@ -1,33 +1,20 @@
-"""Shadow models of an audit: how many there is time for, what is said of those there is not, and what they find."""
+"""Shadow models of an audit: how many there is time for, and what is said of those there is not."""
 
 import json
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
-import torch
-from PIL import Image
 
 from smoothsweep.core.audit.references import trained_beside
-from smoothsweep.core.data.synthetic import synthetic_faces
-from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit import shadows, work
-from smoothsweep.orchestrator.commands.audit.forecast import Cost, as_loaded, forecast, has_membership
+from smoothsweep.orchestrator.commands.audit.forecast import Cost
 from smoothsweep.orchestrator.commands.audit.queries import Allowance, MembershipAsked
-from smoothsweep.orchestrator.commands.audit.shadows import shadow_sweep
-from smoothsweep.orchestrator.commands.audit.sweep_file import audit_sweep
-from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.reading.audit.shadows import read_shadows
-from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
-from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import ImportedClassifier
+from tests.foreign_classifier import SIDE
 from tests.memorising import write_split
 from tests.orchestrator.commands.test_audit_time import Clock
-
-SIDE, PERSONS, EACH = 32, 6, 12
-"""Of rendered people: pixels, how many, and how many images of each to train on, and as many to test on."""
-
-OWN = {"trained_on_data": True, "copies": 1, "levels": 1}
 
 
 class Shadowed(Clock):
@@ -66,6 +53,7 @@ class Shadowed(Clock):
         monkeypatch.setattr(shadows, "forecast", cost)
         monkeypatch.setattr(shadows, "open_store", str)
         monkeypatch.setattr(shadows, "wall_seconds", float)
+        monkeypatch.setattr(shadows, "START_S", 0.0)
         monkeypatch.setattr(
             shadows, "has_membership", lambda tree, store: tree["judges"]["membership"]["shadows"] <= self.stored
         )
@@ -154,109 +142,6 @@ def test_to_an_attacker_who_sees_labels_the_page_says_why_there_are_none():
     assert shadows.without(one) == ""
 
 
-def faces(first):
-    """uint8 images of the same people, from that one of each on."""
-    return synthetic_faces(
-        population="private", identities=PERSONS, per_identity=EACH, size=SIDE, seed=5, first_image=first, spread=0.3
-    )
-
-
-def learnt(images, file):
-    """Weights of a network that has learnt these images by heart."""
-    torch.manual_seed(0)
-    network = build_classifier("resnet_small", PERSONS, protocol="clean")
-    pictures, adam = images.images.float() / 127.5 - 1, torch.optim.Adam(network.parameters(), 1e-3)
-    for _ in range(25):
-        for rows in torch.randperm(len(pictures)).split(24):
-            adam.zero_grad()
-            torch.nn.functional.cross_entropy(network(pictures[rows]), images.labels[rows]).backward()
-            adam.step()
-    torch.save(network.state_dict(), file)
-    return file
-
-
-@pytest.fixture(scope="module")
-def rendered(tmp_path_factory):
-    """Rendered people in folders train and test, and by which images a model was trained: the models' folders."""
-    root = tmp_path_factory.mktemp("rendered")
-    for part, first in (("train", 0), ("test", EACH)):
-        for at, (image, label) in enumerate(zip(faces(first).images, faces(first).labels, strict=True)):
-            folder = root / "people" / part / f"p{int(label)}"
-            folder.mkdir(parents=True, exist_ok=True)
-            Image.fromarray(image.permute(1, 2, 0).numpy()).save(folder / f"{at:03}.png")
-    models = {}
-    for name, first in (("own", 0), ("other", 2 * EACH)):
-        file, out = learnt(faces(first), root / f"{name}.pth"), root / name
-        given = ["--architecture", "resnet_small", "--classes", str(PERSONS), "--image-size", str(SIDE)]
-        assert main(["import", "target", str(file), *given, "--input-range", "-1", "1", "--out", str(out)]) == 0
-        models[name] = out
-    return root, models
-
-
-def tree_of(root, model, reference, count, **given):
-    card = ImportedClassifier(imported=str(model)).checked
-    whole = audit_sweep(
-        model=model,
-        card=card,
-        data=root / "people",
-        public=root,
-        independent={},
-        attacks=[{"kind": "random_latents"}],
-        people=2,
-        seeds=[1, 2],
-        has_second=False,
-        membership=OWN,
-    )
-    return shadow_sweep(whole, reference, count, OWN, **given)
-
-
-def test_a_model_that_learnt_the_images_by_heart_is_found_out_and_one_that_never_saw_them_is_not(rendered):
-    """Both are attacked by the same shadow models, which are trained once; the reference costs no more of them."""
-    root, models = rendered
-    [reference] = trained_beside("resnet_small", image_size=SIDE, transform_input=False, epochs=8, fix=False)
-    store, found = open_store(str(root / "store")), {}
-    store.open_for_writing()
-    for name, model in models.items():
-        tree = tree_of(root, model, reference, 4)
-        alone = tree_of(root, model, reference, 4, alone=True)
-        trials = trials_of(as_loaded(tree))
-        assert len(trials) == 2 and trials_of(as_loaded(alone))[0].id == trials[0].id
-        assert read_shadows(trials, store) is None and not has_membership(tree, store)
-        for stage in (trial.stages[-1] for trial in trials):
-            execute_with_inputs(store, stage)
-        assert has_membership(tree, store) and forecast(tree, store, timed=pytest.fail).device_s == 0
-        found[name] = read_shadows(trials, store)
-        assert forecast(tree_of(root, model, reference, 8), store, timed=pytest.fail).training > 0
-    assert len(store.finished("shadow")) == 4, "of both models and of the reference"
-    own, other = found["own"], found["other"]
-    assert own.count == 4 and (own.recipe, own.architecture, own.epochs) == ("plain training", "resnet_small", 8)
-    assert own.reference == other.reference and len(own.reference) == len(own.told) and own.persons == PERSONS
-    assert own.strongest.low > 0.6 and own.strongest.auc > other.strongest.auc + 0.1
-    assert other.beforehand.attack == "rmia" and abs(other.beforehand.auc - 0.5) < 0.2
-    assert own.seconds == pytest.approx(sum(float(store.manifest(one)["seconds"]) for one in shadow_stages(tree)))
-
-
-def shadow_stages(tree):
-    judge = trials_of(as_loaded(tree))[0].stages[-1]
-    return [one for one in judge.inputs.values() if one.name == "shadow"]
-
-
-def test_a_shadow_model_is_forecast_by_half_of_all_images(rendered, tmp_path):
-    root, models = rendered
-    [reference] = trained_beside("resnet_small", image_size=SIDE, transform_input=False, epochs=8, fix=False)
-    tree, asked = tree_of(root, models["own"], reference, 8, alone=True), []
-    store = open_store(str(tmp_path / "store"))
-    store.open_for_writing()
-    execute_with_inputs(store, next(stage for stage in trials_of(as_loaded(tree))[0].stages if stage.name == "data"))
-
-    def timed(recipe, **given):
-        asked.append((recipe.architecture, recipe.epochs, given["images"]))
-        return 7.0
-
-    assert forecast(tree, store, timed=timed).training == 8 * 7.0
-    assert set(asked) == {("resnet_small", 8, PERSONS * EACH)}
-
-
 def test_what_an_endpoint_has_answered_is_not_told_as_to_come(monkeypatch):
     coming = ("to come: membership: 12 queries",)
     asked = Allowance(
@@ -276,3 +161,36 @@ def test_what_an_endpoint_has_answered_is_not_told_as_to_come(monkeypatch):
     one.__dict__["allowance"] = replace(asked, membership=MembershipAsked(settings={}))
     monkeypatch.setattr(work, "has_membership", pytest.fail)
     assert one.coming == ()
+
+
+def test_the_sweep_of_shadow_models_runs_once_for_each_number_of_them(monkeypatch, tmp_path):
+    """Of the model and of the reference; more of them run it again, and without a reference there is none."""
+    beside, ran = trained_beside("resnet18", image_size=SIDE, transform_input=False, epochs=3, fix=True), []
+    one = work.Work.__new__(work.Work)
+    one.__dict__ |= {
+        "request": SimpleNamespace(folder=tmp_path),
+        "allowance": SimpleNamespace(membership=MembershipAsked(settings={"trained_on_data": True, "images": 7})),
+        "shadows": 4,
+        "attacked_by": 0,
+        "beside": (),
+        "store": "store",
+    }
+    monkeypatch.setattr(shadows, "has_membership", lambda tree, store: tree["judges"]["membership"]["shadows"] <= 8)
+    monkeypatch.setattr(shadows, "open_store", str)
+    tree = {"seeds": [1, 2], "data": {"kind": "labelled"}, "recipe": {"imported": "m"}, "judges": {"evaluator": {}}}
+    monkeypatch.setattr(work.Work, "_tree", lambda *_: tree)
+    monkeypatch.setattr(work.Work, "_run", lambda _, sweep, tree: ran.append((sweep, tree)) or 0)
+    assert one.attack_by_shadows() == 0 and ran == []
+    one.beside = beside
+    for _ in range(2):
+        assert one.attack_by_shadows() == 0
+    one.shadows = 16
+    one.attack_by_shadows()
+    assert [sweep for sweep, _ in ran] == [tmp_path / "audit-shadows.yaml"] * 2
+    assert [tree["judges"]["membership"]["shadows"] for _, tree in ran] == [8, 16], "those in the store are shown"
+    plain, found = dict(beside[0].settings), ran[-1][1]
+    assert found["cells"] == [{"recipe": {"imported": "m"}}, {"recipe": plain}] and found["attack"] is None
+    assert found["judges"] == {
+        "membership": {"trained_on_data": True, "images": 7, "shadows": 16, "shadow_recipe": plain}
+    }
+    assert found["seeds"] == [1] and found["baseline"] == {"recipe": plain}

@@ -126,7 +126,7 @@ def made(*, best="rmia", found=0.12, reference=True, **changes):
         ({}, ("trains 8 models like the reference", "AUC of 0.80 [0.60, 0.95] (RMIA, online; mean over 20 people"), ()),
         ({}, ("(threshold on the loss) reaches 0.70", "On the reference itself", "0.85"), ("picked", "0.1 %")),
         ({}, ("At 1 % false positives", "finds 12.0 % of the training images", "lower bound", "1 min 35 s"), ()),
-        ({"best": "lira"}, ("It was picked", "chosen beforehand, RMIA, online, reaches 0.65"), ()),
+        ({"best": "lira"}, ("LiRA, online was picked", "chosen beforehand, RMIA, online, reaches 0.65"), ()),
         ({"found": None}, (), ("false positives", "too few")),
         ({"reference": False}, (), ("On the reference itself",)),
         ({"count": 4, "persons": 1}, ("trains 4 models", "mean over 1 person;"), ()),

@@ -1,0 +1,165 @@
+"""What shadow models of an audit find, and what they cost: on rendered people, and of an endpoint."""
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from smoothsweep.core.audit.references import trained_beside
+from smoothsweep.core.data.synthetic import synthetic_faces
+from smoothsweep.core.membership.halves import inside_part
+from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.orchestrator.cli import main
+from smoothsweep.orchestrator.commands.audit.forecast import SHADOW_S, as_loaded, forecast, has_membership
+from smoothsweep.orchestrator.commands.audit.shadows import shadow_sweep
+from smoothsweep.orchestrator.commands.audit.sweep_file import audit_sweep
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.reading.audit.shadows import read_shadows
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.imported import ImportedClassifier
+from smoothsweep.tasks.context import TaskContext
+from smoothsweep.tasks.files import save_tensors
+from smoothsweep.tasks.membership import judge_membership
+from tests.foreign_classifier import PEOPLE
+from tests.made_endpoint import serving
+from tests.memorising import TESTING, TRAINING, Memory, write_split
+from tests.orchestrator.commands.test_audit_membership import adopted
+
+SIDE, PERSONS, EACH = 32, 6, 12
+"""Of rendered people: pixels, how many, and how many images of each to train on, and as many to test on."""
+
+OWN = {"trained_on_data": True, "copies": 1, "levels": 1}
+
+
+def faces(first):
+    """uint8 images of the same people, from that one of each on."""
+    return synthetic_faces(
+        population="private", identities=PERSONS, per_identity=EACH, size=SIDE, seed=5, first_image=first, spread=0.3
+    )
+
+
+def learnt(images, file):
+    """Weights of a network that has learnt these images by heart."""
+    torch.manual_seed(0)
+    network = build_classifier("resnet_small", PERSONS, protocol="clean")
+    pictures, adam = images.images.float() / 127.5 - 1, torch.optim.Adam(network.parameters(), 1e-3)
+    for _ in range(25):
+        for rows in torch.randperm(len(pictures)).split(24):
+            adam.zero_grad()
+            torch.nn.functional.cross_entropy(network(pictures[rows]), images.labels[rows]).backward()
+            adam.step()
+    torch.save(network.state_dict(), file)
+    return file
+
+
+@pytest.fixture(scope="module")
+def rendered(tmp_path_factory):
+    """Rendered people in folders train and test, and by which images a model was trained: the models' folders."""
+    root = tmp_path_factory.mktemp("rendered")
+    for part, first in (("train", 0), ("test", EACH)):
+        for at, (image, label) in enumerate(zip(faces(first).images, faces(first).labels, strict=True)):
+            folder = root / "people" / part / f"p{int(label)}"
+            folder.mkdir(parents=True, exist_ok=True)
+            Image.fromarray(image.permute(1, 2, 0).numpy()).save(folder / f"{at:03}.png")
+    models = {}
+    for name, first in (("own", 0), ("other", 2 * EACH)):
+        file, out = learnt(faces(first), root / f"{name}.pth"), root / name
+        given = ["--architecture", "resnet_small", "--classes", str(PERSONS), "--image-size", str(SIDE)]
+        assert main(["import", "target", str(file), *given, "--input-range", "-1", "1", "--out", str(out)]) == 0
+        models[name] = out
+    return root, models
+
+
+def tree_of(root, model, reference, count, **given):
+    card = ImportedClassifier(imported=str(model)).checked
+    whole = audit_sweep(
+        model=model,
+        card=card,
+        data=root / "people",
+        public=root,
+        independent={},
+        attacks=[{"kind": "random_latents"}],
+        people=2,
+        seeds=[1, 2],
+        has_second=False,
+        membership=OWN,
+    )
+    return shadow_sweep(whole, reference, count, OWN, **given)
+
+
+def test_a_model_that_learnt_the_images_by_heart_is_found_out_and_one_that_never_saw_them_is_not(rendered):
+    """Both are attacked by the same shadow models, which are trained once; the reference costs no more of them."""
+    root, models = rendered
+    [reference] = trained_beside("resnet_small", image_size=SIDE, transform_input=False, epochs=8, fix=False)
+    store, found = open_store(str(root / "store")), {}
+    store.open_for_writing()
+    for name, model in models.items():
+        tree = tree_of(root, model, reference, 4)
+        alone = tree_of(root, model, reference, 4, alone=True)
+        trials = trials_of(as_loaded(tree))
+        assert len(trials) == 2 and trials_of(as_loaded(alone))[0].id == trials[0].id
+        assert read_shadows(trials, store) is None and not has_membership(tree, store)
+        for stage in (trial.stages[-1] for trial in trials):
+            execute_with_inputs(store, stage)
+        assert has_membership(tree, store) and forecast(tree, store, timed=pytest.fail).device_s == 0
+        found[name] = read_shadows(trials, store)
+        assert forecast(tree_of(root, model, reference, 8), store, timed=pytest.fail).training > 0
+    assert len(store.finished("shadow")) == 4, "of both models and of the reference"
+    own, other = found["own"], found["other"]
+    assert own.count == 4 and (own.recipe, own.architecture, own.epochs) == ("plain training", "resnet_small", 8)
+    assert own.reference == other.reference and len(own.reference) == len(own.told) and own.persons == PERSONS
+    assert own.strongest.low > 0.6 and own.strongest.auc > other.strongest.auc + 0.1
+    assert other.beforehand.attack == "rmia" and abs(other.beforehand.auc - 0.5) < 0.2
+    assert own.seconds == pytest.approx(sum(float(store.manifest(one)["seconds"]) for one in shadow_stages(tree)))
+
+
+def shadow_stages(tree):
+    judge = trials_of(as_loaded(tree))[0].stages[-1]
+    return [one for one in judge.inputs.values() if one.name == "shadow"]
+
+
+def test_a_shadow_model_is_forecast_by_half_of_all_images(rendered, tmp_path):
+    root, models = rendered
+    [reference] = trained_beside("resnet_small", image_size=SIDE, transform_input=False, epochs=8, fix=False)
+    tree, asked = tree_of(root, models["own"], reference, 8, alone=True), []
+    store = open_store(str(tmp_path / "store"))
+    store.open_for_writing()
+    execute_with_inputs(store, next(stage for stage in trials_of(as_loaded(tree))[0].stages if stage.name == "data"))
+
+    def timed(recipe, **given):
+        asked.append((recipe.architecture, recipe.epochs, given["images"]))
+        return 7.0
+
+    assert forecast(tree, store, timed=timed).training == 8 * (SHADOW_S + 7.0)
+    assert set(asked) == {("resnet_small", 8, PERSONS * EACH)}
+
+
+def test_the_attack_by_shadow_models_asks_an_endpoint_nothing_more(tmp_path, monkeypatch):
+    """Against a server that keeps what it is sent, the stage with shadow models after the one without."""
+    people = write_split(tmp_path / "people")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    with serving(Memory(people)) as server:
+        out, given = tmp_path / "model", ["--per-second", "10000", "--queries", "9000", "--yes", "--answers", "logits"]
+        command = ["import", "target", server.url, "--classes", str(len(PEOPLE)), "--data", str(people / "train")]
+        assert main([*command, "--image-size", str(SIDE), *given, "--out", str(out)]) == 0
+        target, data = adopted(out, people, tmp_path)
+        inputs, seen = {"target": target, "data": data}, []
+        for count in (0, 4):
+            folder = tmp_path / f"judged-{count}"
+            folder.mkdir()
+            inputs |= {f"shadow_{at:04d}": answered(tmp_path / f"shadow-{at}", at) for at in range(count)}
+            settings = {**OWN, "images": 20, "shadows": count}
+            found = judge_membership({"settings": settings}, inputs, folder, TaskContext(work=tmp_path))
+            seen.append(len(server.seen))
+    assert seen[0] == seen[1] > 0 and found["membership_rmia_auc"] is not None
+
+
+def answered(folder, number):
+    """What a shadow model has left that knows nothing."""
+    labels = np.concatenate([np.repeat(np.arange(len(PEOPLE)), many) for many in (TRAINING, TESTING)])
+    phi = np.random.default_rng(number).normal(size=(2, len(labels)))
+    folder.mkdir()
+    inside = inside_part(labels, model=number, share=0.5, seed=0)
+    save_tensors(folder / "answers.safetensors", {"phi": torch.from_numpy(phi), "inside": torch.from_numpy(inside)})
+    return folder
