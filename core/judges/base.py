@@ -133,7 +133,8 @@ class Judge:
     size: side in pixels of the images that it compares, 0 for those of the target. reads: what `measure` is shown of
     `loot`, `data`, `target`, `prior`. example: settings with which a test of seconds has it measure a handful of
     images; wrong: settings that it refuses, each a change to the example. draws: the figure that pages and MLflow draw
-    of its artifact alone (`stage_that_draws` in the table), empty for none.
+    of its artifact alone (`stage_that_draws` in the table), empty for none. answers: the file of its artifact that
+    `counts` is shown, empty for none.
     """
 
     stage: ClassVar[str] = ""
@@ -152,6 +153,7 @@ class Judge:
     weights_words: ClassVar[str] = ""
     size: ClassVar[int] = 0
     draws: ClassVar[str] = ""
+    answers: ClassVar[str] = ""
     reads: ClassVar[tuple[str, ...]] = ("loot", "data")
     cites: ClassVar[tuple[str, ...]] = ()
     """Its sources, as `core.citations` has them."""
@@ -200,6 +202,15 @@ class Judge:
     def wanted(self, sweep: Any) -> bool:
         """Whether this sweep has what it needs, of one that accompanies another."""
         return True
+
+    @classmethod
+    def counts(cls, answers: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+        """Column -> how many images its rate is of, of a judge that has `answers`.
+
+        answers: that file, a DataFrame with a row for each image or question; inputs: the configurations of its stage's
+        inputs by name.
+        """
+        raise NotImplementedError  # asked only of judges that have `answers`
 
     def plan(self, bench: Bench, name: str) -> Planned:
         """What its stage is made of. name: its own. By default what `measure` needs."""
