@@ -56,7 +56,7 @@ def test_each_stage_counts_once_and_by_what_it_saved():
     assert told.by_kind == {
         "prior": cost(prior),
         "target": cost(*targets),
-        "pool": cost(pool),
+        "candidate pool": cost(pool),
         "attack": cost(*attacks),
     }
     assert told.by_recipe == {
