@@ -30,15 +30,6 @@ MOST_LINES, MOST_FUNCTION, MOST_FILES = 300, 50, 12  # of a function: after its 
 AROUND_IT = ("tests", "tools", "benchmarks")
 """What is held to the same length of files as the product."""
 
-STILL_LONGER = {
-    "tests/core/external/test_endpoint.py": 337,
-    "tests/core/external/test_graph_escapes.py": 305,
-    "tests/core/external/test_programs.py": 309,
-    "tests/core/external/test_script_code.py": 323,
-    "tests/core/pickles/test_checkpoints.py": 358,
-}
-"""Files longer than that, with the lines they may have at most: a number here may only become smaller."""
-
 
 @pytest.fixture(scope="module")
 def trees(repository):
@@ -147,11 +138,8 @@ def test_files_around_the_product_can_be_taken_in_too(repository):
         for room in AROUND_IT
         for path in (repository / room).rglob("*.py")
     }
-    allowed = {name: STILL_LONGER.get(name, MOST_LINES) for name in lines}
-    long = [f"{name}: {count} lines, at most {allowed[name]}" for name, count in lines.items() if count > allowed[name]]
+    long = [f"{name}: {count} lines" for name, count in lines.items() if count > MOST_LINES]
     assert len(lines) > 500 and not long
-    done = [name for name in STILL_LONGER if lines.get(name, 0) <= MOST_LINES]
-    assert not done, "they fit now, or are gone: take them off the list"
 
 
 def test_no_room_of_the_orchestrator_shows_more_than_a_dozen_files(repository):

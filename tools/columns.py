@@ -35,8 +35,9 @@ direction is better. Metrics are grouped by who measures them; a judge's are nul
 * *Null* in a meaning: why the value may be missing although everything has finished. The column `reasons` gives the
   reason for every null of a row.
 
-Beside them a row has its trial, its seed, and `recipe`: the report's name of its recipe, which joins
-`verdicts.parquet`.
+Beside a rate of images that its stage chose itself a row has how many there were, in a column of the rate's name with
+`_images` behind it. Beside them a row has its trial, its seed, and `recipe`: the report's name of its recipe, which
+joins `verdicts.parquet`.
 The metrics of a toy experiment are {_named(TOY_COLUMNS)}. Durations, in seconds, are {_named(TIME_COLUMNS)}.
 `python -m tools.columns` writes this page from the table that the program reads.
 """

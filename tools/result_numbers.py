@@ -185,7 +185,7 @@ def _of_settings(table: Sequence[_Row]) -> Iterator[Shown]:
 def _verdict(titles: Sequence[str], cells: Sequence[str]) -> Shown:
     by_title = dict(zip(titles, cells, strict=True))
     value, low, high = _ends(by_title[REDUCTION])
-    hidden, hidden_low, hidden_high = _ends(by_title.get("Hidden", ""))
+    hidden, hidden_low, hidden_high = _ends(by_title.get("Hidden, points", ""))
     return Shown(
         recipe=_name(cells[0]), measure=VERDICT, value=value, low=low, high=high, word=by_title["Verdict"],
         difference=hidden, difference_low=hidden_low, difference_high=hidden_high,

@@ -35,12 +35,14 @@ COLUMNS: tuple[Metric, ...] = (
     _check(
         key="asked_unclear",
         label="vision-language judge, no answer",
+        counted="own images",
         description=("Share of its questions that the vision-language model answered with neither yes nor no."),
     ),
     _check(
         key="asked_real_acc",
         label="vision-language judge on real images",
         null=UNANSWERED,
+        counted="own images",
         description=(
             "How often the vision-language model says yes to a real test image of the person, by the same words: the "
             "ceiling of its verdict on reconstructions."
@@ -50,6 +52,7 @@ COLUMNS: tuple[Metric, ...] = (
         key="asked_false",
         label="vision-language judge on others",
         null=UNANSWERED,
+        counted="own images",
         description="How often it says yes to a real test image of another attacked person.",
     ),
 )
@@ -78,6 +81,7 @@ class Asked(Judge):
         asks_elsewhere=True,
     )
     columns = COLUMNS
+    answers = "per_image.parquet"
     example: ClassVar[Mapping[str, Any]] = {"model": "made-up"}
     wrong: ClassVar[tuple[Mapping[str, Any], ...]] = ({"model": ""},)
     hints = ("questions", "per_second")
@@ -101,3 +105,10 @@ class Asked(Judge):
         hints = {key: getattr(self, key) for key in self.hints}
         inputs = {"data": bench.data(bench.image_size), "loot": "loot"}
         return Planned(config=bench.stated(self.hints), hints=hints, inputs=inputs)
+
+    @classmethod
+    def counts(cls, answers: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+        """Questions asked; of the rates on real images, those that were answered."""
+        said = answers[answers["hit"].notna()]["kind"]
+        real = {key: int((said == kind).sum()) for key, kind in (("asked_real_acc", "same"), ("asked_false", "other"))}
+        return {"asked_unclear": len(answers), **real}

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from smoothsweep.core.judges.base import Bench, Judge, Planned, Work
 from smoothsweep.core.metrics.metric import Metric
@@ -18,6 +19,7 @@ COLUMNS: tuple[Metric, ...] = (
         better="low",
         group="integrity",
         null=CLEAN_TRAINING,
+        counted="own images",
         description="Share of test images of other classes that are answered with the backdoor's target class once "
         "they carry its trigger.",
     ),
@@ -28,6 +30,7 @@ COLUMNS: tuple[Metric, ...] = (
         better=None,
         group="check",
         null=CLEAN_TRAINING,
+        counted="own images",
         description="The same share without the trigger: what the backdoor's success must exceed to mean anything.",
     ),
     Metric(
@@ -54,9 +57,16 @@ class Backdoor(Judge):
     asked = "recipe.poison"
     work = Work(run="smoothsweep.tasks.poison:judge_backdoor", labelled=("target", "poison", "data"))
     columns = COLUMNS
+    answers = "answers.parquet"
     needs_attack = False
 
     def plan(self, bench: Bench, name: str) -> Planned:
         """The target, with what it was poisoned by."""
         inputs = {"target": "target", "poison": "target.poison", "data": "target.data"}
         return Planned(config={}, inputs=inputs)
+
+    @classmethod
+    def counts(cls, answers: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+        """Test images of other classes than the backdoor's target."""
+        others = int((answers["class"] != inputs["poison"]["poison"]["target"]).sum())
+        return {"backdoor_success": others, "backdoor_false": others}

@@ -134,7 +134,8 @@ class Judge:
     `loot`, `data`, `target`, `prior`. example: settings with which a test of seconds has it measure a handful of
     images; wrong: settings that it refuses, each a change to the example. draws: the figure that pages and MLflow draw
     of its artifact alone (`stage_that_draws` in the table), empty for none. recipes: settings that are a recipe, with
-    the keys of a sweep file's `recipe`; None where nobody says one.
+    the keys of a sweep file's `recipe`; None where nobody says one. answers: the file of its artifact that `counts` is
+    shown, empty for none.
     """
 
     stage: ClassVar[str] = ""
@@ -154,6 +155,7 @@ class Judge:
     size: ClassVar[int] = 0
     draws: ClassVar[str] = ""
     recipes: ClassVar[tuple[str, ...]] = ()
+    answers: ClassVar[str] = ""
     reads: ClassVar[tuple[str, ...]] = ("loot", "data")
     cites: ClassVar[tuple[str, ...]] = ()
     """Its sources, as `core.citations` has them."""
@@ -202,6 +204,15 @@ class Judge:
     def wanted(self, sweep: Any) -> bool:
         """Whether this sweep has what it needs, of one that accompanies another."""
         return True
+
+    @classmethod
+    def counts(cls, answers: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+        """Column -> how many images its rate is of, of a judge that has `answers`.
+
+        answers: that file, a DataFrame with a row for each image or question; inputs: the configurations of its stage's
+        inputs by name.
+        """
+        raise NotImplementedError  # asked only of judges that have `answers`
 
     def plan(self, bench: Bench, name: str) -> Planned:
         """What its stage is made of. name: its own. By default what `measure` needs."""

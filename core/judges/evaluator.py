@@ -50,6 +50,7 @@ COLUMNS: tuple[Metric, ...] = (
         unit="percent",
         better=None,
         group="check",
+        counted="classes",
         description="The evaluator's Acc@5 over the last image of each class alone, LOMMA's published report. Under "
         "protocol paper that is its last draw, elsewhere the one the attack ranks last.",
     ),
@@ -160,6 +161,7 @@ COLUMNS: tuple[Metric, ...] = (
         better="low",
         group="leak",
         null=GMI_NULL,
+        counted="classes",
         description="Share of classes whose restart of the largest target logit the evaluator takes for the class: "
         "what GMI's own code prints as Acc.",
     ),
@@ -170,6 +172,7 @@ COLUMNS: tuple[Metric, ...] = (
         better="low",
         group="leak",
         null=GMI_NULL,
+        counted="classes",
         description="Share of classes that the evaluator recognises in at least one restart: what GMI's own code "
         "prints as Acc5. No top-5 accuracy.",
     ),

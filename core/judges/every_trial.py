@@ -47,6 +47,7 @@ TARGET: tuple[Metric, ...] = (
         better=None,
         group="check",
         searched=True,
+        counted="own images",
         description="Accuracy of the target on its own training images.",
         null=UNSEEN,
     ),

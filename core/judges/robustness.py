@@ -31,7 +31,7 @@ def _success(key: str, targeted: bool) -> tuple[Metric, Metric]:
     """One attack's success over all images, and over those answered correctly before."""
     label, what = {**ATTACKS, **STRONGER}[key]
     way, goal = ("targeted", "as a class drawn for each") if targeted else ("untargeted", "wrongly")
-    common: dict[str, Any] = {"unit": "percent", "better": "low", "group": "integrity"}
+    common: dict[str, Any] = {"unit": "percent", "better": "low", "group": "integrity", "counted": "own images"}
     return (
         Metric(
             key=f"{key}_{way}",
@@ -61,6 +61,7 @@ COLUMNS: tuple[Metric, ...] = (
         unit="percent",
         better="high",
         group="integrity",
+        counted="own images",
         description="Share of test images answered correctly as they are and under every untargeted attack tried; a "
         "stronger attack can only lower it.",
     ),
@@ -70,6 +71,7 @@ COLUMNS: tuple[Metric, ...] = (
         unit="percent",
         better=None,
         group="check",
+        counted="own images",
         description="Share of test images at which cross entropy's gradient is exactly zero in every pixel: FGSM and "
         "BIM cannot move them, whatever the model would answer.",
     ),
@@ -89,6 +91,7 @@ class Robustness(RobustnessSettings, Judge):
         check_reads=("data",),
     )
     columns = COLUMNS
+    answers = "answers.parquet"
     example: ClassVar[Mapping[str, Any]] = {"steps": 2, "generations": 2, "population": 4, "strong_steps": 4}
     wrong: ClassVar[tuple[Mapping[str, Any], ...]] = ({"eps": 0.0}, {"steps": 0})
     needs_attack = False
@@ -99,3 +102,9 @@ class Robustness(RobustnessSettings, Judge):
         """The target and its images."""
         inputs = {"target": "target", "data": "target.data"}
         return Planned(config={"settings": bench.stated()}, inputs=inputs)
+
+    @classmethod
+    def counts(cls, answers: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+        """The images that were attacked; of the rates over correct ones, those that were answered correctly before."""
+        correct = int((answers["answer"] == answers["class"]).sum())
+        return {one.key: correct if one.null == NONE_CORRECT else len(answers) for one in COLUMNS}

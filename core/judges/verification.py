@@ -5,6 +5,7 @@ A stage of its own beside the judge's, which reuses its features of the real ima
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, ClassVar, Self
@@ -111,6 +112,7 @@ def _reach(prefix: str, closed: str, judge: str) -> tuple[Metric, ...]:
             better=None,
             group="check",
             null=NO_REACH,
+            counted="own images",
             description=told.format("matches with the right person"),
         ),
         Metric(
@@ -120,6 +122,7 @@ def _reach(prefix: str, closed: str, judge: str) -> tuple[Metric, ...]:
             better=None,
             group="check",
             null=NO_REACH,
+            counted="own images",
             description=told.format("accepts as the person at 1 % false accepts"),
         ),
         Metric(
@@ -204,6 +207,12 @@ class ReachByEmbedder(Accompanying):
     cites = ("edpb2024opinion", "abdal2019image2stylegan", "klare2015pushing")
     work = Work(run="smoothsweep.tasks.verification:reach", labelled=("real", "projected"))
     columns = _reach("", "embedder", "")
+    answers = "photographs.parquet"
+
+    @classmethod
+    def counts(cls, answers: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+        """The photographs that were projected."""
+        return {one.key: len(answers) for one in cls.columns if one.unit == "percent"}
 
     def wanted(self, sweep: Any) -> bool:
         """Strangers, and a prior."""

@@ -24,9 +24,11 @@ class Metric:
     for a judge's columns). ceiling: what the same judge reaches
     on real images; searched: whether a search may aim at it or constrain it; null: why it may be missing where all
     that measures it has finished, None where it never is. counted: of a rate, what each of its yes-or-no outcomes is
-    of, where that is known. spread: it is a standard deviation, and no rate. verifies: it is the rate at which a face
-    recogniser accepts images as a person, and no choice among the people. reach: what the same judge says of real
-    images projected into the prior; chance: what it says of strangers, None for a choice among the people.
+    of, where that is known; "own images" are those that its stage chose, the same under every seed, and the row says
+    how many; "classes": each attacked class counts once. spread: it is a standard deviation, and no rate. verifies: it
+    is the rate at which a face recogniser accepts images as a person, and no choice among the people. reach: what the
+    same judge says of real images projected into the prior; chance: what it says of strangers, None for a choice among
+    the people.
     """
 
     key: str
@@ -42,7 +44,7 @@ class Metric:
     ceiling: str | None = None
     searched: bool = False
     null: str | None = None
-    counted: Literal["test images", "reconstructions", "trainings"] | None = None
+    counted: Literal["test images", "own images", "reconstructions", "classes", "trainings"] | None = None
     spread: bool = False
     verifies: bool = False
     reach: str | None = None

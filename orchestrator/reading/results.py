@@ -17,7 +17,8 @@ from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, TIME_COLUMNS,
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import typable
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.reading.balanced import balanced_accuracies
+from smoothsweep.orchestrator.reading.derived.balanced import balanced_accuracies
+from smoothsweep.orchestrator.reading.derived.image_counts import image_counts
 from smoothsweep.orchestrator.reading.numbers.estimates import images_column
 from smoothsweep.orchestrator.reading.numbers.format import is_null
 from smoothsweep.orchestrator.reading.numbers.model import Axis, StageLink
@@ -73,6 +74,7 @@ def trial_row(trial: Trial, store: Store, failure: str | None = None) -> dict[st
         **trial.cell.axes,
         **recipe_fields(trial),
         **{column: metrics.get(column) for column in columns},
+        **({} if isinstance(trial.settings, ToySweep) else image_counts(trial, store)),
         "reasons": json.dumps(missing_reasons(trial, metrics, columns, set(manifests)), sort_keys=True),
         **{column: _seconds(manifests, column.removeprefix("seconds_")) for column in TIME_COLUMNS},
     }

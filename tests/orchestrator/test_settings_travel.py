@@ -31,6 +31,7 @@ from tests.orchestrator.settings_of_priors import OF_PRIORS
 from tests.orchestrator.settings_of_searches import OF_SEARCHES
 from tests.orchestrator.settings_of_sweeps import OF_SWEEPS
 from tests.orchestrator.settings_of_training import OF_TRAINING
+from tests.planned_cases import NETWORK
 
 CASES = OF_SWEEPS | OF_DATA | OF_TRAINING | OF_ATTACKS | OF_PRIORS | OF_JUDGES | OF_SEARCHES
 
@@ -62,17 +63,7 @@ def files(tmp_path_factory):
         (folder / which / "people" / "list.txt").write_text(which)
         (folder / which / "weights.safetensors").write_text(which)
         (folder / which / "discriminator.safetensors").write_text(which)
-        network = {
-            "resolution": 32,
-            "z_dim": 8,
-            "w_dim": 8,
-            "mapping_layers": 2,
-            "channel_base": 64,
-            "channel_max": 8,
-            "conv_clamp": None,
-            "mbstd_group": None,
-        }
-        card = {"version": 1, "kind": "stylegan2", "config": network}
+        card = {"version": 1, "kind": "stylegan2", "config": NETWORK}
         (folder / which / "prior.json").write_text(json.dumps(card))
         for count, side in ((4, 64), (5, 128)):
             faces = asdict(MobileStyleGANConfig(channels=(8,) * count, z_dim=8, w_dim=8))

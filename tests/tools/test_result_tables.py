@@ -132,7 +132,7 @@ REPORT = (
     "<td>50.0 % [40, 60]<svg><text>7</text></svg></td><td>reference</td></tr>"
     "<tr><th>alpha −0.2</th><td>3</td><td>95.0 % [91, 98]</td>"
     "<td>30.0 % [20, 40]</td><td>+20.0 [+3, +37]</td></tr></tbody></table>"
-    "<table><tr><th>Recipe</th><th>Verdict</th><th>Reduction, points</th><th>Hidden</th></tr>"
+    "<table><tr><th>Recipe</th><th>Verdict</th><th>Reduction, points</th><th>Hidden, points</th></tr>"
     "<tr><th>alpha −0.2</th><td>reduces</td><td>+20.0 [+3, +37]</td><td>−1.0 [−9, +7]</td></tr></table>"
     "<table><tr><th>Recipe</th><th>Leak</th></tr><tr><th>plain</th><td>50.0 %</td></tr></table>"
 )

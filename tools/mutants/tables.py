@@ -161,7 +161,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "orchestrator/reading/results.py": (
         "tests/orchestrator/reading/test_missing_reasons.py",
         "tests/sweeps/test_portfolio.py",
-        "tests/orchestrator/reading/test_balanced.py",
+        "tests/orchestrator/reading/derived/test_balanced.py",
+        "tests/orchestrator/reading/derived/test_image_counts.py",
         "tests/orchestrator/commands/reporting/test_search_report.py",
     ),
     "orchestrator/reading/toy.py": ("tests/orchestrator/page/test_toy.py", f"{READ}/test_model.py"),

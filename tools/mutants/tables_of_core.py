@@ -32,7 +32,11 @@ FOREIGN = (
     "tests/core/pickles/test_storages.py",
     "tests/core/models/test_pretrained.py",
 )
-PICKLED = tuple(f"tests/core/pickles/test_{name}.py" for name in ("checkpoint_parts", "checkpoints", "opcodes"))
+PICKLED = tuple(
+    f"tests/core/pickles/test_{name}.py"
+    for name in ("checkpoint_parts", "checkpoints", "hostile_checkpoints", "opcodes")
+)
+SCRIPTED = tuple(f"tests/core/external/test_{name}.py" for name in ("script_code", "script_statements", "escapes"))
 READ = "tests/orchestrator/reading"
 AUDITED = tuple(f"{READ}/audit/test_{name}.py" for name in ("result", "found_numbers", "as_json", "references"))
 OUT = "tests/core/external"
@@ -110,16 +114,20 @@ OF_CORE: dict[str, tuple[str, ...]] = {
     "core/external/running.py": (f"{OUT}/test_function.py",),
     "core/external/opening.py": tuple(f"{OUT}/test_{name}.py" for name in ("model", "kinds", "onnx", "programs")),
     "core/external/reading.py": (f"{OUT}/test_model.py",),
-    "core/external/script_body.py": (f"{OUT}/test_script_code.py", f"{OUT}/test_escapes.py"),
+    "core/external/script_body.py": SCRIPTED,
     "core/external/base.py": (f"{OUT}/test_kinds.py", f"{OUT}/test_http_endpoint.py", f"{OUT}/test_programs.py"),
-    "core/external/script_names.py": (f"{OUT}/test_script_code.py", f"{OUT}/test_escapes.py"),
+    "core/external/script_names.py": SCRIPTED,
     "core/external/script_code.py": (f"{OUT}/test_escapes.py",),
-    "core/external/exported.py": (f"{OUT}/test_kinds.py", f"{OUT}/test_programs.py"),
+    "core/external/exported.py": tuple(f"{OUT}/test_{name}.py" for name in ("kinds", "programs", "program_escapes")),
     "core/external/wire.py": (f"{OUT}/test_wire_secure.py",),
-    "core/external/onnx_file.py": tuple(f"{OUT}/test_{name}.py" for name in ("kinds", "onnx_conversion", "onnx")),
+    "core/external/onnx_file.py": tuple(
+        f"{OUT}/test_{name}.py" for name in ("kinds", "onnx_conversion", "onnx_escapes", "onnx")
+    ),
     "core/readers/archives.py": (f"{OUT}/test_junk.py", "tests/core/readers/test_archives.py"),
-    "core/external/endpoint.py": (f"{OUT}/test_hostile_answers.py",),
-    "core/external/torchscript.py": tuple(f"{OUT}/test_{name}.py" for name in ("kinds", "junk", "escapes", "programs")),
+    "core/external/endpoint.py": (f"{OUT}/test_hostile_answers.py", f"{OUT}/test_endpoint_answers.py"),
+    "core/external/torchscript.py": tuple(
+        f"{OUT}/test_{name}.py" for name in ("kinds", "junk", "escapes", "program_escapes")
+    ),
     "core/external/operators.py": (f"{OUT}/test_graph_escapes.py", f"{OUT}/test_escapes.py"),
     "core/external/timm_network.py": (f"{OUT}/test_timm.py",),
     "core/external": (f"{OUT}/test_programs.py",),

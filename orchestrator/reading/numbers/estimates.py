@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Literal, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -75,12 +75,12 @@ def collect(
 ) -> dict[str, dict[int, Sample]]:
     """metric -> seed -> sample, from the trials that are done. test_images: of the private data, None if not known."""
     found: dict[str, dict[int, Sample]] = {key: {} for key in BY_KEY}
-    known = trials.filter(["trial", "seed", *BY_KEY])
+    known = trials.filter(["trial", "seed", *dict.fromkeys((*BY_KEY, *map(images_column, OWN)))])
     for trial in known[trials["status"] == "done"].to_dict("records"):
         rows = None if per_class is None else per_class[per_class["trial"] == trial["trial"]]
         for key in BY_KEY:
             if key in trial and not is_null(trial[key]):
-                images, counts = _counted(rows, BY_KEY[key], test_images)
+                images, counts = _counted(trial, rows, BY_KEY[key], test_images)
                 found[key][int(trial["seed"])] = Sample(
                     value=float(trial[key]), by_class=_by_class(rows, key), images=images, counts=counts
                 )
@@ -88,21 +88,32 @@ def collect(
 
 
 def images_column(metric: str) -> str:
-    """The column of rows by class that says how many images a hit rate is of."""
+    """The column of rows, by class or by trial, that says how many images a rate is of."""
     return f"{metric}_images"
 
 
-def _counted(rows: pd.DataFrame | None, spec: Metric, test_images: int | None) -> tuple[int | None, pd.Series | None]:
+OWN = tuple(key for key, spec in BY_KEY.items() if spec.counted == "own images")
+"""Rates of images that their stage chose: a trial's row says how many (`reading.derived.image_counts`)."""
+
+
+def _counted(
+    trial: Mapping[str, Any], rows: pd.DataFrame | None, spec: Metric, test_images: int | None
+) -> tuple[int | None, pd.Series | None]:
     """How many outcomes a rate is of, and of each class; None for what is not known."""
     if spec.counted == "trainings":
         return 1, None
     if spec.counted == "test images":
         return test_images, None
+    if spec.counted == "own images":
+        told = trial.get(images_column(spec.key))
+        return (None if told is None or is_null(told) else int(told)), None
     judge = next((key for key in CLASS_METRICS if BY_KEY[key].measured_by == spec.measured_by), None)
     column = None if judge is None or spec.counted is None else images_column(judge)
     if rows is None or column not in rows.columns:
         return None, None
     counts = rows[column].set_axis(rows["class"]).dropna().astype(int)
+    if spec.counted == "classes":
+        return len(counts) or None, None
     return (int(counts.sum()), counts) if len(counts) else (None, None)
 
 
@@ -142,8 +153,8 @@ def _of_rates(spec: Metric, samples: Sequence[Sample], settings: Settings) -> In
     counts = [sample.images for sample in samples if sample.images is not None]
     total = None
     if len(counts) == len(samples):
-        # The same test images come back under every seed; reconstructions and trainings are others each time.
-        total = min(counts) if spec.counted == "test images" else sum(counts)
+        # The same real images come back under every seed; reconstructions and trainings are others each time.
+        total = min(counts) if spec.counted in ("test images", "own images") else sum(counts)
     if by_class:
         in_all = hits.size / sum(len(present(sample.by_class, "by class")) for sample in samples)
         images = None if total is None else max(hits.size, round(total * in_all))

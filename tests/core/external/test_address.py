@@ -92,3 +92,30 @@ def test_a_token_is_a_header_and_is_never_said(monkeypatch):
         with pytest.raises(InputError, match=r"^MY_TOKEN: expected a token of printable ASCII") as refused:
             bearer("MY_TOKEN")
         assert token not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "fine"),
+    [
+        ("http://h:1/x", True),
+        ("http://h:65535/x", True),
+        ("http://h:65536/x", False),
+        ("http://h:0/x", False),
+        ("http://h:/x", False),
+        ("http://[::1]:65536", False),
+        ("http://[::1]", True),
+        ("http://h/%zz", False),
+        ("http://h/a:99999/b", True),
+        ("https://h:443", True),
+        ("http://-h/x", False),
+        ("http://", False),
+    ],
+)
+def test_ports_and_paths_that_an_address_may_have(url, fine):
+    assert is_plain(url) is fine
+
+
+def test_the_token_of_an_environment_is_a_header_or_nothing(monkeypatch):
+    monkeypatch.setenv("ONE", "a~!b")
+    monkeypatch.setenv("EMPTY", "")
+    assert bearer("ONE") == {"Authorization": "Bearer a~!b"} and bearer("EMPTY") == {} == bearer("NOT_THERE_AT_ALL")

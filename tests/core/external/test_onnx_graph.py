@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external import onnx_graph
 from smoothsweep.core.external.onnx_graph import _MESSAGES, _Bad, _fields, _varint, check_onnx
-from tests.core.external.test_graph_escapes import field, varint
+from tests.core.external.padded_onnx import field, varint
 
 
 @given(value=st.integers(0, 2**64 - 1), before=st.binary(max_size=3), after=st.binary(max_size=3))

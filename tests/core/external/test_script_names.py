@@ -7,7 +7,7 @@ import pytest
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.script_names import Declared, Refused, check_constant, check_type, dotted
-from tests.core.external.test_script_code import body, checked
+from tests.made_scripts import body, checked
 
 CLASSES = ["Module", "NamedTuple", "Interface", "ModuleInterface", "Enum"]
 LISTS = ["__parameters__", "__buffers__", "__annotations__", "__forward_hooks__", "__forward_pre_hooks__"]

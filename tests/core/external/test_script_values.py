@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from smoothsweep.core.errors import InputError
-from tests.core.external.test_script_code import body, checked
+from tests.made_scripts import body, checked
 
 
 def test_classes_of_every_kind_pass():

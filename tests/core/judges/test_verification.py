@@ -61,7 +61,7 @@ def test_the_columns_of_the_reach(prefix, judge, _, kind):
     found = columns(kind)
     for key in (f"{kind.closed}_reach", f"{prefix}verified_far1_reach"):
         one = found.pop(key)
-        assert claims(one) == ("percent", (0.0, 1.0), None, "check", False, False, None)
+        assert claims(one) == ("percent", (0.0, 1.0), None, "check", False, False, "own images")
         assert one.null == OF_THE_PRIOR and one.label.endswith(judge) and one.description.startswith("Of 50 real")
     images = found.pop(f"{prefix}reach_images")
     assert claims(images) == ("plain", (0, 50), None, "check", False, False, None) and images.null == OF_THE_PRIOR

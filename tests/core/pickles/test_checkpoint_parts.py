@@ -15,7 +15,7 @@ from smoothsweep.core.pickles.checkpoints import Storage, StoredTensor
 from smoothsweep.core.pickles.cursor import Refused
 from smoothsweep.core.pickles.machine import Global
 from smoothsweep.core.pickles.storages import MAGIC
-from tests.core.pickles.test_checkpoints import LEGACY, ZIPPED, read, refused, same, saved, unknown
+from tests.core.pickles.torch_files import LEGACY, ZIPPED, read, refused, same, saved, unknown
 
 
 class Rebuilt:

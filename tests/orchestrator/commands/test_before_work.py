@@ -21,6 +21,7 @@ from smoothsweep.orchestrator.reading.results import one_type_a_column, results_
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.tasks.registry import TASKS
+from tests.planned_cases import NETWORK
 
 
 def refused(tmp_path, capsys, overrides, words):
@@ -73,24 +74,15 @@ def test_a_judges_weights_file_is_read_before_any_work(tmp_path, capsys, content
     if content == "another network":
         save_file({"a": torch.zeros(1)}, path)
     override = f"judges.embedder={{name: mobilefacenet_a, weights: {path}}}"
-    refused(tmp_path, capsys, [override], "embeddings: embedder mobilefacenet_a: ")
-    refused(tmp_path, capsys, [f"judges.fidelity={{weights: {path}, neighbours: 1}}"], "embeddings: ")
+    refused(tmp_path, capsys, [override], "image embeddings: embedder mobilefacenet_a: ")
+    refused(tmp_path, capsys, [f"judges.fidelity={{weights: {path}, neighbours: 1}}"], "image embeddings: ")
 
 
 def test_a_priors_weights_file_is_opened_before_any_work(tmp_path, capsys):
     folder = tmp_path / "prior"
     folder.mkdir()
     (folder / "weights.safetensors").write_bytes(b"nonsense")
-    config = {
-        "resolution": 32,
-        "z_dim": 8,
-        "w_dim": 8,
-        "mapping_layers": 1,
-        "channel_base": 64,
-        "channel_max": 8,
-        "conv_clamp": None,
-        "mbstd_group": 4,
-    }
+    config = {**NETWORK, "mapping_layers": 1, "mbstd_group": 4}
     (folder / "prior.json").write_text(json.dumps({"kind": "stylegan2", "config": config}))
     refused(tmp_path, capsys, [f"prior={{kind: folder, path: {folder}}}", "public=null"], "expected a safetensors file")
 
@@ -109,16 +101,7 @@ def test_an_attack_on_feature_maps_looks_into_the_folder_of_a_prior(tmp_path, ca
     config = (
         {"resolution": 32, "components": 4}
         if kind == "eigenfaces"
-        else {
-            "resolution": 32,
-            "z_dim": 8,
-            "w_dim": 8,
-            "mapping_layers": 1,
-            "channel_base": 64,
-            "channel_max": 8,
-            "conv_clamp": None,
-            "mbstd_group": 4,
-        }
+        else {**NETWORK, "mapping_layers": 1, "mbstd_group": 4}
     )
     (tmp_path / "prior.json").write_text(json.dumps({"kind": kind, "config": config}))
     save_file({"a": torch.zeros(1)}, tmp_path / "weights.safetensors")

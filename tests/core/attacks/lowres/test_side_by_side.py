@@ -19,6 +19,7 @@ from smoothsweep.core.attacks.shared.together import same_bits
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier
+from tests.made_rows import Rows
 from tests.official_gans import networks_of
 
 CLASSES, SIDE, Z = 11, 16, 7
@@ -53,21 +54,9 @@ class Critic(nn.Module):
         return (images.contiguous().flatten(1) * self.weight).sum(1)
 
 
-class Rows:
-    """A target, likewise. seen: rows of every pass; dark: the mean below which it gives no numbers; coupled: how much
-    its answer to an image depends on what it is shown beside it."""
-
-    def __init__(self, *, dark=None, coupled=0.0):
-        self.weight = torch.randn(CLASSES, 3 * SIDE * SIDE, generator=seeded(2)) / 4
-        self.seen, self.dark, self.coupled = [], dark, coupled
-
-    def __call__(self, images):
-        self.seen.append(len(images))
-        flat = images.contiguous().flatten(1)
-        logits = (flat[:, None] * self.weight).sum(2).tanh() * 4
-        if self.coupled:
-            logits = logits + self.coupled * logits.mean(0)
-        return logits if self.dark is None else logits.where((flat.mean(1) > self.dark)[:, None], torch.nan)
+def rows(**changes):
+    """The target that no class shares a kernel's row with."""
+    return Rows(CLASSES, SIDE, seed=2, **changes)
 
 
 GIVEN = AttackInputs(protocol="clean", networks={GENERAL: {"generator": Generator(), "discriminator": Critic()}})
@@ -94,7 +83,7 @@ def check_same(one, other):
 @pytest.mark.parametrize("steps", [1, 4])
 def test_side_by_side_every_class_has_the_bits_and_the_queries_that_it_has_by_itself(protocol, steps):
     inputs, classes = dataclasses.replace(GIVEN, protocol=protocol), [3, 0, 10, 7]
-    attack, view, target = dataclasses.replace(PLAIN, steps=steps), viewed(Rows()), Rows()
+    attack, view, target = dataclasses.replace(PLAIN, steps=steps), viewed(rows()), rows()
     alone = [attack.invert(view, inputs, one, seed=5) for one in classes]
     beside_view = viewed(target)
     beside = attack.invert_batch(beside_view, inputs, classes, seed=5)
@@ -107,7 +96,7 @@ def test_side_by_side_every_class_has_the_bits_and_the_queries_that_it_has_by_it
 
 
 def test_what_was_tried_is_not_tried_again():
-    target = Rows()
+    target = rows()
     view = viewed(target)
     PLAIN.invert_batch(view, GIVEN, [0, 1], seed=5)
     before = len(target.seen)
@@ -116,7 +105,7 @@ def test_what_was_tried_is_not_tried_again():
 
 
 def test_a_row_that_breaks_is_stopped_and_the_other_classes_go_on():
-    target, classes = Rows(dark=-0.02), list(range(6))
+    target, classes = rows(blind=lambda means: means <= -0.02), list(range(6))
     alone = [PLAIN.invert(viewed(target), GIVEN, one, seed=5) for one in classes]
     stopped = [one.facts["num_frozen"] for one in alone]
     assert 0 < sum(stopped) < 18 and min(stopped) < max(stopped)
@@ -126,8 +115,8 @@ def test_a_row_that_breaks_is_stopped_and_the_other_classes_go_on():
 
 
 def test_where_the_bits_would_differ_classes_are_computed_one_after_the_other():
-    target, classes = Rows(coupled=1e-3), [3, 0, 10]
-    alone = [PLAIN.invert(viewed(Rows(coupled=1e-3)), GIVEN, one, seed=5) for one in classes]
+    target, classes = rows(coupled=1e-3), [3, 0, 10]
+    alone = [PLAIN.invert(viewed(rows(coupled=1e-3)), GIVEN, one, seed=5) for one in classes]
     view = viewed(target)
     for one, other in zip(alone, PLAIN.invert_batch(view, GIVEN, classes, seed=5), strict=True):
         check_same(one, other)
@@ -137,7 +126,7 @@ def test_where_the_bits_would_differ_classes_are_computed_one_after_the_other():
 
 @pytest.mark.parametrize("settings", [{"rows_per_batch": 3}, {"precision": "bf16"}])
 def test_what_the_user_says_of_execution_is_left_alone(settings):
-    target = Rows()
+    target = rows()
     assert len(PLAIN.invert_batch(viewed(target, **settings), GIVEN, [0, 1], seed=5)) == 2
     assert set(target.seen) == {3}
 
@@ -171,6 +160,6 @@ def test_networks_of_convolutions_and_students_are_the_same_too(kind):
 def test_the_second_step_is_tried_too(monkeypatch):
     """An optimiser's memory is what a first step has not."""
     monkeypatch.setattr(side_by_side, "same_parts", lambda one, other: len(one.loss) == 1)
-    target = Rows()
+    target = rows()
     PLAIN.invert_batch(viewed(target), GIVEN, [0, 1], seed=5)
     assert target.seen.count(6) == 2

@@ -17,6 +17,7 @@ from smoothsweep.core.attacks.shared.together import same_bits
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier
+from tests.made_rows import Rows
 
 CLASSES, SIDE, COMPONENTS, POOL = 11, 16, 12, 40
 PLAIN = PlugAndPlay(
@@ -42,21 +43,9 @@ class Prior(nn.Module):
         return (w[:, 0, :, None, None, None] * self.weight).sum(1)
 
 
-class Rows:
-    """A target, row by row as the prior. seen: rows of every pass; dark: the mean from which on it gives no numbers;
-    coupled: how much its answer to an image depends on what it is shown beside it."""
-
-    def __init__(self, *, dark=None, coupled=0.0):
-        self.weight = torch.randn(CLASSES, 3 * SIDE * SIDE, generator=torch.Generator().manual_seed(1)) / 4
-        self.seen, self.dark, self.coupled = [], dark, coupled
-
-    def __call__(self, images):
-        self.seen.append(len(images))
-        flat = images.contiguous().flatten(1)
-        logits = (flat[:, None] * self.weight).sum(2).tanh() * 4
-        if self.coupled:
-            logits = logits + self.coupled * logits.mean(0)
-        return logits if self.dark is None else logits.where((flat.mean(1) < self.dark)[:, None], torch.nan)
+def rows(**changes):
+    """The target that no class shares a kernel's row with."""
+    return Rows(CLASSES, SIDE, seed=1, **changes)
 
 
 @pytest.fixture(scope="module")
@@ -126,8 +115,8 @@ def test_side_by_side_every_class_has_the_bits_and_the_queries_that_it_has_by_it
     inputs, case, protocol, monkeypatch
 ):
     attack, inputs, classes = CASES[case], dataclasses.replace(inputs, protocol=protocol), [3, 0, 10, 7]
-    alone, queries = both(attack, Rows(), inputs, classes)[0]
-    view = viewed(Rows())
+    alone, queries = both(attack, rows(), inputs, classes)[0]
+    view = viewed(rows())
     with no_falling_back(monkeypatch):
         beside = attack.invert_batch(view, inputs, classes, seed=5)
     for one, other in zip(alone, beside, strict=True):
@@ -145,7 +134,8 @@ def test_networks_of_convolutions_are_the_same_too(inputs):
 
 def test_a_row_that_breaks_is_stopped_and_the_other_classes_go_on(inputs):
     brightness = inputs.prior.synthesize(inputs.parts["pool"]["w"]).flatten(1).mean(1)
-    target = Rows(dark=float(brightness.quantile(0.8)))
+    bright = float(brightness.quantile(0.8))
+    target = rows(blind=lambda means: means >= bright)
     (alone, _), (beside, _) = both(changed(loss="cross_entropy"), target, inputs, list(range(8)))
     stopped = [one.facts["num_frozen"] for one in alone]
     assert 0 < sum(stopped) < 32 and min(stopped) < max(stopped)
@@ -155,8 +145,8 @@ def test_a_row_that_breaks_is_stopped_and_the_other_classes_go_on(inputs):
 
 
 def test_a_group_that_the_device_cuts_and_that_does_not_fill_is_the_same(inputs, monkeypatch):
-    alone = both(PLAIN, Rows(), inputs, list(range(7)))[0][0]
-    target, measured = Rows(), "smoothsweep.core.attacks.shared.execution.suitable_rows"
+    alone = both(PLAIN, rows(), inputs, list(range(7)))[0][0]
+    target, measured = rows(), "smoothsweep.core.attacks.shared.execution.suitable_rows"
     monkeypatch.setattr(measured, lambda probe, device, *, most: min(most, 14))
     with no_falling_back(monkeypatch, but="optimise"):
         beside = PLAIN.invert_batch(viewed(target), inputs, list(range(7)), seed=5)
@@ -167,7 +157,7 @@ def test_a_group_that_the_device_cuts_and_that_does_not_fill_is_the_same(inputs,
 
 
 def test_where_the_bits_would_differ_classes_are_computed_one_after_the_other(inputs):
-    (alone, asked), (beside, shown) = both(PLAIN, Rows(coupled=1e-5), inputs, [3, 0, 10])
+    (alone, asked), (beside, shown) = both(PLAIN, rows(coupled=1e-5), inputs, [3, 0, 10])
     for one, other in zip(alone, beside, strict=True):
         same(one, other)
     assert asked == shown, "what was tried is not counted"
@@ -204,14 +194,14 @@ def test_classes_are_side_by_side_on_a_cpu_where_nothing_looks_at_more_than_a_ro
 @pytest.mark.parametrize("settings", [{"rows_per_batch": 3}, {"precision": "bf16"}])
 def test_what_the_user_says_of_execution_is_left_alone(inputs, settings, monkeypatch):
     monkeypatch.setattr("smoothsweep.core.attacks.ppa.side_by_side.invert_together", None)
-    found = PLAIN.invert_batch(viewed(Rows(), **settings), inputs, [0, 1], seed=5)
+    found = PLAIN.invert_batch(viewed(rows(), **settings), inputs, [0, 1], seed=5)
     assert len(found) == 2
 
 
 def test_another_trial_that_selects_is_asked_class_by_class(inputs, monkeypatch):
     monkeypatch.setattr("smoothsweep.core.attacks.ppa.side_by_side.invert_together", None)
-    selector = viewed(Rows())
+    selector = viewed(rows())
     PLAIN.invert_batch(
-        viewed(Rows()), dataclasses.replace(inputs, targets={"selection_target": selector}), [0, 1], seed=5
+        viewed(rows()), dataclasses.replace(inputs, targets={"selection_target": selector}), [0, 1], seed=5
     )
     assert selector.queries == 2 * PLAIN.candidates * PLAIN.selection_repeats

@@ -1,0 +1,33 @@
+"""What a person sees while a sweep runs."""
+
+import io
+import time
+
+from rich.console import Console
+
+from smoothsweep.orchestrator.planning.state import SweepState
+from smoothsweep.orchestrator.running.progress import Display, _panel
+
+
+def entry(stage, at):
+    return {"stage": stage, "fingerprint": f"{at:064x}", "fraction": 0.5, "since": time.time(), "text": "class 3"}
+
+
+def state():
+    found = SweepState(name="s", total_trials=4, total_stages=9, done_stages=2)
+    found.running = [*(entry("loot", at) for at in range(3)), entry("judge_evaluator", 3), entry("pool", 4)]
+    return found
+
+
+def test_a_line_counts_what_runs_by_the_fields_terms():
+    stream = io.StringIO()
+    with Display(stream) as display:
+        display.update(state())
+    assert stream.getvalue().rstrip().endswith("running: reconstructions x3, judge evaluator, candidate pool")
+
+
+def test_the_panel_of_a_terminal_has_the_same_terms():
+    stream = io.StringIO()
+    Console(file=stream, width=120).print(_panel(state()))
+    assert stream.getvalue().count("reconstructions") == 3 and "candidate pool" in stream.getvalue()
+    assert "loot" not in stream.getvalue()
