@@ -30,7 +30,7 @@ from smoothsweep.orchestrator.search.looks import LookAgenda
 from smoothsweep.orchestrator.search.reaudit import frontier_recipes
 from smoothsweep.orchestrator.search.record import write_end
 from smoothsweep.orchestrator.stages.stage import with_ancestors
-from smoothsweep.orchestrator.stages.weights import settings_met, stops_of, unmeasured_line
+from smoothsweep.orchestrator.stages.weights import lacks_of
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.opening import open_existing_store, open_store
 from smoothsweep.sweeps.load import load_sweep
@@ -62,8 +62,8 @@ def run_and_report(
     trials, agenda = trials_of(loaded, store), _agenda(loaded, store)
     first = agenda.preview() if agenda else trials
     first[0].stages  # noqa: B018 - a missing file is found before the store is touched
-    met = settings_met(loaded, [*first, *trials])
-    for stop in stops_of(loaded, met, elsewhere=bool(address)):
+    lacks = lacks_of(loaded, [*first, *trials], elsewhere=bool(address))
+    for stop in lacks.stops:
         raise InputError(stop.message)
     set_damaged_aside(store, with_ancestors([stage for trial in [*trials, *first] for stage in trial.stages]))
     plan = make_plan(trials, store, ahead_of(loaded, store))
@@ -97,7 +97,7 @@ def run_and_report(
     page, damaged = healed(report) if known else (None, False)
     closing = closing_lines(run, time.monotonic() - started, page if tells else None, may_end=agenda is not None)
     where = _where_to_compare(recorder, tracking_uri, location if tells else None)
-    for line in (*closing, *unmeasured_line(met), *where):
+    for line in (*closing, *lacks.lines, *where):
         run.display.say(line)
     return 1 if run.failures or damaged or recorder.unwritten or (run.left_open and agenda is None) else 0
 

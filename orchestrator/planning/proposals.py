@@ -21,7 +21,7 @@ from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.shared import canonical_json
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.notes import read_lines, read_note, write_lines
-from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell, CellMaker, attacks_of, expand
+from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell, CellMaker, expand
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 PROPOSALS, REAUDIT = "search/proposals.jsonl", "reaudit.json"
@@ -127,7 +127,7 @@ def _looks_of(loaded: LoadedSweep) -> dict[str, Any]:
     """What decides what looks propose: the design, and all recipes, attacks and the baseline that it is about."""
     sweep = loaded.sweep
     asked = {"grid": sweep.grid, "cells": list(sweep.cells), "baseline": sweep.baseline}
-    return {"looks": present(sweep.looks, "looks").model_dump(mode="json"), **asked}
+    return {"looks": loaded.looks.model_dump(mode="json"), **asked}
 
 
 class TrialMaker:
@@ -136,11 +136,11 @@ class TrialMaker:
     def __init__(self, loaded: LoadedSweep) -> None:
         self.loaded = loaded
         self.make = CellMaker(loaded)
-        self.attacks = attacks_of(loaded)
+        self.attacks = loaded.sweep.combinations
 
     def __call__(self, proposal: Proposal) -> list[Trial]:
         """Every attack under the first seed, then all under the next."""
-        rung = None if proposal.rung is None else present(self.loaded.sweep.search, "search").rungs[proposal.rung]
+        rung = None if proposal.rung is None else self.loaded.search.rungs[proposal.rung]
         phase = "sweep" if rung is None and proposal.seeds is None else "proxy"
         seeds = self.loaded.sweep.every_seed[: proposal.seeds]
         return self.under(proposal.values, seeds, phase, rung.set if rung else None)
@@ -213,7 +213,7 @@ def later_trials(loaded: LoadedSweep, store: Store) -> list[Trial]:
 
 def write_reaudit(loaded: LoadedSweep, store: Store, recipes: list[dict[str, Any]]) -> None:
     """Record which recipes are to be audited again: dotted key -> value, the keys of the attacker left out."""
-    content = {"seeds": list(present(loaded.sweep.reaudit, "reaudit").seeds), "recipes": recipes}
+    content = {"seeds": list(loaded.reaudit.seeds), "recipes": recipes}
     store.write_note(loaded.sweep.name, REAUDIT, json.dumps(content, indent=1).encode())
 
 
@@ -232,11 +232,7 @@ def reaudit_trials(loaded: LoadedSweep, store: Store) -> list[Trial]:
         return []
     if loaded.sweep.search:
         make = TrialMaker(loaded)
-        return [
-            t
-            for recipe in recipes
-            for t in make.under(recipe, present(loaded.sweep.reaudit, "reaudit").seeds, "reaudit")
-        ]
+        return [t for recipe in recipes for t in make.under(recipe, loaded.reaudit.seeds, "reaudit")]
     return grid_reaudit(loaded, recipes)
 
 
@@ -244,11 +240,7 @@ def grid_reaudit(loaded: LoadedSweep, recipes: list[dict[str, Any]]) -> list[Tri
     """Of a grid: the cells of these recipes, under every attack they met."""
     wanted = {canonical_json(recipe) for recipe in recipes}
     cells = [cell for cell in expand(loaded) if canonical_json(recipe_of(cell.values)) in wanted]
-    return [
-        Trial(cell=cell, seed=seed, phase="reaudit")
-        for seed in present(loaded.sweep.reaudit, "reaudit").seeds
-        for cell in cells
-    ]
+    return [Trial(cell=cell, seed=seed, phase="reaudit") for seed in loaded.reaudit.seeds for cell in cells]
 
 
 def recipe_of(values: dict[str, Any]) -> dict[str, Any]:

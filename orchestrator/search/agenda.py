@@ -10,14 +10,12 @@ from collections import deque
 from queue import SimpleQueue
 from typing import Any
 
-from smoothsweep.core.checks import present
 from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalFile, TrialMaker, maker_of
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.search.strategies.outcomes import OPEN, Aims, Outcome, outcome_of
 from smoothsweep.orchestrator.search.strategies.setup import Setup, Wait, strategy
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.loaded import LoadedSweep
-from smoothsweep.sweeps.recipes import baseline_recipe, stated_values
 
 News = tuple[str, Any]  # ("say", line) | ("opened", trial) | ("found", trial): one that the store has already
 
@@ -45,7 +43,7 @@ class Agenda:
 
     def _take_aim(self, loaded: LoadedSweep) -> None:
         self.setup = setup_of(loaded, self.make)
-        self.propose = strategy(present(loaded.sweep.search, "search").strategy)
+        self.propose = strategy(loaded.search.strategy)
 
     def _proposal(self) -> Proposal | Wait | None:
         """What to propose next, from what was proposed and how it came out."""
@@ -150,7 +148,7 @@ class Agenda:
 
 def setup_of(loaded: LoadedSweep, make: TrialMaker) -> Setup:
     """The search of a sweep file as strategies need it."""
-    search = present(loaded.sweep.search, "search")
+    search = loaded.search
     return Setup(
         space=search.dimensions,
         aims=aims_of(loaded),
@@ -158,8 +156,8 @@ def setup_of(loaded: LoadedSweep, make: TrialMaker) -> Setup:
         seed=search.start,
         recipes=search.recipes,
         lag=search.lag,
-        baseline=baseline_recipe(loaded),
-        stated=stated_values(loaded),
+        baseline=loaded.recipes.baseline,
+        stated=loaded.recipes.stated,
         sampler=search.sampler or "gp",
         seeds=len(loaded.sweep.every_seed),
         first_seeds=search.seeds_at_first,
@@ -170,8 +168,4 @@ def setup_of(loaded: LoadedSweep, make: TrialMaker) -> Setup:
 
 def aims_of(loaded: LoadedSweep) -> Aims:
     """Objectives and constraints of a sweep's search."""
-    search = present(loaded.sweep.search, "search")
-    return Aims(
-        objectives=search.objectives,
-        constraints=search.constraints,
-    )
+    return Aims(objectives=loaded.search.objectives, constraints=loaded.search.constraints)

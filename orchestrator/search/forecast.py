@@ -18,7 +18,6 @@ from smoothsweep.orchestrator.search.strategies.setup import Setup
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.dimension import Values
-from smoothsweep.sweeps.expand import attacks_of
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 SAMPLES = 4  # recipes drawn to tell what one costs
@@ -117,7 +116,7 @@ def _recipes_ahead(loaded: LoadedSweep, ahead: Ahead | None, store: Store) -> li
     """Stages of recipes that may be proposed, and how many trials they are together."""
     if ahead is None or not ahead.steps:
         return []
-    trials = len(loaded.sweep.every_seed) * len(attacks_of(loaded))
+    trials = len(loaded.sweep.every_seed) * len(loaded.sweep.combinations)
     samples = [[stage for stage in stages if not store.has(stage)] for stages in ahead.steps[0][1]]
     return [(stages, trials) for stages in samples if stages]
 

@@ -9,7 +9,6 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from smoothsweep.core.checks import present
 from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalFile, TrialMaker, read_reaudit, reaudit_trials
 from smoothsweep.orchestrator.planning.state import read_failures
 from smoothsweep.orchestrator.planning.trial import Trial
@@ -105,7 +104,7 @@ def read_reaudit_record(loaded: LoadedSweep, store: Store) -> ReauditRecord | No
     trials = reaudit_trials(loaded, store)
     own = TrialMaker(loaded).make.names
     return ReauditRecord(
-        seeds=present(loaded.sweep.reaudit, "reaudit").seeds,
+        seeds=loaded.reaudit.seeds,
         axes=tuple(
             {own[key]: next(t.cell.axes[own[key]] for t in trials if _is(t, recipe)) for key in own if key in recipe}
             for recipe in recipes
