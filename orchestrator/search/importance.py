@@ -28,7 +28,7 @@ def importances(loaded: LoadedSweep, record: SearchRecord) -> tuple[Importance, 
 
     A parameter that a recipe does not have stands in the middle of its range, as where recipes are proposed.
     """
-    setup = setup_of(loaded, TrialMaker(loaded))
+    setup = setup_of(TrialMaker(loaded))
     known: list[tuple[Positions, ProposalRecord]] = []
     for proposal in record.proposals:
         full = proposal.rung is None and proposal.seeds is None and proposal.status == "done"
