@@ -13,6 +13,7 @@ from smoothsweep.sweeps.expand import Cell
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import LoadedSweep, inversion
 from smoothsweep.sweeps.schema import InversionSweep
+from smoothsweep.sweeps.search import Search
 from smoothsweep.sweeps.toy import ToySweep
 from smoothsweep.sweeps.training import Training
 
@@ -78,18 +79,21 @@ def missing_weights(settings: Iterable[InversionSweep]) -> list[Stop]:
     ]
 
 
-def unheard_objectives(loaded: LoadedSweep) -> list[Stop]:
-    """What a search aims at or is bound by, and whose judge cannot be heard: it would look at empty columns."""
-    unheard = {column: judge for judge in unheard_judges(inversion(loaded.sweep)) for column in judge.columns}
+def unheard_objectives(sweep: InversionSweep, search: Search, source: str) -> list[Stop]:
+    """What a search aims at or is bound by, and whose judge cannot be heard: it would look at empty columns.
+
+    source: of the sweep file.
+    """
+    unheard = {column: judge for judge in unheard_judges(sweep) for column in judge.columns}
     return [
         Stop(
             weights=unheard[column].weights,
             needed_for=f"search: {column}",
-            message=f"{loaded.source}: search: {column}: expected a judge that measures it: "
+            message=f"{source}: search: {column}: expected a judge that measures it: "
             f"{unheard[column].reason}: {unheard[column].remedy}",
             remedy=unheard[column].remedy,
         )
-        for column in (*loaded.search.objectives, *loaded.search.constraints)
+        for column in (*search.objectives, *search.constraints)
         if column in unheard
     ]
 
@@ -99,13 +103,14 @@ def lacks_of(loaded: LoadedSweep, trials: Iterable[Trial], *, elsewhere: bool = 
 
     elsewhere: the work is done by a cluster that was named.
     """
-    if isinstance(loaded.sweep, ToySweep):
+    sweep = loaded.sweep
+    if isinstance(sweep, ToySweep):
         return Lacks()
     cells = {id(trial.cell): trial.cell.settings for trial in trials}  # of all its seeds
     met = [inversion(settings) for settings in (*cells.values(), *loaded.recipes.choices)]
     stops = [] if elsewhere else missing_weights(met)
-    if loaded.sweep.search:
-        stops += unheard_objectives(loaded)
+    if sweep.search:
+        stops += unheard_objectives(sweep, sweep.search, loaded.source)
     return Lacks(unmeasured=tuple(dict.fromkeys(judge for one in met for judge in unheard_judges(one))), stops=stops)
 
 
