@@ -5,14 +5,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
-from tiny import searchable, write_tiny
+from tiny import searchable
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.sweeps.axes import axis_keys
 from smoothsweep.sweeps.expand import CellMaker, expand
 from smoothsweep.sweeps.load import load_sweep
-from smoothsweep.sweeps.loaded import SearchRecipes
 from smoothsweep.sweeps.search import Constraint, Range
 
 ALPHA, SCHEDULE = "recipe.defense.alpha", "recipe.defense.schedule."
@@ -234,23 +233,6 @@ def test_a_search_is_read_with_its_defaults(tmp_path):
     assert axis_keys(loaded) == [*SPACE, "attack.loss"]
     assert len(expand(loaded)) == 2  # the file's own recipe under either attack
     assert search.dimensions.count == 9 * (1 + 9)
-
-
-def test_the_recipes_that_a_search_was_checked_by_are_kept(tmp_path):
-    loaded = load_sweep(sweep(tmp_path, baseline={ALPHA: 0.0}))
-    defenses = [settings.recipe.defense for settings in loaded.recipes.choices]
-    assert {defense.alpha for defense in defenses} >= {-0.5, 0.3}
-    assert {defense.schedule.kind for defense in defenses} == {"constant", "ramp"}
-    assert loaded.recipes.baseline == {ALPHA: 0.0}
-    assert loaded.recipes.stated == {ALPHA: 0.0, f"{SCHEDULE}kind": "constant"}
-
-
-def test_a_grid_has_no_search_no_looks_and_no_reaudit(tmp_path):
-    loaded = load_sweep(write_tiny(tmp_path))
-    assert loaded.recipes == SearchRecipes()
-    for part in ("search", "looks", "reaudit"):
-        with pytest.raises(ValueError, match=f"^{part}: expected it to be given, got none$"):
-            getattr(loaded, part)
 
 
 def test_every_draw_of_a_consistent_space_is_a_valid_recipe(tmp_path):
