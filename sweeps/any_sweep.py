@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -84,6 +85,11 @@ class AnySweep(Model):
 
         @property
         def min_test_acc(self) -> float | None: ...
+
+    @property
+    def combinations(self) -> list[dict[str, Any]]:
+        """Every combination of the grid, which beside a search holds keys of the attacker alone."""
+        return [dict(zip(self.grid, values, strict=True)) for values in itertools.product(*self.grid.values())]
 
     @property
     def accuracy_needed(self) -> float | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -69,10 +68,8 @@ def expand(loaded: LoadedSweep) -> list[Cell]:
     _check_keys(loaded)
     _check_baseline(loaded)
     make = CellMaker(loaded)
-    cells = [
-        make({**chosen, **attack})
-        for chosen, attack in itertools.product(loaded.sweep.cells or [{}], attacks_of(loaded))
-    ]
+    chosen = loaded.sweep.cells or [{}]
+    cells = [make({**one, **combination}) for one in chosen for combination in loaded.sweep.combinations]
     _refuse_repeats(loaded, cells)
     _refuse_controls_alone(loaded, cells)
     _refuse_unread(loaded, make, cells)
@@ -105,7 +102,7 @@ def _refuse_unread(loaded: LoadedSweep, make: CellMaker, cells: list[Cell]) -> N
     ):
         return
     rungs = loaded.sweep.search.rungs if loaded.sweep.search else ()
-    tried = [make(values, rung.set).settings for rung in rungs for values in attacks_of(loaded)]
+    tried = [make(values, rung.set).settings for rung in rungs for values in loaded.sweep.combinations]
     seen += [settings for settings in tried if isinstance(settings, InversionSweep)]
     kinds = ", ".join(dict.fromkeys(one.attack.kind for one in seen if one.attack is not None))
     if prior is not None and not any(one.reads_prior for one in seen):
@@ -114,12 +111,6 @@ def _refuse_unread(loaded: LoadedSweep, make: CellMaker, cells: list[Cell]) -> N
     if public is not None and not any(one.reads_public for one in seen):
         why = f"a {prior} prior is already fitted" if prior else f"no attack of the sweep learns from them ({kinds})"
         raise InputError(f"{loaded.source}: public: expected none, since {why}, got {public}")
-
-
-def attacks_of(loaded: LoadedSweep) -> list[dict[str, Any]]:
-    """Every combination of the grid, which beside a search holds keys of the attacker alone."""
-    grid = loaded.sweep.grid
-    return [dict(zip(grid, combination, strict=True)) for combination in itertools.product(*grid.values())]
 
 
 class CellMaker:

@@ -28,7 +28,7 @@ def load_sweep(path: Path, overrides: list[str] | None = None) -> LoadedSweep:
     apply_overrides(raw, overrides or [])
     loaded = LoadedSweep(sweep=check(raw, str(path)), raw=raw, intro=_opening_comment(text), source=str(path))
     if loaded.sweep.search:
-        check_search(loaded)
+        loaded.recipes = check_search(loaded)
     return loaded
 
 

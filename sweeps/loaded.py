@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
 
+from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import shown
 from smoothsweep.sweeps.known_keys import known_keys
+from smoothsweep.sweeps.limits import Reaudit
+from smoothsweep.sweeps.looks import SeedLooks
 from smoothsweep.sweeps.mistakes import first_mistake
 from smoothsweep.sweeps.schema import SWEEPS, InversionSweep, ToySweep
+from smoothsweep.sweeps.search import Search
 from smoothsweep.sweeps.settings import set_dotted
 
 Sweep = InversionSweep | ToySweep
@@ -28,14 +33,47 @@ def inversion(sweep: Sweep) -> InversionSweep:
 _HARDWARE = re.compile(r"^Hardware: (.+?)(?=^\w+: |^$|\Z)", re.MULTILINE | re.DOTALL)  # up to the next word of its kind
 
 
+@dataclass(frozen=True, kw_only=True)
+class SearchRecipes:
+    """Recipes that were made to see whether a search can run, for whoever plans it.
+
+    choices: settings in which every choice of its space, and both ends of every range, occurs. baseline: the recipe
+    that it tries first, since the others are compared with it, as dotted key -> value; {} where the sweep names none.
+    stated: what that recipe, completed by the sweep file, has at the keys of the space.
+    """
+
+    choices: tuple[Sweep, ...] = ()
+    baseline: dict[str, Any] = field(default_factory=dict)
+    stated: dict[str, Any] = field(default_factory=dict)
+
+
 class LoadedSweep:
-    """A checked sweep with the raw settings it came from and the comment that opens its file."""
+    """A checked sweep with the raw settings it came from and the comment that opens its file.
+
+    recipes: those that a search was checked by; none without a search.
+    """
 
     def __init__(self, *, sweep: Sweep, raw: dict[str, Any], intro: str, source: str) -> None:
         self.sweep = sweep
         self.raw = raw
         self.intro = intro
         self.source = source
+        self.recipes = SearchRecipes()
+
+    @property
+    def search(self) -> Search:
+        """The search of a sweep that has one. Raises ValueError for another."""
+        return present(self.sweep.search, "search")
+
+    @property
+    def looks(self) -> SeedLooks:
+        """The looks of a sweep that has some. Raises ValueError for another."""
+        return present(self.sweep.looks, "looks")
+
+    @property
+    def reaudit(self) -> Reaudit:
+        """The second audit of a sweep that asks for one. Raises ValueError for another."""
+        return present(self.sweep.reaudit, "reaudit")
 
     @property
     def hardware(self) -> str | None:

@@ -6,30 +6,32 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.sweeps.dimension import Dimension, Values
-from smoothsweep.sweeps.expand import Cell, CellMaker, attacks_of, expand
-from smoothsweep.sweeps.loaded import LoadedSweep, inversion
+from smoothsweep.sweeps.expand import Cell, CellMaker, expand
+from smoothsweep.sweeps.loaded import LoadedSweep, SearchRecipes, inversion
+from smoothsweep.sweeps.search import Search
 from smoothsweep.sweeps.settings import dotted_value
 from smoothsweep.sweeps.space import Space
 
 TRIES = 40  # per value that is to be seen in a valid recipe
 
 
-def check_search(loaded: LoadedSweep) -> None:
-    """Raise InputError (one line) where the search could not run, or part of its space could never be tried.
+def check_search(loaded: LoadedSweep) -> SearchRecipes:
+    """The recipes by which the search was seen to be able to run.
 
-    Every choice, and both ends of every range, must occur in some valid recipe; every rung must suit it.
+    Every choice, and both ends of every range, must occur in some valid recipe; every rung must suit it. Raises
+    InputError (one line) where the search could not run, or part of its space could never be tried.
     """
     expand(loaded)
-    search, source = present(loaded.sweep.search, "search"), loaded.source
-    make, attacks = CellMaker(loaded), attacks_of(loaded)
-    every_choice(loaded)
-    if loaded.sweep.baseline:
-        make({**baseline_recipe(loaded), **attacks[0]})
+    search, source, attacks = loaded.search, loaded.source, loaded.sweep.combinations
+    make, choices = CellMaker(loaded), [cell.settings for cell in every_choice(loaded)]
+    named = [key for key in loaded.sweep.baseline if key in search.space]
+    baseline = {key: loaded.sweep.baseline[key] for key in sorted(named, key=lambda key: key.count("."))}
+    stated = _stated(make({**baseline, **attacks[0]}), search) if baseline else {}
     one = next(_draws(search.dimensions, np.random.default_rng(search.start), None, 0, 1))
     _check_rungs(make, attacks, one, source)
+    return SearchRecipes(choices=tuple(choices), baseline=baseline, stated=stated)
 
 
 def every_choice(loaded: LoadedSweep) -> list[Cell]:
@@ -37,7 +39,7 @@ def every_choice(loaded: LoadedSweep) -> list[Cell]:
 
     Raises InputError (one line) where some value can be in none.
     """
-    make, attack, space = CellMaker(loaded), attacks_of(loaded)[0], present(loaded.sweep.search, "search").dimensions
+    make, attack, space = CellMaker(loaded), loaded.sweep.combinations[0], loaded.search.dimensions
     return [
         _see(make, attack, space, dimension, position, loaded.source)
         for dimension in space.dimensions
@@ -49,7 +51,7 @@ def _check_rungs(make: CellMaker, attacks: list[Values], values: Values, source:
     """Every rung is a valid attack, and another one than the full attack and the rungs before it."""
     full = {**values, **attacks[0]}
     seen = [(make(full).settings, "the full attack")]
-    for number, rung in enumerate(present(make.loaded.sweep.search, "search").rungs):
+    for number, rung in enumerate(make.loaded.search.rungs):
         where = f"{source}: search.rungs.{number}"
         for attack in attacks:
             if clash := sorted(set(rung.set) & set(attack)):
@@ -65,24 +67,14 @@ def _check_rungs(make: CellMaker, attacks: list[Values], values: Values, source:
         seen.append((settings, f"rung {number}"))
 
 
-def baseline_recipe(loaded: LoadedSweep) -> Values:
-    """The recipe that a search tries first, since the others are compared with it: {} where the sweep names none."""
-    keys = [key for key in loaded.sweep.baseline if key in present(loaded.sweep.search, "search").space]
-    return {key: loaded.sweep.baseline[key] for key in sorted(keys, key=lambda key: key.count("."))}
-
-
-def stated_values(loaded: LoadedSweep) -> Values:
-    """What the baseline's recipe, completed by the sweep file, has at the keys of the space; {} without a baseline."""
-    baseline = baseline_recipe(loaded)
-    if not baseline:
-        return {}
-    cell = CellMaker(loaded)({**baseline, **attacks_of(loaded)[0]})
+def _stated(cell: Cell, search: Search) -> Values:
+    """What a recipe, completed by the sweep file, has at the keys of the space."""
     settings = inversion(cell.settings)
     recipe = {"recipe": settings.recipe.model_dump(mode="json")}
     defense = settings.recipe.defense
     if defense is not None:  # without a schedule of its own it has the one that its alpha comes with
         recipe["recipe"]["defense"]["schedule"] = defense.resolved(settings.protocol)["schedule"]
-    found = {key: dotted_value(recipe, key) for key in present(loaded.sweep.search, "search").space}
+    found = {key: dotted_value(recipe, key) for key in search.space}
     return {key: value for key, (value, there) in found.items() if there}
 
 

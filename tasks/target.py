@@ -8,6 +8,7 @@ from pathlib import Path
 import pandas as pd
 
 from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.defenses.base import Defense
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.accuracy import class_means, top1_accuracy, topk_hits
 from smoothsweep.core.metrics.calibration import expected_calibration_error
@@ -41,10 +42,11 @@ def train_target(config: Config, inputs: Inputs, out: Path, context: TaskContext
         model, records = train_alone(config, data, test, context, stamp)
     check_goal(config, records)
     save_classifier(out, model, records)
+    defense = defense_from(config)
     return {
         **measure_utility(model, test, config, out, context),
-        **accuracy_without_noise(model, test, config, context),
-        **defense_from(config).guarantees(recipe_from(config), images=len(data), epochs=len(records)),
+        **accuracy_without_noise(model, test, defense, config, context),
+        **defense.guarantees(recipe_from(config), images=len(data), epochs=len(records)),
         "train_acc": records[-1].train_acc,
         "logit_gap": records[-1].extra["top_logit_gap"],
         "epochs_trained": len(records),
@@ -63,9 +65,10 @@ def with_goal(config: Config, inputs: Inputs) -> Config:
     return {**config, STOP_KEY: goal}
 
 
-def accuracy_without_noise(model: Classifier, test: ImageSet, config: Config, context: TaskContext) -> Metrics:
+def accuracy_without_noise(
+    model: Classifier, test: ImageSet, defense: Defense, config: Config, context: TaskContext
+) -> Metrics:
     """Of a network whose answers are noisy, its accuracy if the noise is left out; else nothing."""
-    defense = defense_from(config)
     if defense.noiseless is None:
         return {}
     model = copy.deepcopy(model)

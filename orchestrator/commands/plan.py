@@ -16,11 +16,11 @@ from smoothsweep.orchestrator.commands.reporting.plan_text import plan_text
 from smoothsweep.orchestrator.planning.plan import history_of, make_plan, plan_summary, refuse_impossible
 from smoothsweep.orchestrator.planning.power.membership import membership_of_plan
 from smoothsweep.orchestrator.planning.power.summary import asked_difference, power_of_plan
+from smoothsweep.orchestrator.planning.proposals import Proposed
 from smoothsweep.orchestrator.planning.rates.before_data import before_data
 from smoothsweep.orchestrator.planning.rates.calibrated import calibrated_cost
 from smoothsweep.orchestrator.planning.rates.calibration import Calibration, read_calibration
 from smoothsweep.orchestrator.planning.rates.devices import DEVICES
-from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.search.forecast import ahead_of
 from smoothsweep.orchestrator.stages.fingerprints import files_may_be_absent
 from smoothsweep.orchestrator.stages.weights import weights_summary
@@ -48,8 +48,9 @@ def tell_plan(
     device, calibration = _rates(rates)
     store, loaded = open_store(location), load_sweep(sweep_file, overrides)
     with without_collection(), files_may_be_absent() as absent:
-        trials = trials_of(loaded, store)
-        planned = make_plan(trials, store, ahead_of(loaded, store))
+        proposed = Proposed(loaded, store)
+        trials = proposed.trials()
+        planned = make_plan(trials, store, ahead_of(proposed))
         refuse_impossible(planned)
         stated = None if overrides else loaded.hardware  # what the file says is of the file as it is
         history = history_of(planned, store)

@@ -14,7 +14,7 @@ from smoothsweep.core.uris import shown_uri
 from smoothsweep.orchestrator.commands.confirm import Confirmation, confirm
 from smoothsweep.orchestrator.commands.damage import healed, quarantine_damaged
 from smoothsweep.orchestrator.planning.plan import Plan, make_plan, refuse_impossible
-from smoothsweep.orchestrator.planning.proposals import reaudit_trials, write_reaudit
+from smoothsweep.orchestrator.planning.proposals import Proposed
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.planning.trial_notes import Named, write_trial_notes
 from smoothsweep.orchestrator.planning.trials import trials_of
@@ -24,13 +24,13 @@ from smoothsweep.orchestrator.running.recorder import REPORT, Recorder, open_rec
 from smoothsweep.orchestrator.running.sweep_run import SweepRun, begin_run, closing_lines, earlier_failures
 from smoothsweep.orchestrator.running.workplace import Workplace
 from smoothsweep.orchestrator.search.agenda import Agenda
-from smoothsweep.orchestrator.search.budget import Meter, spent
-from smoothsweep.orchestrator.search.forecast import ahead_of, hours_left, refuse_small_budget
+from smoothsweep.orchestrator.search.budget import Meter, hours_left, spent
+from smoothsweep.orchestrator.search.forecast import ahead_of, refuse_small_budget
 from smoothsweep.orchestrator.search.looks import LookAgenda
 from smoothsweep.orchestrator.search.reaudit import frontier_recipes
 from smoothsweep.orchestrator.search.record import write_end
 from smoothsweep.orchestrator.stages.stage import with_ancestors
-from smoothsweep.orchestrator.stages.weights import settings_met, stops_of, unmeasured_line
+from smoothsweep.orchestrator.stages.weights import lacks_of
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.opening import open_existing_store, open_store
 from smoothsweep.sweeps.load import load_sweep
@@ -59,20 +59,21 @@ def run_and_report(
     started, code = time.monotonic(), code_digest()
     loaded = load_sweep(sweep_file, overrides)
     store = open_store(location)
-    trials, agenda = trials_of(loaded, store), _agenda(loaded, store)
+    proposed = Proposed(loaded, store)
+    trials, agenda = proposed.trials(), _agenda(proposed)
     first = agenda.preview() if agenda else trials
     first[0].stages  # noqa: B018 - a missing file is found before the store is touched
-    met = settings_met(loaded, [*first, *trials])
-    for stop in stops_of(loaded, met, elsewhere=bool(address)):
+    lacks = lacks_of(loaded, [*first, *trials], elsewhere=bool(address))
+    for stop in lacks.stops:
         raise InputError(stop.message)
     quarantine_damaged(store, with_ancestors([stage for trial in [*trials, *first] for stage in trial.stages]))
-    plan = make_plan(trials, store, ahead_of(loaded, store))
+    plan = make_plan(trials, store, ahead_of(proposed))
     work = make_plan([*trials, *first], store, plan.ahead)
     refuse_impossible(work)
     if guard is not None:
         guard(plan)
     refuse_small_budget(loaded, work, store)
-    confirm(plan, store, asked or Confirmation(), hours_left(loaded, store))
+    confirm(plan, store, asked or Confirmation(), hours_left(store, loaded.sweep.name, loaded.sweep.budget))
     with Workplace(address, loaded.sweep.resources, store, work.missing, code=code) as place:
         if work.missing and place.is_elsewhere:
             place.facts  # noqa: B018 - an unfit cluster is found before anything is written
@@ -89,33 +90,33 @@ def run_and_report(
             kept_back=loaded.sweep.reaudit.share if agenda and loaded.sweep.reaudit else 0.0,
             code=code,
         )
-        _run_phases(run, loaded, [trial for trial in trials if trial.phase != "reaudit"], agenda, place)
+        _run_phases(run, proposed, [trial for trial in trials if trial.phase != "reaudit"], agenda, place)
     recorder.finish()
     folder = out or store.sweep_folder(loaded.sweep.name)
-    known = trials_of(loaded, store)  # none where the budget was spent before anything was proposed
+    known = proposed.trials()  # none where the budget was spent before anything was proposed
     report = partial(_report, loaded, known, store, run.failures, folder, recorder, tells=tells)
     page, damaged = healed(report) if known else (None, False)
     closing = closing_lines(run, time.monotonic() - started, page if tells else None, may_end=agenda is not None)
     where = _where_to_compare(recorder, tracking_uri, location if tells else None)
-    for line in (*closing, *unmeasured_line(met), *where):
+    for line in (*closing, *lacks.lines, *where):
         run.display.say(line)
     return 1 if run.failures or damaged or recorder.unwritten or (run.left_open and agenda is None) else 0
 
 
 def _run_phases(
-    run: SweepRun, loaded: LoadedSweep, trials: list[Trial], agenda: Agenda | None, place: Workplace
+    run: SweepRun, proposed: Proposed, trials: list[Trial], agenda: Agenda | None, place: Workplace
 ) -> None:
     """The sweep's trials, then those of its re-audit."""
-    store = run.store
+    loaded = proposed.loaded
     try:
         if agenda is None:
             run_trials(run, trials, place)
         else:
             run_search(run, loaded, agenda, place)
-            write_end(loaded, store, _end_of(run, agenda))
+            write_end(proposed, _end_of(run, agenda))
         if loaded.sweep.reaudit and not run.stopped:
-            write_reaudit(loaded, store, frontier_recipes(loaded, trials_of(loaded, store), store))
-            run_trials(run, reaudit_trials(loaded, store), place)
+            proposed.write_reaudit(frontier_recipes(loaded, proposed.trials(), run.store))
+            run_trials(run, proposed.reaudit_trials(), place)
     finally:
         run.save_state()
     run.save_state(finished=True)
@@ -128,10 +129,10 @@ def _end_of(run: SweepRun, agenda: Agenda) -> str | None:
     return agenda.ended_by or kept
 
 
-def _agenda(loaded: LoadedSweep, store: Store) -> Agenda | None:
-    if loaded.sweep.looks:
-        return LookAgenda(loaded, store)
-    return Agenda(loaded, store) if loaded.sweep.search else None
+def _agenda(proposed: Proposed) -> Agenda | None:
+    if proposed.loaded.sweep.looks:
+        return LookAgenda(proposed)
+    return Agenda(proposed) if proposed.loaded.sweep.search else None
 
 
 def report_only(sweep_file: Path, overrides: list[str], location: str, out: Path | None) -> int:

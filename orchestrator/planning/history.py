@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.attacks.registry import PARTS
-from smoothsweep.core.files import plain_content
 from smoothsweep.orchestrator.stages.shared import Shared, canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.orchestrator.store.common.sealing import Damage, read_manifest
+from smoothsweep.orchestrator.store.common.sealing import Damage
 
 COST_DRIVERS = (
     "architecture",
@@ -142,7 +140,7 @@ class History:
             description: object = fingerprint
             self._inputs[fingerprint] = self._number(description)  # also while it is read: it may name itself
             with contextlib.suppress(OSError, Damage, ValueError, KeyError, RecursionError):
-                manifest = _read(store.manifest_file(source["stage"], fingerprint))
+                manifest = store.manifest_of(source["stage"], fingerprint)
                 inputs = tuple(self._input_of_manifest(store, *item) for item in sorted(manifest["inputs"].items()))
                 description = (_drivers(manifest["stage"], manifest["config"], INPUT_DRIVERS), inputs)
             self._inputs[fingerprint] = self._number(description)
@@ -176,16 +174,10 @@ def read_history(store: Store, names: Iterable[str], known: Iterable[Stage] = ()
     """Read the newest manifests of these kinds of stages. known: the sweep's own stages, some perhaps deleted."""
     history = History(known)
     for name in names:
-        for path in store.newest_manifests(name, READ_AT_MOST):
-            try:
-                history.add_manifest(store, _read(path))
-            except (OSError, Damage, ValueError, KeyError):
-                continue  # deleted meanwhile, or damaged: a measurement less, and who reads the artifact will say so
+        for manifest in store.newest(name, READ_AT_MOST):
+            with contextlib.suppress(ValueError, KeyError):  # of another version: a measurement less
+                history.add_manifest(store, manifest)
     return history
-
-
-def _read(path: Path) -> dict[str, Any]:
-    return read_manifest(plain_content(path), path.parent.parent.name, path.parent.name)
 
 
 def _drivers(name: str, config: Mapping[str, Any], keys: Iterable[str]) -> tuple[str, str]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import sha256
 from typing import Any
 
@@ -21,7 +22,7 @@ from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.shared import canonical_json
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.notes import read_lines, read_note, write_lines
-from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell, CellMaker, attacks_of, expand
+from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell, CellMaker, expand, said
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 PROPOSALS, REAUDIT = "search/proposals.jsonl", "reaudit.json"
@@ -69,16 +70,58 @@ class Proposal:
     look: int | None = None
 
 
-class ProposalFile:
-    """Reads and appends the proposals of one search."""
+class Proposed:
+    """The proposals of a sweep in a store, the recipes chosen there for its re-audit, and the trials of both."""
 
     def __init__(self, loaded: LoadedSweep, store: Store) -> None:
-        self.store, self.name = store, loaded.sweep.name
-        self.search = search_of(loaded)
+        self.loaded, self.store, self.name = loaded, store, loaded.sweep.name
         self.what = "the search" if loaded.sweep.search else "the design of the looks"
         self._held: list[dict[str, Any]] = []  # what the file holds, once it is open for appending
 
-    def read(self) -> list[Proposal]:
+    @cached_property
+    def search(self) -> dict[str, Any]:
+        """What decides what is proposed, apart from outcomes: another search never goes on with these proposals.
+
+        Of looks it is the design, and all recipes, attacks and the baseline that it is about. How many recipes a search
+        may propose is no part of it, except where the number shapes all that follows (`count_shapes`).
+        """
+        sweep = self.loaded.sweep
+        if sweep.search is None:
+            asked = {"grid": sweep.grid, "cells": list(sweep.cells), "baseline": sweep.baseline}
+            return {"looks": self.loaded.looks.model_dump(mode="json"), **asked}
+        without = set() if sweep.search.row.count_shapes else {"recipes"}
+        given = sweep.search.model_dump(mode="json", exclude=without, exclude_none=True)
+        baseline = {key: value for key, value in sweep.baseline.items() if key in sweep.search.space}
+        return {**given, "baseline": baseline}
+
+    @cached_property
+    def make(self) -> Any:
+        """What makes the trials of a proposal: a `TrialMaker` of a search, a `LookMaker` of looks."""
+        return TrialMaker(self.loaded) if self.loaded.sweep.search else LookMaker(self.loaded, self.cells)
+
+    @cached_property
+    def cells(self) -> list[Cell]:
+        """The cells of the sweep file."""
+        return expand(self.loaded)
+
+    @cached_property
+    def listed(self) -> list[Trial]:
+        """The trials of the sweep file (`listed_trials`); none of a search."""
+        return [] if self.loaded.sweep.search else listed_trials(self.loaded, self.cells)
+
+    def trials(self) -> list[Trial]:
+        """Every trial: those of the file, those of what was proposed, in that order, those of the re-audit.
+
+        Those of a recipe that met more seeds later are there once, as part of the last that was proposed of it.
+        """
+        proposals = self.proposals() if self.loaded.sweep.search or self.loaded.sweep.looks else []
+        further = [one for one in proposals if one.look or self.loaded.sweep.search]  # the file has the first look
+        trials = [*self.listed, *(trial for proposal in further for trial in self.make(proposal))]
+        if any(proposal.seeds is not None for proposal in further):
+            trials = list({trial.id: trial for trial in trials}.values())
+        return [*trials, *self.reaudit_trials()]
+
+    def proposals(self) -> list[Proposal]:
         """All proposals of this search; none if there are none, or only those of another one."""
         lines = self._lines()
         if not lines or lines[0].get("search") != self.search:
@@ -109,25 +152,29 @@ class ProposalFile:
         lines = read_lines(self.store, self.name, PROPOSALS, [_Head, _ProposalLine], again)
         return [line.model_dump(exclude_unset=True) for line in lines]
 
+    def write_reaudit(self, recipes: list[dict[str, Any]]) -> None:
+        """Record which recipes are to be audited again: dotted key -> value, the keys of the attacker left out."""
+        content = {"seeds": list(self.loaded.reaudit.seeds), "recipes": recipes}
+        self.store.write_note(self.name, REAUDIT, json.dumps(content, indent=1).encode())
 
-def search_of(loaded: LoadedSweep) -> dict[str, Any]:
-    """What decides what a search proposes, apart from outcomes: another search never goes on with its proposals.
+    def reaudit(self) -> list[dict[str, Any]] | None:
+        """The recipes of a re-audit under the seeds that the sweep asks for; None if none was begun."""
+        if self.loaded.sweep.reaudit is None:
+            return None
+        note = read_note(self.store, self.name, REAUDIT, _ReauditNote, "the recipes are chosen again")
+        return None if note is None else note.recipes
 
-    How many recipes it may propose is no part of it, except where the number shapes all that follows (`count_shapes`).
-    """
-    search = loaded.sweep.search
-    if search is None:
-        return _looks_of(loaded)
-    without = set() if search.row.count_shapes else {"recipes"}
-    given = search.model_dump(mode="json", exclude=without, exclude_none=True)
-    return {**given, "baseline": {key: value for key, value in loaded.sweep.baseline.items() if key in search.space}}
-
-
-def _looks_of(loaded: LoadedSweep) -> dict[str, Any]:
-    """What decides what looks propose: the design, and all recipes, attacks and the baseline that it is about."""
-    sweep = loaded.sweep
-    asked = {"grid": sweep.grid, "cells": list(sweep.cells), "baseline": sweep.baseline}
-    return {"looks": present(sweep.looks, "looks").model_dump(mode="json"), **asked}
+    def reaudit_trials(self) -> list[Trial]:
+        """The trials of the re-audit that the store knows of; of a grid, the recipes' cells under every attack."""
+        recipes = self.reaudit()
+        if not recipes:
+            return []
+        seeds = self.loaded.reaudit.seeds
+        if self.loaded.sweep.search:
+            return [trial for recipe in recipes for trial in self.make.under(recipe, seeds, "reaudit")]
+        wanted = {canonical_json(recipe) for recipe in recipes}
+        cells = [cell for cell in self.cells if canonical_json(recipe_of(cell.values)) in wanted]
+        return [Trial(cell=cell, seed=seed, phase="reaudit") for seed in seeds for cell in cells]
 
 
 class TrialMaker:
@@ -136,11 +183,11 @@ class TrialMaker:
     def __init__(self, loaded: LoadedSweep) -> None:
         self.loaded = loaded
         self.make = CellMaker(loaded)
-        self.attacks = attacks_of(loaded)
+        self.attacks = loaded.sweep.combinations
 
     def __call__(self, proposal: Proposal) -> list[Trial]:
         """Every attack under the first seed, then all under the next."""
-        rung = None if proposal.rung is None else present(self.loaded.sweep.search, "search").rungs[proposal.rung]
+        rung = None if proposal.rung is None else self.loaded.search.rungs[proposal.rung]
         phase = "sweep" if rung is None and proposal.seeds is None else "proxy"
         seeds = self.loaded.sweep.every_seed[: proposal.seeds]
         return self.under(proposal.values, seeds, phase, rung.set if rung else None)
@@ -164,91 +211,42 @@ class LookMaker:
     Raises InputError unless one recipe is the baseline and another is beside it.
     """
 
-    def __init__(self, loaded: LoadedSweep) -> None:
-        self.looks = loaded.sweep.looks
+    def __init__(self, loaded: LoadedSweep, cells: list[Cell]) -> None:
+        self.looks = loaded.looks
         found: dict[str, list[Cell]] = {}
-        for cell in expand(loaded):
+        for cell in cells:
             found.setdefault(canonical_json(recipe_of(cell.values)), []).append(cell)
-        cells = sorted(found.values(), key=lambda mine: not any(cell.is_baseline for cell in mine))
-        baselines = sum(any(cell.is_baseline for cell in mine) for mine in cells)
-        if baselines != 1 or len(cells) < 2:
+        recipes = sorted(found.values(), key=lambda mine: not any(cell.is_baseline for cell in mine))
+        baselines = sum(any(cell.is_baseline for cell in mine) for mine in recipes)
+        if baselines != 1 or len(recipes) < 2:
             expected = "expected a baseline that is one recipe, and another beside it"
-            raise InputError(f"{loaded.source}: seeds.looks: {expected}, got {baselines} of {len(cells)} recipes")
-        self.recipes = [(recipe_of(mine[0].values), mine) for mine in cells]
+            raise InputError(f"{loaded.source}: seeds.looks: {expected}, got {baselines} of {len(recipes)} recipes")
+        self.recipes = [(recipe_of(mine[0].values), mine) for mine in recipes]
         self._cells = {canonical_json(recipe): mine for recipe, mine in self.recipes}
 
     def __call__(self, proposal: Proposal) -> list[Trial]:
         """The trials that a recipe gets for a look, those of the looks before left out."""
-        known = len(present(self.looks, "looks").of_look(proposal.look - 1)) if proposal.look else 0
-        seeds = present(self.looks, "looks").of_look(present(proposal.look, "look"))[known:]
+        known = len(self.looks.of_look(proposal.look - 1)) if proposal.look else 0
+        seeds = self.looks.of_look(present(proposal.look, "look"))[known:]
         cells = self._cells[canonical_json(proposal.values)]
         return [Trial(cell=cell, seed=seed) for seed in seeds for cell in cells]
 
 
-def maker_of(loaded: LoadedSweep) -> TrialMaker | LookMaker:
-    """What makes the trials of a sweep that proposes."""
-    return TrialMaker(loaded) if loaded.sweep.search else LookMaker(loaded)
+def listed_trials(loaded: LoadedSweep, cells: list[Cell]) -> list[Trial]:
+    """The trials of a sweep file: all cells under the first seed, then all under the next; of looks, the first look's.
 
-
-def proposed_trials(loaded: LoadedSweep, store: Store) -> list[Trial]:
-    """The trials of everything proposed so far, in the order of proposing.
-
-    Those of a recipe that met more seeds later are there once, as part of the last that was proposed of it.
+    Raises InputError for two cells that are the same work: settings that differ in what changes nothing.
     """
-    make, proposals = maker_of(loaded), ProposalFile(loaded, store).read()
-    trials = [trial for proposal in proposals for trial in make(proposal)]
-    if any(proposal.seeds is not None for proposal in proposals):
-        trials = list({trial.id: trial for trial in trials}.values())
+    seeds = loaded.sweep.looks.of_look(0) if loaded.sweep.looks else loaded.sweep.every_seed
+    trials = [Trial(cell=cell, seed=seed) for seed in seeds for cell in cells]
+    seen: dict[str, Trial] = {}
+    for trial in trials[: len(cells)]:
+        if (other := seen.setdefault(trial.id, trial)) is not trial:
+            raise InputError(
+                f"{loaded.source}: expected trials that differ, got the same work with {said(other.cell.values)} and "
+                f"with {said(trial.cell.values)}; list the combinations that differ under cells"
+            )
     return trials
-
-
-def later_trials(loaded: LoadedSweep, store: Store) -> list[Trial]:
-    """The trials that looks have proposed after the first."""
-    later = [proposal for proposal in ProposalFile(loaded, store).read() if proposal.look]
-    if not later:
-        return []
-    make = LookMaker(loaded)
-    return [trial for proposal in later for trial in make(proposal)]
-
-
-def write_reaudit(loaded: LoadedSweep, store: Store, recipes: list[dict[str, Any]]) -> None:
-    """Record which recipes are to be audited again: dotted key -> value, the keys of the attacker left out."""
-    content = {"seeds": list(present(loaded.sweep.reaudit, "reaudit").seeds), "recipes": recipes}
-    store.write_note(loaded.sweep.name, REAUDIT, json.dumps(content, indent=1).encode())
-
-
-def read_reaudit(loaded: LoadedSweep, store: Store) -> list[dict[str, Any]] | None:
-    """The recipes of a re-audit under the seeds that the sweep asks for; None if none was begun."""
-    if loaded.sweep.reaudit is None:
-        return None
-    note = read_note(store, loaded.sweep.name, REAUDIT, _ReauditNote, "the recipes are chosen again")
-    return None if note is None else note.recipes
-
-
-def reaudit_trials(loaded: LoadedSweep, store: Store) -> list[Trial]:
-    """The trials of the re-audit that the store knows of."""
-    recipes = read_reaudit(loaded, store)
-    if not recipes:
-        return []
-    if loaded.sweep.search:
-        make = TrialMaker(loaded)
-        return [
-            t
-            for recipe in recipes
-            for t in make.under(recipe, present(loaded.sweep.reaudit, "reaudit").seeds, "reaudit")
-        ]
-    return grid_reaudit(loaded, recipes)
-
-
-def grid_reaudit(loaded: LoadedSweep, recipes: list[dict[str, Any]]) -> list[Trial]:
-    """Of a grid: the cells of these recipes, under every attack they met."""
-    wanted = {canonical_json(recipe) for recipe in recipes}
-    cells = [cell for cell in expand(loaded) if canonical_json(recipe_of(cell.values)) in wanted]
-    return [
-        Trial(cell=cell, seed=seed, phase="reaudit")
-        for seed in present(loaded.sweep.reaudit, "reaudit").seeds
-        for cell in cells
-    ]
 
 
 def recipe_of(values: dict[str, Any]) -> dict[str, Any]:

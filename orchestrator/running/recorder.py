@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from smoothsweep.core.errors import InputError
@@ -187,12 +188,8 @@ class Recorder:
 
 def open_recorder(loaded: LoadedSweep, store: Store, tracking_uri: str | None, *, models: str = "frontier") -> Recorder:
     """A recorder for this sweep. A tracking URI that the user gave must answer now: InputError before work starts."""
-
     uri = local_uri(store) if tracking_uri is None else tracking_uri
-
-    def open_tracker() -> Tracker:
-        return Tracker(uri, store=store, experiment=loaded.sweep.name, loaded=loaded)
-
+    open_tracker = partial(Tracker, uri, store=store, experiment=loaded.sweep.name, loaded=loaded)
     tags = {
         "mlflow.note.content": note(loaded.intro or loaded.sweep.name),
         "smoothsweep.sweep_file": loaded.source,

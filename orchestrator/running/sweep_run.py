@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.durations import duration
-from smoothsweep.core.files import plain_content
 from smoothsweep.core.text import counted
 from smoothsweep.orchestrator.planning.history import History, read_history
 from smoothsweep.orchestrator.planning.plan import Plan, make_plan
@@ -21,7 +20,6 @@ from smoothsweep.orchestrator.running.recorder import Recorder
 from smoothsweep.orchestrator.search.budget import Meter
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.orchestrator.store.common.sealing import Damage, read_manifest
 from smoothsweep.tasks.registry import TASKS
 from smoothsweep.tasks.stage_names import shown_stage
 
@@ -168,11 +166,8 @@ def of_earlier_versions(store: Store, missing: Iterable[Stage]) -> str | None:
     """One line where the store has artifacts of the kinds that are missing, by versions of them that are no more."""
     found = []
     for kind in dict.fromkeys(stage.name for stage in missing):
-        now, versions = TASKS[kind].version if kind in TASKS else None, Counter[int]()
-        for path in store.newest_manifests(kind, VERSIONS_READ):
-            with contextlib.suppress(OSError, Damage):
-                said = read_manifest(plain_content(path), kind, path.parent.name).get("version", now)
-                versions[said] += 1
+        now = TASKS[kind].version if kind in TASKS else None
+        versions = Counter[int](manifest.get("version", now) for manifest in store.newest(kind, VERSIONS_READ))
         old = {version: count for version, count in versions.items() if version != now and isinstance(version, int)}
         if old:
             which = ", ".join(f"version {version}" for version in sorted(old))

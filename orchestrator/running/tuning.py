@@ -19,12 +19,12 @@ from ray.tune.search import Searcher
 from smoothsweep.core.errors import InputChanged
 from smoothsweep.core.writers import here, is_gone
 from smoothsweep.orchestrator.cluster.connection import SLOT
-from smoothsweep.orchestrator.planning.proposals import TrialMaker
 from smoothsweep.orchestrator.planning.trial import Trial, run_trial, to_begin_early
 from smoothsweep.orchestrator.scheduling.scheduler import one_line
 from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.search.strategies.setup import Wait
 from smoothsweep.orchestrator.stages.stage import Stage
+from smoothsweep.sweeps.expand import CellMaker
 from smoothsweep.sweeps.loaded import LoadedSweep, check
 
 DRIVER_RETRIES = 3  # of a trial's own process; the stages it asked for go on meanwhile
@@ -59,8 +59,7 @@ def drive_trial(config: dict[str, Any], trials: dict[str, Trial], scheduler: Any
 
 def drive_proposed(config: dict[str, Any], raw: str, source: str, scheduler: Any) -> dict[str, Any]:
     """The same for a trial that a search has proposed, made here from its values. raw: the sweep file as JSON."""
-    make = _trial_maker(raw, source)
-    cell = make.make(json.loads(config["values"]), json.loads(config["beside"]))
+    cell = _cell_maker(raw, source)(json.loads(config["values"]), json.loads(config["beside"]))
     trial = Trial(cell=cell, seed=config["seed"], phase=config["phase"])
     return _drive(trial, scheduler, planned_as=config["trial"])
 
@@ -90,9 +89,9 @@ def _drive(trial: Trial, scheduler: Any, *, planned_as: str) -> dict[str, Any]:
 
 
 @lru_cache(maxsize=4)
-def _trial_maker(raw: str, source: str) -> TrialMaker:
+def _cell_maker(raw: str, source: str) -> CellMaker:
     settings = json.loads(raw)
-    return TrialMaker(LoadedSweep(sweep=check(settings, source), raw=settings, intro="", source=source))
+    return CellMaker(LoadedSweep(sweep=check(settings, source), raw=settings, intro="", source=source))
 
 
 class AgendaSearcher(Searcher):

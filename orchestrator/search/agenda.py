@@ -10,14 +10,11 @@ from collections import deque
 from queue import SimpleQueue
 from typing import Any
 
-from smoothsweep.core.checks import present
-from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalFile, TrialMaker, maker_of
+from smoothsweep.orchestrator.planning.proposals import Proposal, Proposed, TrialMaker
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.search.strategies.outcomes import OPEN, Aims, Outcome, outcome_of
 from smoothsweep.orchestrator.search.strategies.setup import Setup, Wait, strategy
-from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.loaded import LoadedSweep
-from smoothsweep.sweeps.recipes import baseline_recipe, stated_values
 
 News = tuple[str, Any]  # ("say", line) | ("opened", trial) | ("found", trial): one that the store has already
 
@@ -25,11 +22,9 @@ News = tuple[str, Any]  # ("say", line) | ("opened", trial) | ("found", trial): 
 class Agenda:
     """The trials of one search, one after the other. `news` tells another thread what happens."""
 
-    def __init__(self, loaded: LoadedSweep, store: Store) -> None:
-        self.store = store
-        self.file = ProposalFile(loaded, store)
-        self.make: Any = maker_of(loaded)  # of a search, or of looks
-        self._take_aim(loaded)
+    def __init__(self, proposed: Proposed) -> None:
+        self.file, self.store, self.make = proposed, proposed.store, proposed.make
+        self._take_aim(proposed.loaded)
         self.news: SimpleQueue[News] = SimpleQueue()
         self.proposals: list[Proposal] = []
         self.outcomes: dict[int, Outcome] = {}
@@ -44,8 +39,8 @@ class Agenda:
         self._met: set[str] = set()  # ids of the trials of all proposals
 
     def _take_aim(self, loaded: LoadedSweep) -> None:
-        self.setup = setup_of(loaded, self.make)
-        self.propose = strategy(present(loaded.sweep.search, "search").strategy)
+        self.setup = setup_of(self.make)
+        self.propose = strategy(loaded.search.strategy)
 
     def _proposal(self) -> Proposal | Wait | None:
         """What to propose next, from what was proposed and how it came out."""
@@ -56,13 +51,13 @@ class Agenda:
 
     def preview(self) -> list[Trial]:
         """The trials of the first proposal, made or to be made. Writes nothing."""
-        proposals = self.file.read()
+        proposals = self.file.proposals()
         first = proposals[0] if proposals else self._proposal()
         return self.make(first) if isinstance(first, Proposal) else []
 
     def begin(self) -> None:
         """Take up what was proposed earlier."""
-        earlier = self.file.read()
+        earlier = self.file.proposals()
         if said := self.file.open_for_appending():
             self.news.put(("say", said))
         for proposal in earlier:
@@ -148,9 +143,9 @@ class Agenda:
             del self._trials[number]
 
 
-def setup_of(loaded: LoadedSweep, make: TrialMaker) -> Setup:
+def setup_of(make: TrialMaker) -> Setup:
     """The search of a sweep file as strategies need it."""
-    search = present(loaded.sweep.search, "search")
+    loaded, search = make.loaded, make.loaded.search
     return Setup(
         space=search.dimensions,
         aims=aims_of(loaded),
@@ -158,8 +153,8 @@ def setup_of(loaded: LoadedSweep, make: TrialMaker) -> Setup:
         seed=search.start,
         recipes=search.recipes,
         lag=search.lag,
-        baseline=baseline_recipe(loaded),
-        stated=stated_values(loaded),
+        baseline=loaded.recipes.baseline,
+        stated=loaded.recipes.stated,
         sampler=search.sampler or "gp",
         seeds=len(loaded.sweep.every_seed),
         first_seeds=search.seeds_at_first,
@@ -170,8 +165,4 @@ def setup_of(loaded: LoadedSweep, make: TrialMaker) -> Setup:
 
 def aims_of(loaded: LoadedSweep) -> Aims:
     """Objectives and constraints of a sweep's search."""
-    search = present(loaded.sweep.search, "search")
-    return Aims(
-        objectives=search.objectives,
-        constraints=search.constraints,
-    )
+    return Aims(objectives=loaded.search.objectives, constraints=loaded.search.constraints)

@@ -145,6 +145,13 @@ def spent(store: Store, name: str) -> tuple[float, float]:
     return _device_s(found.lines), _wall_s(found.lines)
 
 
+def hours_left(store: Store, name: str, budget: Budget | None) -> float | None:
+    """Device-hours that are left of a sweep's budget; None where it has none."""
+    if budget is None or budget.device_hours is None:
+        return None
+    return max(0.0, budget.device_hours - spent(store, name)[0] / 3600)
+
+
 def _device_s(lines: Iterable[dict[str, Any]]) -> float:
     return sum(line.get("device_seconds", 0.0) for line in lines)
 

@@ -5,20 +5,18 @@ from __future__ import annotations
 import math
 from typing import cast
 
-from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.history import read_history
 from smoothsweep.orchestrator.planning.plan import Ahead, Plan, devices_held
-from smoothsweep.orchestrator.planning.proposals import LookMaker, Proposal, ProposalFile, TrialMaker, read_reaudit
+from smoothsweep.orchestrator.planning.proposals import Proposal, Proposed, TrialMaker
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.search.agenda import setup_of
-from smoothsweep.orchestrator.search.budget import spent
+from smoothsweep.orchestrator.search.budget import hours_left, spent
 from smoothsweep.orchestrator.search.record import read_end
 from smoothsweep.orchestrator.search.strategies.setup import Setup
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.dimension import Values
-from smoothsweep.sweeps.expand import attacks_of
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 SAMPLES = 4  # recipes drawn to tell what one costs
@@ -26,18 +24,19 @@ FAR = 10**9  # numbers of these draws: no proposal's
 AGAIN = "again"  # beside the rungs: the audit under fresh seeds
 
 
-def ahead_of(loaded: LoadedSweep, store: Store) -> Ahead | None:
+def ahead_of(proposed: Proposed) -> Ahead | None:
     """What the search of the sweep may still propose, or its looks; None for a sweep without, or that is through."""
-    if loaded.sweep.looks is not None:
-        return _looks_ahead(loaded, store)
-    search = loaded.sweep.search
-    if search is None:
+    sweep, store = proposed.loaded.sweep, proposed.store
+    if sweep.looks is not None:
+        return _looks_ahead(proposed)
+    if sweep.search is None:
         return None
-    proposals, make = ProposalFile(loaded, store).read(), TrialMaker(loaded)
-    setup = setup_of(loaded, make)
+    proposals, make = proposed.proposals(), proposed.make
+    setup = setup_of(make)
     counts = _counts(setup, proposals)
-    recipes = [values for values in _samples(setup) if values is not None]
-    again = _again(loaded, store)
+    recipes = _samples(setup)
+    # How many are to be audited again, of which none has been chosen yet.
+    again = sweep.reaudit.recipes if sweep.reaudit and proposed.reaudit() is None else 0
     if not recipes or not (again or any(count for _, count in counts)):
         return None
     whole = [[s for t in make(Proposal(number=0, values=r, rung=counts[0][0])) for s in t.stages] for r in recipes]
@@ -47,7 +46,7 @@ def ahead_of(loaded: LoadedSweep, store: Store) -> Ahead | None:
     for rung, count in [*counts, (AGAIN, again)]:
         samples = []
         for known, values in zip(seen, recipes, strict=True):
-            trials = _trials(loaded, make, values, rung)
+            trials = _trials(make, values, rung)
             stages = [s for s in with_ancestors([s for t in trials for s in t.stages]) if s.fingerprint not in known]
             known |= {stage.fingerprint for stage in stages}
             samples.append(tuple(stages))
@@ -56,20 +55,20 @@ def ahead_of(loaded: LoadedSweep, store: Store) -> Ahead | None:
     return Ahead(
         recipes=counts[0][1] + (bool(setup.rungs and setup.baseline) and not proposals),
         again=again,
-        settings=loaded.sweep,
+        settings=sweep,
         steps=tuple(steps),
         shared=() if proposals else tuple(common),
-        budget_hours=hours_left(loaded, store),
+        budget_hours=hours_left(store, sweep.name, sweep.budget),
     )
 
 
-def _looks_ahead(loaded: LoadedSweep, store: Store) -> Ahead | None:
+def _looks_ahead(proposed: Proposed) -> Ahead | None:
     """All that looks may still train: every recipe that the last one left open, if it leaves them all open."""
-    make, proposals = LookMaker(loaded), ProposalFile(loaded, store).read()
+    sweep, make, proposals = proposed.loaded.sweep, proposed.make, proposed.proposals()
     asked = max((proposal.look for proposal in proposals if proposal.look is not None), default=0)
     last = [proposal.values for proposal in proposals if proposal.look == asked]
-    later = range(asked + 1, len(present(make.looks, "looks").looks))
-    if not later or read_end(loaded, store) is not None:
+    later = range(asked + 1, len(make.looks.looks))
+    if not later or read_end(proposed) is not None:
         return None
     # Until all recipes of a look are proposed, none of its answers is known.
     recipes = last if asked else [recipe for recipe, _ in make.recipes]
@@ -77,13 +76,13 @@ def _looks_ahead(loaded: LoadedSweep, store: Store) -> Ahead | None:
     first = [t for recipe in recipes for t in make(Proposal(number=0, values=recipe, look=0))]
     known = {stage.fingerprint for stage in with_ancestors([s for t in first for s in t.stages])}
     stages = with_ancestors([stage for trial in trials for stage in trial.stages])
-    added = tuple(stage for stage in stages if stage.fingerprint not in known and not store.has(stage))
+    added = tuple(stage for stage in stages if stage.fingerprint not in known and not proposed.store.has(stage))
     return Ahead(
         recipes=0,
-        settings=loaded.sweep,
+        settings=sweep,
         steps=((1, (added,)),),
-        budget_hours=hours_left(loaded, store),
-        looks=tuple(present(make.looks, "looks").looks[look] for look in later),
+        budget_hours=hours_left(proposed.store, sweep.name, sweep.budget),
+        looks=tuple(make.looks.looks[look] for look in later),
         trials=len(trials),
     )
 
@@ -117,26 +116,19 @@ def _recipes_ahead(loaded: LoadedSweep, ahead: Ahead | None, store: Store) -> li
     """Stages of recipes that may be proposed, and how many trials they are together."""
     if ahead is None or not ahead.steps:
         return []
-    trials = len(loaded.sweep.every_seed) * len(attacks_of(loaded))
+    trials = len(loaded.sweep.every_seed) * len(loaded.sweep.combinations)
     samples = [[stage for stage in stages if not store.has(stage)] for stages in ahead.steps[0][1]]
     return [(stages, trials) for stages in samples if stages]
 
 
-def _again(loaded: LoadedSweep, store: Store) -> int:
-    """How many recipes are to be audited again, of which none has been chosen yet."""
-    if loaded.sweep.reaudit is None or read_reaudit(loaded, store) is not None:
-        return 0
-    return loaded.sweep.reaudit.recipes
-
-
-def _trials(loaded: LoadedSweep, make: TrialMaker, values: Values, rung: int | str | None) -> list[Trial]:
+def _trials(make: TrialMaker, values: Values, rung: int | str | None) -> list[Trial]:
     if rung == AGAIN:
-        return make.under(values, loaded.sweep.reaudit.seeds, "reaudit") if loaded.sweep.reaudit else []
+        return make.under(values, make.loaded.reaudit.seeds, "reaudit") if make.loaded.sweep.reaudit else []
     return make(Proposal(number=0, values=values, rung=cast("int | None", rung)))
 
 
-def _samples(setup: Setup) -> list[Values | None]:
-    found: list[Values | None] = []
+def _samples(setup: Setup) -> list[Values]:
+    found: list[Values] = []
     for number in range(SAMPLES):
         for attempt in range(20):
             values = setup.random(FAR + number, attempt)
@@ -164,11 +156,3 @@ def _counts(setup: Setup, proposals: list[Proposal]) -> list[tuple[int | None, i
     there = sum(proposal.rung is None and proposal.of is not None for proposal in proposals)
     first = bool(setup.baseline) and not proposals  # which meets the full attack at once
     return [*counts, (None, max(0, left + setup.audit - there) + first)]
-
-
-def hours_left(loaded: LoadedSweep, store: Store) -> float | None:
-    """Device-hours that are left of the sweep's budget; None where it has none."""
-    budget = loaded.sweep.budget
-    if budget is None or budget.device_hours is None:
-        return None
-    return max(0.0, budget.device_hours - spent(store, loaded.sweep.name)[0] / 3600)

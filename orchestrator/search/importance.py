@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from smoothsweep.core.checks import present
 from smoothsweep.orchestrator.planning.proposals import TrialMaker
 from smoothsweep.orchestrator.reading.numbers.search_model import Importance
 from smoothsweep.orchestrator.search.agenda import setup_of
@@ -29,7 +28,7 @@ def importances(loaded: LoadedSweep, record: SearchRecord) -> tuple[Importance, 
 
     A parameter that a recipe does not have stands in the middle of its range, as where recipes are proposed.
     """
-    setup = setup_of(loaded, TrialMaker(loaded))
+    setup = setup_of(TrialMaker(loaded))
     known: list[tuple[Positions, ProposalRecord]] = []
     for proposal in record.proposals:
         full = proposal.rung is None and proposal.seeds is None and proposal.status == "done"
@@ -51,7 +50,7 @@ def _importance(
 
     from smoothsweep.orchestrator.search.strategies.optuna_choice import distribution
 
-    dimensions = present(loaded.sweep.search, "search").dimensions.dimensions
+    dimensions = loaded.search.dimensions.dimensions
     space = {one.key: distribution(one) for one in dimensions}
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=SEED))
     study.add_trials([create_trial(params=at, distributions=space, value=value) for at, value in values])

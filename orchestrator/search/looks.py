@@ -43,7 +43,7 @@ class LookAgenda(Agenda):
         return Outcome(status=status_of(trials, self.store, self._failures))
 
     def _proposal(self) -> Proposal | Wait | None:
-        for look in range(len(present(self.make.looks, "looks").looks)):
+        for look in range(len(self.make.looks.looks)):
             here = [proposal for proposal in self.proposals if proposal.look == look]
             for recipe in self._wanted(look):
                 if not any(proposal.values == recipe for proposal in here):

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.core.metrics.frontier import Direction, accuracy_leak_frontier
 from smoothsweep.orchestrator.planning.proposals import recipe_of
@@ -48,7 +47,7 @@ def frontier_recipes(loaded: LoadedSweep, trials: Sequence[Trial], store: Store)
         return []
     keys, points = list(places), np.array(list(places.values()))
     frontier = accuracy_leak_frontier(points[:, 0], points[:, 1], min_accuracy=loaded.sweep.accuracy_needed)
-    kept = _at_most(points, list(frontier.members), present(loaded.sweep.reaudit, "reaudit").recipes)
+    kept = _at_most(points, list(frontier.members), loaded.reaudit.recipes)
     return [recipe_of(recipes[keys[index]][0].cell.values) for index in kept]
 
 

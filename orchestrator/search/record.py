@@ -9,8 +9,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from smoothsweep.core.checks import present
-from smoothsweep.orchestrator.planning.proposals import Proposal, ProposalFile, TrialMaker, read_reaudit, reaudit_trials
+from smoothsweep.orchestrator.planning.proposals import Proposal, Proposed
 from smoothsweep.orchestrator.planning.state import read_failures
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.search.agenda import aims_of
@@ -19,6 +18,7 @@ from smoothsweep.orchestrator.search.strategies.outcomes import OPEN, Aims, Outc
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.notes import read_note
+from smoothsweep.sweeps.axes import axis_keys, axis_names
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 ENDED = "search/ended.json"
@@ -84,52 +84,52 @@ def read_search(loaded: LoadedSweep, store: Store) -> SearchRecord | None:
     search = loaded.sweep.search
     if search is None:
         return None
-    budget = loaded.sweep.budget
+    budget, proposed = loaded.sweep.budget, Proposed(loaded, store)
     return SearchRecord(
         strategy=search.strategy,
         objectives=dict(search.objectives),
         constraints={key: one.model_dump(exclude_none=True) for key, one in search.constraints.items()},
         budget=budget.model_dump(exclude_none=True) if budget else None,
         spent_device_hours=spent(store, loaded.sweep.name)[0] / 3600,
-        stopped_by=read_end(loaded, store),
-        proposals=tuple(_records(loaded, store)),
-        reaudit=read_reaudit_record(loaded, store),
+        stopped_by=read_end(proposed),
+        proposals=tuple(_records(proposed)),
+        reaudit=read_reaudit_record(proposed),
     )
 
 
-def read_reaudit_record(loaded: LoadedSweep, store: Store) -> ReauditRecord | None:
+def read_reaudit_record(proposed: Proposed) -> ReauditRecord | None:
     """The re-audit of a search or of a grid, once its recipes were selected; None before, and where none is asked."""
-    recipes = read_reaudit(loaded, store)
+    recipes = proposed.reaudit()
     if recipes is None:
         return None
-    trials = reaudit_trials(loaded, store)
-    own = TrialMaker(loaded).make.names
+    trials = proposed.reaudit_trials()
+    own = axis_names(axis_keys(proposed.loaded))
     return ReauditRecord(
-        seeds=present(loaded.sweep.reaudit, "reaudit").seeds,
+        seeds=proposed.loaded.reaudit.seeds,
         axes=tuple(
             {own[key]: next(t.cell.axes[own[key]] for t in trials if _is(t, recipe)) for key in own if key in recipe}
             for recipe in recipes
         ),
         trials=tuple(trial.id for trial in trials),
-        complete=all(store.has(stage) for trial in trials for stage in trial.stages),
+        complete=all(proposed.store.has(stage) for trial in trials for stage in trial.stages),
     )
 
 
-def write_end(loaded: LoadedSweep, store: Store, stopped_by: str | None) -> None:
+def write_end(proposed: Proposed, stopped_by: str | None) -> None:
     """Note why the search has ended, or that it has not."""
-    store.write_note(loaded.sweep.name, ENDED, json.dumps({"stopped_by": stopped_by}).encode())
+    proposed.store.write_note(proposed.name, ENDED, json.dumps({"stopped_by": stopped_by}).encode())
 
 
-def read_end(loaded: LoadedSweep, store: Store) -> str | None:
+def read_end(proposed: Proposed) -> str | None:
     """Why the last run of the search ended; None while it is unfinished."""
-    note = read_note(store, loaded.sweep.name, ENDED, _EndNote, "the search counts as unfinished until it is run again")
-    return note.stopped_by if note is not None and ProposalFile(loaded, store).read() else None
+    unread = "the search counts as unfinished until it is run again"
+    note = read_note(proposed.store, proposed.name, ENDED, _EndNote, unread)
+    return note.stopped_by if note is not None and proposed.proposals() else None
 
 
-def _records(loaded: LoadedSweep, store: Store) -> list[ProposalRecord]:
-    proposals = ProposalFile(loaded, store).read()
-    make, aims = TrialMaker(loaded), aims_of(loaded)
-    failures = read_failures(store, loaded.sweep.name)
+def _records(proposed: Proposed) -> list[ProposalRecord]:
+    store, make, proposals = proposed.store, proposed.make, proposed.proposals()
+    aims, failures = aims_of(proposed.loaded), read_failures(store, proposed.name)
     again = {proposal.of for proposal in proposals if proposal.origin == "survivor"}
     lowest = _complete_rungs(proposals)
     counted: set[str] = set()

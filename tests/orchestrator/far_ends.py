@@ -14,7 +14,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cluster import connection as cluster
 from smoothsweep.orchestrator.commands.reporting.sweep_report import _paper
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
-from smoothsweep.orchestrator.planning.proposals import write_reaudit
+from smoothsweep.orchestrator.planning.proposals import Proposed
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.running.workplace import Workplace
@@ -45,7 +45,7 @@ def far_ends(raw: dict[str, Any], folder: Path) -> dict[str, Any] | str:
         loaded = LoadedSweep(sweep=check(raw, "sweep"), raw=raw, intro="", source="sweep")
         sweep, opened = loaded.sweep, 0
         if getattr(sweep, "search", None):
-            check_search(loaded)
+            loaded.recipes = check_search(loaded)
             opened = _opened_at_once(loaded, LocalStore(root=folder / "first"))
             work_off(loaded, store)
         if sweep.looks is not None:
@@ -53,10 +53,10 @@ def far_ends(raw: dict[str, Any], folder: Path) -> dict[str, Any] | str:
         if getattr(sweep, "reaudit", None):
             for trial in trials_of(loaded, store):
                 finish(store, trial)
-            write_reaudit(loaded, store, frontier_recipes(loaded, trials_of(loaded, store), store))
+            Proposed(loaded, store).write_reaudit(frontier_recipes(loaded, trials_of(loaded, store), store))
         trials = trials_of(loaded, store)
         found = {"folder": store.sweep_folder(sweep.name).name, "trials": [_trial(trial) for trial in trials]}
-        ahead = ahead_of(loaded, LocalStore(root=folder / "empty"))
+        ahead = ahead_of(Proposed(loaded, LocalStore(root=folder / "empty")))
         found["plan"] = plan_summary(make_plan(trials, store, ahead), store)
         found["opened"] = opened
         found["ray"] = _asked_of_ray(sweep, store)
@@ -71,7 +71,7 @@ def far_ends(raw: dict[str, Any], folder: Path) -> dict[str, Any] | str:
 
 def _opened_at_once(loaded: LoadedSweep, store: Store) -> int:
     """How many trials a search opens before one must end."""
-    agenda = Agenda(loaded, store)
+    agenda = Agenda(Proposed(loaded, store))
     agenda.begin()
     return sum(1 for _ in iter(lambda: isinstance(agenda.next(), Trial), False))
 

@@ -24,7 +24,7 @@ from smoothsweep.orchestrator.commands.batch.values import (
     whole,
 )
 from smoothsweep.orchestrator.planning.plan import Plan, history_of, make_plan, refuse_impossible
-from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.planning.proposals import Proposed
 from smoothsweep.orchestrator.search.forecast import ahead_of
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
@@ -70,8 +70,8 @@ def submit_sweep(request: Request) -> int:
     Raises InputError, before anything is written, for options or a sweep that no job could run.
     """
     store, loaded = open_store(request.store), load_sweep(request.sweep, request.overrides)
-    trials = trials_of(loaded, store)
-    plan = make_plan(trials, store, ahead_of(loaded, store))
+    proposed = Proposed(loaded, store)
+    plan = make_plan(proposed.trials(), store, ahead_of(proposed))
     refuse_impossible(plan)
     job = _job(request, loaded.sweep.name)
     _refuse_short(plan, store, seconds_of_limit(request.time), job.grace_s)

@@ -14,13 +14,12 @@ import pyarrow.parquet as pq
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import ArtifactDamaged
-from smoothsweep.core.files import plain_content
 from smoothsweep.core.metrics.components import Components, components_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import LEAST_POOLED, LEAST_SEEDS
 from smoothsweep.orchestrator.stages.stage import Stage, canonical_json
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.orchestrator.store.common.sealing import Damage, read_manifest
+from smoothsweep.orchestrator.store.common.sealing import Damage
 
 READ_AT_MOST = 200  # judged trials: the newest tell enough
 PER_CLASS = "per_class.parquet"
@@ -135,7 +134,7 @@ class _Judged:
         if key not in self._stages:
             self._stages[key] = None  # also while it is read: it may name itself
             try:
-                manifest = read_manifest(plain_content(self._store.manifest_file(kind, fingerprint)), kind, fingerprint)
+                manifest = self._store.manifest_of(kind, fingerprint)
                 sources = manifest["inputs"].items()
                 inputs = {role: present(self._stage(one["stage"], one["fingerprint"]), role) for role, one in sources}
                 stage = Stage(name=kind, config=manifest["config"], inputs=inputs)

@@ -9,16 +9,17 @@ from __future__ import annotations
 import errno
 import uuid
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.errors import ArtifactDamaged, InputError
-from smoothsweep.core.files import write_file
+from smoothsweep.core.files import plain_content, write_file
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.drafts import new_draft, sweep_away_drafts
+from smoothsweep.orchestrator.store.common.sealing import Damage, read_manifest
 from smoothsweep.tasks.context import SharedFolders
 
 
@@ -75,9 +76,19 @@ class Store(ABC):
     def manifest_file(self, kind: str, fingerprint: str) -> Path:
         """Where the manifest of a stage of this kind lies on this machine."""
 
+    def manifest_of(self, kind: str, fingerprint: str) -> dict[str, Any]:
+        """The manifest that lies there. Raises OSError where none does, and Damage."""
+        return read_manifest(plain_content(self.manifest_file(kind, fingerprint)), kind, fingerprint)
+
     @abstractmethod
     def newest_manifests(self, name: str, at_most: int) -> list[Path]:
         """Files of the newest manifests of finished stages of this kind."""
+
+    def newest(self, kind: str, at_most: int) -> Iterator[dict[str, Any]]:
+        """What they say; one that was deleted meanwhile, or is damaged, is left out: who reads its artifact says so."""
+        for path in self.newest_manifests(kind, at_most):
+            with suppress(OSError, Damage):
+                yield read_manifest(plain_content(path), kind, path.parent.name)
 
     @abstractmethod
     def finished(self, name: str) -> set[str]:

@@ -17,7 +17,7 @@ ASKED: dict[str, tuple[str, tuple[str, ...]]] = {
         (
             "orchestrator.commands.plan:open_store",
             "orchestrator.commands.plan:load_sweep",
-            "orchestrator.commands.plan:trials_of",
+            "orchestrator.commands.plan:Proposed",
             "orchestrator.commands.plan:ahead_of",
             "orchestrator.commands.plan:make_plan",
             "orchestrator.commands.plan:refuse_impossible",

@@ -81,7 +81,7 @@ def asked(command, more, monkeypatch, capsys, instead=""):
             }
             if name in returned:
                 return returned[name]
-            stood_in = SimpleNamespace(hardware=None, stages=(), sweep=SimpleNamespace(name="n"))
+            stood_in = SimpleNamespace(hardware=None, stages=(), trials=list, sweep=SimpleNamespace(name="n"))
             return stood_in if len(functions) > 1 and "check" not in name else 0
 
         monkeypatch.setattr(import_module(f"smoothsweep.{module}"), name, record)

@@ -26,11 +26,10 @@ class Scheduler:
 def asked(tmp_path, monkeypatch):
     trials = trials_of(load_sweep(write_tiny(tmp_path)))
 
-    class Maker:
-        def make(self, values, beside):
-            return trials[values["place"]].cell
+    def make(values, beside):
+        return trials[values["place"]].cell
 
-    monkeypatch.setattr(tuning, "_trial_maker", lambda raw, source: Maker())
+    monkeypatch.setattr(tuning, "_cell_maker", lambda raw, source: make)
     monkeypatch.setattr(tuning.ray, "get", lambda reference: None)
 
     def drive(place, planned_as):

@@ -13,6 +13,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import replacing
 from smoothsweep.orchestrator.stages.shared import canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.store.common.sealing import Damage
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.orchestrator.store.opening import open_store
 
@@ -165,6 +166,17 @@ def test_a_store_of_a_newer_format_is_one_line_and_nothing_is_written(tmp_path):
     with pytest.raises(InputError, match=f"--store {tmp_path}: expected a store of format 2 or older .* got 3;"):
         open_store(str(tmp_path))
     assert [path.name for path in tmp_path.iterdir()] == ["store.json"]
+
+
+def test_the_newest_manifests_are_those_that_can_be_read(tmp_path):
+    store, whole, torn = LocalStore(root=tmp_path), stage(classes=1), stage(classes=2)
+    for one in (whole, torn):
+        fill(store, one)
+    path = store.manifest_file("toy", torn.fingerprint)
+    path.write_text(path.read_text().replace('"x"', '"y"'))
+    assert list(store.newest("toy", 5)) == [store.manifest(whole)] == [store.manifest_of("toy", whole.fingerprint)]
+    with pytest.raises(Damage):
+        store.manifest_of("toy", torn.fingerprint)
 
 
 def test_notes_marks_and_finished_stages_of_a_local_store(tmp_path):

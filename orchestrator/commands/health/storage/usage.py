@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from smoothsweep.core.files import NotPlainError, plain_content
+from smoothsweep.core.files import NotPlainError
 from smoothsweep.orchestrator.planning.trial_notes import read_trial_notes
 from smoothsweep.orchestrator.store.common.artifacts import DAMAGED, MANIFEST
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.orchestrator.store.common.sealing import FINGERPRINT, KIND, Damage, read_manifest
+from smoothsweep.orchestrator.store.common.sealing import FINGERPRINT, KIND, Damage
 from smoothsweep.orchestrator.store.local import LocalStore
 
 WORK = ".work"
@@ -115,7 +115,7 @@ def needs(store: Store, name: str) -> frozenset[Key] | None:
 def _inputs(store: Store, key: Key) -> list[Key]:
     """What an artifact was made of; nothing where it is not there, or its manifest is damaged."""
     try:
-        manifest = read_manifest(plain_content(store.manifest_file(*key)), *key)
+        manifest = store.manifest_of(*key)
     except (OSError, NotPlainError, Damage, json.JSONDecodeError):
         return []
     return [(source["stage"], source["fingerprint"]) for source in manifest["inputs"].values()]
