@@ -152,7 +152,7 @@ def _is_of(hint: Any, value: Any) -> bool:
         return False
     if hint is float:
         return isinstance(value, int | float) and abs(value) <= sys.float_info.max  # of no whole number beyond floats
-    return isinstance(value, kind or hint)  # of a mapping, what is in it is whoever reads it to check
+    return isinstance(value, kind or hint)  # what a mapping holds is checked where it is read
 
 
 def _each(inside: tuple[Any, ...], value: tuple[Any, ...]) -> tuple[Any, ...]:

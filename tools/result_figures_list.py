@@ -63,6 +63,15 @@ PORTFOLIO += ("selection alone (control)",)
 TOLD = ("reduction, points", "hidden, points")
 TOLD_NAMES = ("reduction", "hidden beyond it")
 
+TWO_LEAKS = Figure(
+    page="results/membership.md",
+    labels=("recipe",),
+    panels=(
+        _own("membership AUC within persons, %", "AUC, shadow models", "AUC, margin", "AUC, labels"),
+        Panel(columns=("inversion",)),
+    ),
+)
+
 FIGURES: dict[str, Figure] = {
     "verdicts": Figure(page="results.md", labels=("recipe",), panels=(_points("reduction, points"),)),
     "quickstart": Figure(
@@ -70,30 +79,9 @@ FIGURES: dict[str, Figure] = {
         labels=("recipe",),
         panels=(Panel(columns=("cross entropy", "logit")), _points(*TOLD, names=TOLD_NAMES)),
     ),
-    "membership_small": Figure(
-        page="results/membership.md",
-        labels=("recipe",),
-        panels=(
-            _own("membership AUC within persons, %", "AUC, shadow models", "AUC, margin", "AUC, labels"),
-            Panel(columns=("inversion",)),
-        ),
-    ),
-    "membership_lfw": Figure(
-        page="results/membership.md",
-        labels=("recipe",),
-        panels=(
-            _own("membership AUC within persons, %", "AUC, shadow models", "AUC, margin", "AUC, labels"),
-            Panel(columns=("inversion",)),
-        ),
-    ),
-    "membership_dp": Figure(
-        page="results/membership.md",
-        labels=("recipe",),
-        panels=(
-            _own("membership AUC within persons, %", "AUC, shadow models", "AUC, margin", "AUC, labels"),
-            Panel(columns=("inversion",)),
-        ),
-    ),
+    "membership_small": TWO_LEAKS,
+    "membership_lfw": TWO_LEAKS,
+    "membership_dp": TWO_LEAKS,
     "answers": Figure(
         page="results/answers.md",
         labels=("recipe",),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,8 @@ from smoothsweep.orchestrator.reading.audit.result import Audit, AuditNotes, rea
 from smoothsweep.orchestrator.reading.audit.second import with_second
 from smoothsweep.orchestrator.reading.audit.shadows import read_shadows
 from smoothsweep.orchestrator.reading.leak.queries import asked_by_parts
-from smoothsweep.orchestrator.reading.numbers.summary import recipe_label, summarise
+from smoothsweep.orchestrator.reading.numbers.model import ReportData
+from smoothsweep.orchestrator.reading.numbers.summary import Summary, recipe_label, summarise
 from smoothsweep.orchestrator.reading.results import results_table
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
@@ -37,30 +38,39 @@ NAMES_PLACES = ("Sweep file", "Store", "Devices")
 """Facts of a sweep that name folders and machines: not for sharing."""
 
 
-def write_audit(
-    sweep: Path,
-    location: str,
-    out: Path,
-    *,
-    name: str,
-    card: TargetCard,
-    anonymous: bool,
-    untried: tuple[str, ...],
-    unfit: tuple[str, ...],
-    own_test: bool,
-    planned: Mapping[str, float],
-    strangers: int | None,
-    second: Path | None,
-    told: tuple[str, ...],
-    member_access: str | None,
-    unmeasured: tuple[str, ...],
-    shadowed: LoadedSweep | None,
-    without_shadows: str,
-) -> None:
-    """Each file replaces its predecessor in one step. untried, unfit, own_test, planned, strangers, told,
-    unmeasured: as of `AuditNotes`. second: the sweep file of a second embedder's judging, None without.
-    member_access: what an attacker on membership sees; None where nobody asked for it. shadowed: the sweep by whose
-    shadow models it was attacked, None without; without_shadows: why there are none, empty for the usual reason.
+@dataclass(frozen=True, kw_only=True)
+class AuditContext:
+    """What the run of an audit knows of it beside what its store holds.
+
+    Attributes:
+        name: Of the model, as pages call it.
+        card: How the model is read.
+        anonymous: No pictures of people and no names.
+        untried: As of `AuditNotes`, like unfit, own_test, planned, strangers, told and unmeasured.
+        second: The sweep file of a second embedder's judging, None without.
+        member_access: What an attacker on membership sees; None where nobody asked for it.
+        shadowed: The sweep by whose shadow models the model was attacked, None without.
+        without_shadows: Why there are no shadow models, empty for the usual reason.
+    """
+
+    name: str
+    card: TargetCard
+    anonymous: bool
+    untried: tuple[str, ...]
+    unfit: tuple[str, ...]
+    own_test: bool
+    planned: Mapping[str, float]
+    strangers: int | None
+    second: Path | None
+    told: tuple[str, ...]
+    member_access: str | None
+    unmeasured: tuple[str, ...]
+    shadowed: LoadedSweep | None
+    without_shadows: str
+
+
+def write_audit(sweep: Path, location: str, out: Path, context: AuditContext) -> None:
+    """Write the three files from what the store at `location` holds; each replaces its predecessor in one step.
 
     Raises InputError where nothing has been judged.
     """
@@ -68,45 +78,47 @@ def write_audit(
     trials = trials_of(loaded, store)
     data = report_data(loaded, trials, store, results_table(trials, store, {}), out)
     summary = summarise(data)
-    names = class_names(store, inversion_stages(inversion(trials[0].settings), trials[0].seed))
-    own = next(trial for trial in trials if isinstance(inversion(trial.settings).recipe, ImportedClassifier))
-    every = (inversion(trial.settings).recipe for trial in trials)
-    trained = next((recipe for recipe in every if not isinstance(recipe, ImportedClassifier)), None)
-    members = read_membership(trials, store, data, summary, member_access) if member_access else None
-    audit = read_audit(
-        data,
-        summary,
-        AuditNotes(
-            names=names,
-            classes=card.num_classes,
-            untried=untried,
-            unfit=unfit,
-            own_test=own_test,
-            planned=planned,
-            strangers=strangers,
-            told=told,
-            recipe=recipe_label(data.axes, own.cell.axes),
-            architecture=trained.architecture if trained else "",
-            epochs=trained.epochs if trained else 0,
-            is_program=card.outside is not None,
-            is_enrolled=is_external(card.architecture) and KINDS[card.architecture].enrols,
-            asked_once=asked_by_parts(trials, store),
-            membership=_with_shadows(members, shadowed, store, without_shadows) if members else None,
-            unmeasured=unmeasured,
-        ),
-    )
-    if audit is not None and second is not None:
-        audit = _with_second(audit, second, store, out)
+    audit = read_audit(data, summary, _notes(context, trials, store, data, summary))
+    if audit is not None and context.second is not None:
+        audit = _with_second(audit, context.second, store, out)
     if audit is None:
-        raise InputError(f"audit {name}: nothing was judged; the lines above say why")
+        raise InputError(f"audit {context.name}: nothing was judged; the lines above say why")
+    anonymous = context.anonymous
     best = set(summary.frame.loc[audit.strongest.row, "trials"])
     portraits = [] if anonymous else _portraits(audit, next(trial for trial in trials if trial.id in best), store)
     facts = {key: words for key, words in data.facts.items() if not anonymous or key not in NAMES_PLACES}
-    given = {"name": name, "facts": facts, "portraits": portraits, "anonymous": anonymous}
+    given = {"name": context.name, "facts": facts, "portraits": portraits, "anonymous": anonymous}
     write_file(out / "audit.pdf", audit_pdf(audit, **given))
-    described = _described(name, card, anonymous=anonymous)
+    described = _described(context.name, context.card, anonymous=anonymous)
     write_file(out / "audit.json", json.dumps(audit_json(audit, described, anonymous=anonymous), indent=1) + "\n")
     write_file(out / "audit.html", audit_page(audit, **given))
+
+
+def _notes(context: AuditContext, trials: list[Trial], store: Store, data: ReportData, summary: Summary) -> AuditNotes:
+    """What the audit's reader is told beside the numbers."""
+    card, recipes = context.card, [inversion(trial.settings).recipe for trial in trials]
+    own = next(trial for trial, recipe in zip(trials, recipes, strict=True) if isinstance(recipe, ImportedClassifier))
+    trained = next((recipe for recipe in recipes if not isinstance(recipe, ImportedClassifier)), None)
+    access = context.member_access
+    members = read_membership(trials, store, data, summary, access) if access else None
+    return AuditNotes(
+        names=class_names(store, inversion_stages(inversion(trials[0].settings), trials[0].seed)),
+        classes=card.num_classes,
+        untried=context.untried,
+        unfit=context.unfit,
+        own_test=context.own_test,
+        planned=context.planned,
+        strangers=context.strangers,
+        told=context.told,
+        recipe=recipe_label(data.axes, own.cell.axes),
+        architecture=trained.architecture if trained else "",
+        epochs=trained.epochs if trained else 0,
+        is_program=card.outside is not None,
+        is_enrolled=is_external(card.architecture) and KINDS[card.architecture].enrols,
+        asked_once=asked_by_parts(trials, store),
+        membership=_with_shadows(members, context.shadowed, store, context.without_shadows) if members else None,
+        unmeasured=context.unmeasured,
+    )
 
 
 def _described(name: str, card: TargetCard, *, anonymous: bool) -> dict[str, Any]:

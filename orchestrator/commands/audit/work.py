@@ -28,7 +28,7 @@ from smoothsweep.orchestrator.commands.audit.forecast import (
     has_membership,
     wall_seconds,
 )
-from smoothsweep.orchestrator.commands.audit.pages import write_audit
+from smoothsweep.orchestrator.commands.audit.pages import AuditContext, write_audit
 from smoothsweep.orchestrator.commands.audit.queries import Allowance, allowance_of
 from smoothsweep.orchestrator.commands.audit.rounds import FIRST, REACHES, SEEDS, Round, round_of
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
@@ -193,10 +193,7 @@ class Work:
         """The pages from what is in the store. further: sentences on what there was no time for."""
         self.unfit.extend(further)
         found = shadows.finished(self, self.beside)
-        write_audit(
-            self.sweep,
-            self.store,
-            self.request.folder,
+        context = AuditContext(
             name=brief(self.request.model.stem),
             card=self.card,
             anonymous=self.request.redact,
@@ -212,6 +209,7 @@ class Work:
             shadowed=as_loaded(self.shadow_tree(self.beside, found, with_reference=True)) if found else None,
             without_shadows=shadows.without(self),
         )
+        write_audit(self.sweep, self.store, self.request.folder, context)
         self.has_pages = True
 
     def fitting(self, wanted: Sequence[Beside], *, after: Round) -> tuple[Beside, ...]:

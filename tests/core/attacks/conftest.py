@@ -39,7 +39,7 @@ def prior(public):
 
 
 @pytest.fixture(scope="session")
-def inputs(target, prior, public):
+def given(target, prior, public):
     """(attack, protocol) -> what it is given; the parts are made once, as the stages would."""
     made, shipped = {}, {}
 

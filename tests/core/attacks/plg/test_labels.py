@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import inputs, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
@@ -73,7 +73,7 @@ def test_under_negative_smoothing_most_confidences_are_zero_and_paper_takes_the_
 
 
 @settings(max_examples=25)
-@inputs(rows=st.integers(1, 12), n=st.integers(1, 12), levels=st.integers(1, 4), seed=st.integers(0, 99))
+@given(rows=st.integers(1, 12), n=st.integers(1, 12), levels=st.integers(1, 4), seed=st.integers(0, 99))
 def test_both_protocols_choose_scores_that_nothing_left_out_exceeds(rows, n, levels, seed):
     scores = torch.randint(levels, (rows, 3), generator=generator(seed)).float()
     n = min(n, rows)

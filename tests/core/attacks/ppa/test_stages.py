@@ -9,9 +9,9 @@ from tests.attack_examples import EXAMPLES
 from tests.core.attacks.looking import Counted, look, recognised
 
 
-def test_selection_only_gives_images_of_the_pool_as_they_are(target, inputs):
+def test_selection_only_gives_images_of_the_pool_as_they_are(target, given):
     attack = make_attack("selection_only", **EXAMPLES["selection_only"])
-    own = inputs("selection_only")
+    own = given("selection_only")
     found = attack.invert(look(target, "scores"), own, 1, seed=7)
     pool, confidences = own.parts["pool"], own.parts["candidates"]["confidences"][:, 1]
     assert torch.equal(found.w, pool["w"][found.rows["pool_index"]])
@@ -21,11 +21,11 @@ def test_selection_only_gives_images_of_the_pool_as_they_are(target, inputs):
 @pytest.mark.parametrize("select", ["augmented_confidence", "top_confidence"])
 @pytest.mark.parametrize("optimise", ["adam", "none"])
 @pytest.mark.parametrize("sample", ["top_confidence", "random"])
-def test_the_stages_of_plug_and_play_can_be_swapped(sample, optimise, select, target, inputs):
+def test_the_stages_of_plug_and_play_can_be_swapped(sample, optimise, select, target, given):
     changed = {"sample": {"kind": sample}, "optimise": {"kind": optimise}, "select": {"kind": select}}
     settings = {key: value for key, value in EXAMPLES["ppa"].items() if key not in ("steps", "lr", "selection_repeats")}
     attack = make_attack("ppa", **settings, **changed)
-    own = inputs("ppa")
+    own = given("ppa")
     found = attack.invert(look(target), own, 1, seed=7)
     pool, confidences = own.parts["pool"]["w"], own.parts["candidates"]["confidences"][:, 1]
     best = confidences.argsort(descending=True)[:8]
@@ -47,10 +47,10 @@ ADAPTED = {
 
 @pytest.mark.parametrize("what", list(ADAPTED))
 def test_plug_and_play_adapted_to_a_target_leaks_and_is_counted_and_depends_on_the_class_alone(
-    what, target, judge, inputs
+    what, target, judge, given
 ):
     settings = ADAPTED[what]
-    attack, own = make_attack("ppa", **{**EXAMPLES["ppa"], "steps": 12, **settings}), inputs("ppa")
+    attack, own = make_attack("ppa", **{**EXAMPLES["ppa"], "steps": 12, **settings}), given("ppa")
     if "temperature" in settings:
         own = AttackInputs(**{**vars(own), "parts": {**own.parts, "temperature": {"temperature": torch.tensor([2.0])}}})
     counted = Counted(target)
