@@ -196,7 +196,7 @@ def test_the_plan_of_a_search_that_has_not_begun_says_what_it_does_before_it_cou
 
 
 def summary_of(loaded, store):
-    return plan_summary(make_plan(trials_of(loaded, store), store, ahead_of(loaded, store)), store)
+    return plan_summary(make_plan(trials_of(loaded, store), store, ahead_of(Proposed(loaded, store))), store)
 
 
 def test_the_plan_counts_the_re_audit_until_its_recipes_are_known(tmp_path):
