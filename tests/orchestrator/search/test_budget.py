@@ -169,14 +169,14 @@ def test_recipes_still_to_come_count_where_the_first_is_there_already(tmp_path):
 def test_the_plan_of_a_search_says_what_may_come(tmp_path):
     store, loaded = LocalStore(root=tmp_path / "store"), load(tmp_path, RANDOM, budget={"device_hours": 1.0})
     work_off(loaded, store, stop_after=3)
-    summary = plan_summary(make_plan(trials_of(loaded, store), store, ahead_of(Proposed(loaded, store))), store)
+    summary = summary_of(loaded, store)
     more = summary["search"]["at_most_more_recipes"]
     assert 0 < more == 6 - len(trials_of(loaded, store)) / 2
     assert summary["search"]["budget_device_hours_left"] == 1.0
     assert f"search: at most {more:.0f} more recipes, not proposed yet" in plan_text(summary)
     work_off(loaded, store)
     assert ahead_of(Proposed(loaded, store)) is None
-    summary = plan_summary(make_plan(trials_of(loaded, store), store, ahead_of(Proposed(loaded, store))), store)
+    summary = summary_of(loaded, store)
     assert summary["search"] is None
 
 
@@ -188,7 +188,7 @@ def test_the_plan_of_a_search_that_has_not_begun_says_what_it_does_before_it_cou
         "search: at most 6 recipes, not proposed yet; at most 1 recipe audited again, not chosen yet"
     )
     assert not [line for line in rest if "0 trials" in line or "to run  " in line or line.startswith("of a recipe")]
-    measured(store, Agenda(loaded, store).preview(), 60.0)
+    measured(store, Agenda(Proposed(loaded, store)).preview(), 60.0)
     summary = summary_of(loaded, store)
     (each,) = [line for line in plan_text(summary).splitlines() if line.startswith("of a recipe: ")]
     minutes = 60 * summary["search"]["device_hours"] / 6
@@ -202,18 +202,14 @@ def summary_of(loaded, store):
 def test_the_plan_counts_the_re_audit_until_its_recipes_are_known(tmp_path):
     store, loaded = LocalStore(root=tmp_path / "store"), load(tmp_path, RANDOM, reaudit={"seeds": [9], "recipes": 2})
     measured(store, Agenda(Proposed(loaded, store)).preview(), 60.0)
-
-    def summary():
-        return plan_summary(make_plan(trials_of(loaded, store), store, ahead_of(Proposed(loaded, store))), store)
-
-    both = summary()
+    both = summary_of(loaded, store)
     assert "at most 2 recipes audited again, not chosen yet" in plan_text(both)
     work_off(loaded, store)
-    left = summary()
+    left = summary_of(loaded, store)
     assert left["search"]["at_most_more_recipes"] == 0 and left["search"]["at_most_audited_again"] == 2
     assert 0 < left["device_hours"] < both["device_hours"]
     Proposed(loaded, store).write_reaudit([{"recipe.defense.alpha": 0.1}])
-    known = summary()
+    known = summary_of(loaded, store)
     assert known["search"] is None and known["stages_to_run"] > 0
 
 
