@@ -223,7 +223,9 @@ class _Background(threading.Thread):
         try:
             self._work()
         except Exception as error:  # shown beside every trial it leaves open
-            self.problem = f"Ray Tune stopped: {type(error).__name__}: {' '.join(str(error).split())}"[:400]
+            from smoothsweep.orchestrator.scheduling.causes import last_of_traceback
+
+            self.problem = f"Ray Tune stopped: {last_of_traceback(error)}"
 
 
 def _in_thread(work: Callable[[], None]) -> _Background:

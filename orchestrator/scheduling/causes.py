@@ -55,3 +55,12 @@ def one_line(error: BaseException) -> str:
     if isinstance(cause, SweepStopped):
         return f"stopped: {text}"
     return text if name in OWN_WORDS else f"{name}: {text}"[:600]
+
+
+def last_of_traceback(error: BaseException) -> str:
+    """An error in one line; where its message is a whole traceback, its last line and the place that it names last."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    places = [line for line in lines if line.startswith("File ")]
+    if not places:
+        return f"{type(error).__name__}: {' '.join(lines)}"[:400]
+    return f"{lines[-1]} ({places[-1]})"[:400]

@@ -88,7 +88,8 @@ class Agenda:
             self._failures[trial.id] = failure
         self._open.pop(trial.id, None)
         for number in self._waiting.pop(trial.id, set()):
-            self._settle(number)
+            if number in self._trials:  # else settled: the store had all of this trial before it was told to have ended
+                self._settle(number)
 
     def has_work(self) -> bool:
         """Whether there is anything to run or to propose. Nothing is proposed by asking."""

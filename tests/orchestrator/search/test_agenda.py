@@ -75,6 +75,22 @@ def test_proposals_use_outcomes_up_to_the_lag_and_no_more(tmp_path):
     assert not isinstance(agenda.next(), Wait) and len(agenda.proposals) == 4
 
 
+def test_a_trial_may_lie_finished_in_the_store_before_it_is_told_to_have_ended(tmp_path):
+    """Two seeds that share stages: the first one's end finds both done, and the second one's says nothing new."""
+    loaded, store = load(tmp_path, RANDOM), LocalStore(root=tmp_path / "store")
+    agenda = Agenda(Proposed(loaded, store))
+    agenda.begin()
+    first, second = agenda.next(), agenda.next()
+    assert agenda.proposals[0].number == 0 and first.seed != second.seed
+    finish(store, first)
+    finish(store, second)
+    agenda.ended(first, None)
+    assert agenda.outcomes[0].status == "done"
+    settled = agenda.outcomes[0]
+    agenda.ended(second, None)
+    assert agenda.outcomes[0] is settled and second not in agenda.waiting()
+
+
 def test_other_seeds_of_the_search_propose_other_recipes(tmp_path, undisturbed):
     loaded, store = load(tmp_path, {**OPTUNA, "seed": 1}), LocalStore(root=tmp_path / "store")
     work_off(loaded, store)
