@@ -76,6 +76,7 @@ def everything(data: ReportData, summary: Summary) -> dict[str, Any]:
         "METRICS": METRICS,
         "CLASS_METRICS": CLASS_METRICS,
         "MANY": display.MANY,
+        "is_crowded": display.is_crowded,
         "MOST_COLUMNS": MOST_COLUMNS,
         "axis_value": axis_value,
         "domain": _domain,

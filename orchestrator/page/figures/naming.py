@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from smoothsweep.orchestrator.page.drawing.canvas import Canvas, words_for
 from smoothsweep.orchestrator.page.figures.labels import LINE_HEIGHT, Labels, text_width
+from smoothsweep.orchestrator.reading.findings.display import LONG
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-LONGEST = 34
-"""Letters of a line of a name, of two at most."""
 CROWD = 8
 """Names beyond which they are written smaller."""
 _SIZE, _SMALLER = 12.0, 10.5
@@ -56,8 +55,8 @@ def write_names(canvas: Canvas, axes: Axes, labels: Labels, points: Sequence[Nam
 def _lines(name: str) -> list[str]:
     """The name in one line or two, the second shortened at need."""
     whole = words_for(name)
-    if len(whole) <= LONGEST:
+    if len(whole) <= LONG:
         return [whole]
-    first, *rest = wrap(whole, LONGEST, break_on_hyphens=False)
+    first, *rest = wrap(whole, LONG, break_on_hyphens=False)
     second = " ".join(rest)
-    return [first, second if len(second) <= LONGEST else f"{second[: LONGEST - 1]}\u2026"] if second else [first]
+    return [first, second if len(second) <= LONG else f"{second[: LONG - 1]}\u2026"] if second else [first]

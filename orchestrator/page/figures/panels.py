@@ -20,7 +20,7 @@ from smoothsweep.orchestrator.reading.defenses.families import (
     best_point,
     family_index,
 )
-from smoothsweep.orchestrator.reading.findings.display import MANY, hover, judges_shown, shown_rows
+from smoothsweep.orchestrator.reading.findings.display import hover, is_crowded, judges_shown, shown_rows
 from smoothsweep.orchestrator.reading.findings.uncertainty import share
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import is_null, number
@@ -47,7 +47,7 @@ class Panels:
         if len(rows) < 2:
             return None
         spec, front, frame = summary.spec, decide(summary).front, summary.frame.loc[list(rows.values())]
-        named = [r for r in rows if len(rows) <= MANY or r in front or r == summary.baseline_recipe]
+        named = [r for r in rows if not is_crowded(summary) or r in front or r == summary.baseline_recipe]
         asked = summary.min_test_acc
         near = frame["test_acc"] >= frame["test_acc"].max() - REACH
         held = [*frame.loc[near | frame["recipe"].isin(front), "test_acc"], *([] if asked is None else [asked])]

@@ -15,7 +15,7 @@ from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.orchestrator.page.drawing.canvas import INK, LINE, PAPER, SOFT, Canvas, percent, words_for
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.labels import LINE_HEIGHT, text_width
-from smoothsweep.orchestrator.page.figures.naming import LONGEST
+from smoothsweep.orchestrator.reading.findings.display import LONG
 from smoothsweep.orchestrator.reading.findings.display import shown_rows
 from smoothsweep.orchestrator.reading.findings.pairs import by_leak
 from smoothsweep.orchestrator.reading.leak.exposure import AMONG, Exposed, among_words, exposed, rate_words
@@ -187,7 +187,7 @@ def _rows(
     for attack in dict.fromkeys(frame.loc[rows, "attack"]):
         lines += [(None, attack)] if attack else []
         lines += [(row, frame.loc[row, "recipe"]) for row in rows if frame.loc[row, "attack"] == attack]
-    written = {name: wrap(words_for(name), LONGEST) for row, name in lines if row is not None}
+    written = {name: wrap(words_for(name), LONG) for row, name in lines if row is not None}
     left = 24 + max(text_width(line, 12.5) for name in written for line in written[name])
     height = max(height, 8 + LINE_HEIGHT * max(map(len, written.values())))
     canvas = Canvas(WIDTH, 84 + height * len(lines), title)

@@ -40,6 +40,15 @@ MANY = 12
 """With more recipes than this, figures name or show only the baseline and the recipes on the front."""
 
 
+LONG = 34
+"""Letters of a recipe's name from which a figure writes it in two lines."""
+
+
+def is_crowded(summary: Summary) -> bool:
+    """Whether the names of all recipes would fill more than `MANY` lines of a figure, so that not all are written."""
+    return sum(1 + (len(recipe) > LONG) for recipe in summary.recipes) > MANY
+
+
 def judges_shown(summary: Summary) -> list[str]:
     """The leak metrics that get a panel: the hit rates that were measured and the metric that decides."""
     judges = [key for key in CLASS_METRICS if key in summary.measured]

@@ -171,9 +171,15 @@ def _against(summary: Summary, choice: Decision) -> tuple[str, ...]:
     elif gap is not None and gap.word == HIDES:
         first = f"{name} leaks least {judged}, and {WORDING[HIDES].as_verb}: {values}"
     else:
-        first = f"inconclusive: {name} has the lowest leak {judged}: {values}"
+        first = f"inconclusive: {name} has the lowest leak {judged}{_as_low(summary, choice)}: {values}"
     accuracy = _accuracy_uncertainty(summary, best, reference)
     return start(_among(summary) + first), start(uncertainty_words(summary, gap)), *standing(summary), *accuracy
+
+
+def _as_low(summary: Summary, choice: Decision) -> str:
+    """`, as does "-0.1, step"`: the recipes that leak exactly as little as the one that is named."""
+    others = [_recipe(summary, choice.rows[recipe]) for recipe in choice.ties]
+    return f", as {'does' if len(others) == 1 else 'do'} {listing(others)}" if others else ""
 
 
 def _price(summary: Summary, best: int, reference: int) -> str:

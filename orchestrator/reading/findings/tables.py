@@ -43,7 +43,8 @@ def text_table(summary: Summary) -> str:
     level = f"{100 * summary.settings.level:g} %"
     alone = "; with n = 1 it is over classes alone, or missing, and says nothing of the recipe"
     is_alone = any(seeds(cell) == "1" for cell in summary.cells.values())
-    legend = f"* {choice.mark}   = baseline   [low, high] {level} interval{alone if is_alone else ''}"
+    starred = "" if choice.marked is None else f"* {choice.mark}   "
+    legend = f"{starred}= baseline   [low, high] {level} interval{alone if is_alone else ''}"
     missing = map(ascii_text, incomplete_lines(summary))
     sign = [LEGEND] if by_row else []
     return "\n".join([lines[0], rule, *lines[1:], rule, legend, *sign, *missing])

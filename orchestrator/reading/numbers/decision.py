@@ -18,7 +18,7 @@ class Decision:
     """rows: recipe -> its row of the frame under its worst attack, where the leak was measured. best: the row that
     leaks least among the recipes accurate enough, None where there is none. reference: the baseline's row, if known.
     clear: whether the best reduces the leak of the reference. told: whether it does that of every other allowed recipe,
-    too. tied: another allowed recipe leaks as little.
+    too. ties: other allowed recipes that leak exactly as little.
     front: recipes accurate enough that no other such recipe beats in both test accuracy and leak, most accurate first.
     seeds: how many the recipes share.
     """
@@ -28,7 +28,7 @@ class Decision:
     reference: int | None
     clear: bool = False
     told: bool = False
-    tied: bool = False
+    ties: tuple[str, ...] = ()
     front: tuple[str, ...] = ()
     seeds: int = 0
 
@@ -46,7 +46,7 @@ class Decision:
     def marked(self) -> int | None:
         """The row a table marks as leaking least: none among one, none where another leaks exactly as little, none with
         a single seed."""
-        return self.best if len(self.rows) > 1 and not self.tied and self.seeds >= LEAST_SEEDS else None
+        return self.best if len(self.rows) > 1 and not self.ties and self.seeds >= LEAST_SEEDS else None
 
     @property
     def mark(self) -> str:
@@ -69,13 +69,14 @@ def decide(summary: Summary) -> Decision:
         return Decision(rows=rows, best=None, reference=reference, front=front, seeds=len(evidence.seeds))
     against = evidence.reduction(choice.best, baseline) if baseline is not None else None
     clear = against is not None and against.word == REDUCES
-    tied = sum(evidence.mean(recipe) == evidence.mean(choice.best) for recipe in choice.allowed) > 1
+    least = evidence.mean(choice.best)
+    ties = tuple(r for r in choice.allowed if r != choice.best and evidence.mean(r) == least)
     return Decision(
         rows=rows,
         best=rows[choice.best],
         reference=reference,
         clear=clear,
-        tied=tied,
+        ties=ties,
         front=front,
         told=clear and not choice.runners_up,
         seeds=len(evidence.seeds),

@@ -215,7 +215,7 @@ def test_a_tie_goes_to_the_baseline():
         and "there is no difference between the two" in answer
     )
     choice = decide(summarise(data))
-    assert not choice.clear and choice.tied and choice.marked is None
+    assert not choice.clear and choice.ties and choice.marked is None
 
 
 def test_where_no_recipe_has_met_every_attack_failures_and_masked_gradients_are_still_told():
