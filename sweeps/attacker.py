@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import Field
 
+from smoothsweep.core.plugins import by_plugin
 from smoothsweep.core.priors.kinds import PRIORS, PriorKind, PriorSettings, make_settings
 from smoothsweep.sweeps.base import Model
 from smoothsweep.sweeps.derived import derived, one_of, one_value
@@ -21,6 +22,11 @@ class AnyPrior(Model):
     def row(self) -> PriorKind:
         """What is known of its kind."""
         return PRIORS[self.kind]
+
+    @property
+    def words(self) -> str:
+        """What a page, a terminal and MLflow call it."""
+        return by_plugin(self.row.settings.title or self.kind.replace("_", " "), "priors", self.kind)
 
     @cached_property
     def built(self) -> PriorSettings:

@@ -49,10 +49,11 @@ class PriorFiles:
 class PriorSettings:
     """The parameters of a prior, the keys of a sweep file's `prior`; a kind overrides what it changes.
 
-    unsaid: parameters that a sweep file does not set: they are what the kind has. with_discriminator: whether the
-    discriminator that it was trained with lies beside it.
+    title: what pages call it; "": by its kind. unsaid: parameters that a sweep file does not set: they are what the kind
+    has. with_discriminator: whether the discriminator that it was trained with lies beside it.
     """
 
+    title: ClassVar[str] = ""
     unsaid: ClassVar[tuple[str, ...]] = ()
     with_discriminator: ClassVar[bool] = False
 
@@ -116,6 +117,8 @@ class ShippedPrior(PriorSettings):
     name: the generator.
     """
 
+    title: ClassVar[str] = "shipped generator"
+
     name: Literal["stylegan2_synthetic64"] = "stylegan2_synthetic64"
 
     @property
@@ -134,6 +137,7 @@ class PriorFolder(PriorSettings):
     path: the folder of the prior, with weights.safetensors and prior.json.
     """
 
+    title: ClassVar[str] = "generator in a folder"
     with_discriminator: ClassVar[bool] = True
 
     path: FilePath
@@ -158,6 +162,8 @@ class RandomFace(PriorFolder):
     below 1024 by a read-out of the first stages, which costs less; crop: the frame of the data's faces, null for all
     of the image.
     """
+
+    title: ClassVar[str] = "FFHQ prior"
 
     resolution: Literal[64, 128, 256, 1024] = 128
     crop: Crop | None = None
@@ -205,6 +211,7 @@ class StyleGAN2Training(GanRecipe, PriorSettings):
     share every batch; seed: of first weights and draws.
     """
 
+    title: ClassVar[str] = "StyleGAN2"
     unsaid: ClassVar[tuple[str, ...]] = (
         "betas",
         "r1_interval",

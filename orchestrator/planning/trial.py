@@ -104,6 +104,8 @@ class Trial:
             return present(inversion(self.settings).attack, "attack").words
         if key in ("recipe", "recipe.defense"):
             return self.recipe_label
+        if key == "prior" and inversion(self.settings).prior is not None:
+            return present(inversion(self.settings).prior, "prior").words
         stated = self.cell.values.get(key)
         return f"{name} {settings_words(stated) if isinstance(stated, dict) else value}"
 

@@ -17,7 +17,7 @@ from smoothsweep.sweeps.axes import axis_keys, axis_names, axis_value, settings_
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import LoadedSweep, inversion
 
-ATTACK = "attack"
+ATTACK, PRIOR = "attack", "prior"
 RECIPE, DEFENSE = "recipe", "recipe.defense"
 ATTACK_WORDS = {"poincare": "Poincaré", "cross_entropy": "cross entropy"}
 OF_ITS_OWNER = ("at", "count", "end", "size", "start", "views")
@@ -29,7 +29,8 @@ def sweep_axes(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[Axis, ...]
     """The axes of the sweep's grid, cells or search. trials: all of them, whose values get words."""
     keys = axis_keys(loaded)
     names = axis_names(keys)
-    shown: dict[str, str] = {**ATTACK_WORDS, **_mappings(names, trials), **_attack_words(keys, names, trials)}
+    shown: dict[str, str] = {**ATTACK_WORDS, **_mappings(names, trials)}
+    shown |= {**_attack_words(keys, names, trials), **_prior_words(keys, names, trials)}
     if DEFENSE in keys:
         given = ((trial.cell.axes[names[DEFENSE]], trial.stated_defense) for trial in trials)
         shown.update({text: recipe_words(defense).label for text, defense in given if defense})
@@ -43,7 +44,7 @@ def sweep_axes(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[Axis, ...]
             values=shown,
             role="attack" if key.split(".")[0] in OF_ATTACKER else "recipe",
             defense=key.startswith(DEFENSE) or (key == RECIPE and not beside),
-            bare=key in (ATTACK, RECIPE, DEFENSE) or key.endswith(".kind"),
+            bare=key in (ATTACK, PRIOR, RECIPE, DEFENSE) or key.endswith(".kind"),
         )
         for key in keys
     )
@@ -110,16 +111,38 @@ def _mappings(names: dict[str, str], trials: Sequence[Trial]) -> dict[str, str]:
 
 
 def _attack_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial]) -> dict[str, str]:
-    """Whole attacks of a portfolio, as their axis has them -> what tables call them; numbered where two are alike."""
+    """Whole attacks of a portfolio, as their axis has them -> what tables call them; numbered where two are alike that
+    another of the attacker's axes (a prior) does not tell apart."""
     if ATTACK not in keys:
         return {}
-    attacked = [trial for trial in trials if inversion(trial.settings).attack is not None]
-    labels = {
-        str(trial.cell.axes[names[ATTACK]]): present(inversion(trial.settings).attack, "attack").words
-        for trial in attacked
-    }
+    beside = [names[key] for key in keys if key != ATTACK and key.split(".")[0] in OF_ATTACKER]
+    labels: dict[str, str] = {}
+    met: dict[str, set[tuple[str, ...]]] = {}
+    for trial in trials:
+        if (attack := inversion(trial.settings).attack) is not None:
+            text = str(trial.cell.axes[names[ATTACK]])
+            labels[text] = attack.words
+            met.setdefault(text, set()).add(tuple(str(trial.cell.axes[name]) for name in beside))
     words: dict[str, str] = {}
     for text, label in labels.items():
-        alike = sum(word.partition(" #")[0] == label for word in words.values())
+        alike = sum(labels[other] == label and bool(met[other] & met[text]) for other in words)
         words[text] = f"{label} #{alike + 1}" if alike else label
+    return words
+
+
+def _prior_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial]) -> dict[str, str]:
+    """Whole priors, as their axis has them -> what tables call them; with the settings that tell those of a kind
+    apart."""
+    if PRIOR not in keys:
+        return {}
+    given = {str(trial.cell.axes[names[PRIOR]]): trial for trial in trials if inversion(trial.settings).prior}
+    stated = {text: trial.cell.values[PRIOR] for text, trial in given.items()}
+    words: dict[str, str] = {}
+    for text, trial in given.items():
+        alike = [one for one in stated.values() if one["kind"] == stated[text]["kind"]]
+        keys_of = dict.fromkeys(key for one in alike for key in one)
+        telling = [key for key in keys_of if any(one.get(key) != alike[0].get(key) for one in alike)]
+        others = {key: stated[text][key] for key in telling if key in stated[text]}
+        name = present(inversion(trial.settings).prior, "prior").words
+        words[text] = f"{name} ({minuses(settings_words(others))})" if others else name
     return words
