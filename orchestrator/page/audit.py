@@ -96,7 +96,6 @@ def audit_page(
         anonymous=anonymous,
         among=among_words,
         among_count=AMONG,
-        standing_head=HEAD,
         found_words=found_words,
         within_words=within_words,
         shown_rate=shown_rate,

@@ -24,7 +24,7 @@ from smoothsweep.orchestrator.reading.findings import (
     settings,
     tables,
 )
-from smoothsweep.orchestrator.reading.leak import hiding, known_error, membership
+from smoothsweep.orchestrator.reading.leak import hiding, known_error, membership, recipe_standing
 from smoothsweep.orchestrator.reading.leak.looks import look_sentences
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import axis_value
@@ -48,6 +48,7 @@ MODULES = (
     membership,
     pairs,
     readings,
+    recipe_standing,
     searches,
     settings,
 )

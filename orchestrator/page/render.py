@@ -21,6 +21,7 @@ from smoothsweep.orchestrator.page.drawing.sheets import tile_uri
 from smoothsweep.orchestrator.page.figures.toy import ends_inside, hue, mark_of, toy_panel
 from smoothsweep.orchestrator.page.origin import origin
 from smoothsweep.orchestrator.reading.findings.display import of_cell, of_recipe, told, told_difference
+from smoothsweep.orchestrator.reading.leak.standing import HEAD
 from smoothsweep.orchestrator.reading.numbers import format as shown
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise
@@ -49,6 +50,7 @@ SECTIONS = (
     "decision/recipes",
     "decision/attacks",
     "decision/looks",
+    "decision/standing",
     "decision/hiding",
     "decision/two_leaks",
     "decision/pairs",
@@ -139,6 +141,7 @@ def environment() -> Environment:
         "of_cell": of_cell,
         "of_recipe": of_recipe,
         "LEGEND": LEGEND,
+        "standing_head": HEAD,
         "WORDING": WORDING,
         "told_difference": told_difference,
         "PROTOCOLS": PROTOCOLS,

@@ -15,8 +15,7 @@ from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.orchestrator.page.drawing.canvas import INK, LINE, PAPER, SOFT, Canvas, percent, words_for
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.labels import LINE_HEIGHT, text_width
-from smoothsweep.orchestrator.reading.findings.display import LONG
-from smoothsweep.orchestrator.reading.findings.display import shown_rows
+from smoothsweep.orchestrator.reading.findings.display import LONG, shown_rows
 from smoothsweep.orchestrator.reading.findings.pairs import by_leak
 from smoothsweep.orchestrator.reading.leak.exposure import AMONG, Exposed, among_words, exposed, rate_words
 from smoothsweep.orchestrator.reading.numbers.format import count, estimate, number

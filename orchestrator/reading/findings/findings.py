@@ -29,6 +29,8 @@ from smoothsweep.orchestrator.reading.findings.uncertainty import (
     start,
     uncertainty_words,
 )
+from smoothsweep.orchestrator.reading.leak.access import by_access
+from smoothsweep.orchestrator.reading.leak.recipe_standing import standing_sentences
 from smoothsweep.orchestrator.reading.numbers.accuracy import accuracy_gap, accuracy_kept, margin_words
 from smoothsweep.orchestrator.reading.numbers.decision import Decision, decide
 from smoothsweep.orchestrator.reading.numbers.format import count, listing, number, points
@@ -37,13 +39,6 @@ from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.reading.numbers.wording import WORDING, hits_in_words
 
 ACCURACY = metric_of("test_acc")
-SEES = {
-    "none": "nothing of the target",
-    "labels": "the decided class alone",
-    "scores": "scores without gradients",
-    "gradients": "gradients",
-}
-"""Access level -> what such an attacker sees."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +80,13 @@ def _find(data: ReportData, summary: Summary) -> Findings:
     else:
         answer = _against(summary, choice)
     again, levels = fresh_answer(data, summary), by_access(summary, choice.best)
-    more = (*levels, *_cheaper(summary, choice), *_catalyst(summary, choice), *_judges(summary, choice))
+    more = (
+        *levels,
+        *standing_sentences(summary),
+        *_cheaper(summary, choice),
+        *_catalyst(summary, choice),
+        *_judges(summary, choice),
+    )
     limits = (*control_line(summary), *cautions, *(() if again else flattery(summary)), *_cautions(summary, choice))
     return Findings(answer=(*answer, *again), more=more, cautions=limits)
 
@@ -277,17 +278,6 @@ def _states(data: ReportData, words: dict[str, str], *, least: int) -> list[str]
     """`3 failed`: how many trials are in each of these states, where that is at least so many."""
     status = data.results["status"].value_counts()
     return [f"{status.get(name, 0)}{NBSP}{word}" for name, word in words.items() if status.get(name, 0) >= least]
-
-
-def by_access(summary: Summary, row: int) -> tuple[str, ...]:
-    """One sentence on what attackers of each access level get of the recipe in this row; none with a single level."""
-    metric, levels = summary.primary, summary.access_levels
-    if metric is None or len(levels) < 2:
-        return ()
-    recipe = summary.frame.loc[row, "recipe"]
-    reached = {level: summary.worst(metric, level).get(recipe) for level in levels}
-    parts = [f"{summary.shown(at)} with {SEES[level]}" for level, at in reached.items() if at is not None]
-    return (f"By what an attacker sees of {named(recipe)}: {listing(parts)}.",) if len(parts) > 1 else ()
 
 
 def limits(data: ReportData, summary: Summary) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from scipy import stats
 
 from smoothsweep.core.judges.columns import BY_KEY, CLOSED_SET, METRICS, metric_of
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.orchestrator.reading.numbers.format import estimate, number
+from smoothsweep.orchestrator.reading.numbers.format import estimate, listing, number
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 SHORT = 0.8
@@ -106,30 +106,31 @@ def hit_words(spec: Metric, people: int | None) -> str:
 
 def standing_lines(found: tuple[Standing, ...]) -> tuple[str, ...]:
     """Sentences: what verification says, where the prior limits it, and where two judges disagree."""
-    return (*_verified(found), *_limited(found), *_disagreement(found))
+    return (*recognised(found), *limited(found), *_disagreement(found))
 
 
 def _of(found: tuple[Standing, ...], metric: str) -> Standing | None:
     return next((one for one in found if one.metric == metric), None)
 
 
-def _verified(found: tuple[Standing, ...]) -> tuple[str, ...]:
+def recognised(
+    found: tuple[Standing, ...], whose: str = "its reconstructions", first: tuple[str, ...] = ()
+) -> tuple[str, ...]:
+    """How many are verified, beside random latents and real photographs; nothing where no judge verifies. first: what
+    else it stands beside, before these."""
     one = _of(found, FIRST)
     if one is None:
         return ()
-    beside = [
-        f"{number(one.spec, value)} of {what}"
-        for value, what in ((one.control.value, "random latents"), (one.ceiling.value, "real photographs"))
-        if value is not None
-    ]
-    more = f" ({' and '.join(beside)})" if beside else ""
+    known = ((one.control.value, "random latents"), (one.ceiling.value, "real photographs"))
+    beside = [*first, *(f"{number(one.spec, value)} of {what}" for value, what in known if value is not None)]
+    more = f" ({listing(beside)})" if beside else ""
     return (
-        f"Recognised, as a face recogniser would that accepts 1 % of strangers: {one.shown('leak')} of its "
-        f"reconstructions{more}.",
+        f"Recognised, as a face recogniser would that accepts 1 % of strangers: {one.shown('leak')} of {whose}{more}.",
     )
 
 
-def _limited(found: tuple[Standing, ...]) -> tuple[str, ...]:
+def limited(found: tuple[Standing, ...]) -> tuple[str, ...]:
+    """That the prior cannot draw what the judge asks for, where it cannot."""
     short = [one for one in (_of(found, FIRST), *found) if one is not None and one.is_limited]
     if not short:
         return ()

@@ -22,6 +22,7 @@ SECTIONS = [
     "limits",
     "recipes",
     "attacks",
+    "standing",
     "hiding",
     "pairs",
     "sheets",

@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from smoothsweep.orchestrator.reading.findings import pairs
-from smoothsweep.orchestrator.reading.findings.findings import by_access
+from smoothsweep.orchestrator.reading.leak.access import by_access
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 
 FOUND = {"labels": {"mine": 0}, "scores": {}, "gradients": {"mine": 1}}

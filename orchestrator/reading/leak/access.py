@@ -1,0 +1,26 @@
+"""What attackers of each access level get of a recipe."""
+
+from __future__ import annotations
+
+from smoothsweep.orchestrator.reading.findings.uncertainty import named
+from smoothsweep.orchestrator.reading.numbers.format import listing
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
+
+SEES = {
+    "none": "nothing of the target",
+    "labels": "the decided class alone",
+    "scores": "scores without gradients",
+    "gradients": "gradients",
+}
+"""Access level -> what such an attacker sees."""
+
+
+def by_access(summary: Summary, row: int) -> tuple[str, ...]:
+    """One sentence on what attackers of each access level get of the recipe in this row; none with a single level."""
+    metric, levels = summary.primary, summary.access_levels
+    if metric is None or len(levels) < 2:
+        return ()
+    recipe = summary.frame.loc[row, "recipe"]
+    reached = {level: summary.worst(metric, level).get(recipe) for level in levels}
+    parts = [f"{summary.shown(at)} with {SEES[level]}" for level, at in reached.items() if at is not None]
+    return (f"By what an attacker sees of {named(recipe)}: {listing(parts)}.",) if len(parts) > 1 else ()

@@ -1,0 +1,63 @@
+"""What the leak of a sweep's recipes stands beside: the baseline and the recipe that leaks least, by every judge."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from smoothsweep.orchestrator.reading.findings.uncertainty import named
+from smoothsweep.orchestrator.reading.leak.standing import FIRST, Standing, limited, recognised, standings
+from smoothsweep.orchestrator.reading.numbers.decision import decide
+from smoothsweep.orchestrator.reading.numbers.summary import Summary
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecipeStanding:
+    """One recipe under the attack that works best against it. judged: one entry per way of judging."""
+
+    recipe: str
+    attack: str
+    judged: tuple[Standing, ...]
+
+
+def recipe_standings(summary: Summary) -> tuple[RecipeStanding, ...]:
+    """The baseline's, then that of the recipe that leaks least; none where the sweep compares no recipes."""
+    if summary.primary is None or summary.by_setting:
+        return ()
+    choice = decide(summary)
+    rows = dict.fromkeys(row for row in (choice.reference, choice.best) if row is not None)
+    found = (
+        RecipeStanding(
+            recipe=str(summary.frame.loc[row, "recipe"]),
+            attack=str(summary.frame.loc[row, "attack"]),
+            judged=tuple(filter(_beside_anything, standings(summary, row, control_of(summary, row), summary.people))),
+        )
+        for row in rows
+    )
+    return tuple(one for one in found if one.judged)
+
+
+def _beside_anything(one: Standing) -> bool:
+    return any(number.value is not None for name, number in one.numbers.items() if name != "leak")
+
+
+def control_of(summary: Summary, row: int) -> int | None:
+    """The row of the control to which the deciding judge credits most, under the recipe of `row`; None without one."""
+    frame, metric = summary.frame, summary.deciding
+    same = frame["control"] & (frame["recipe"] == frame.loc[row, "recipe"]) & frame[metric].notna()
+    return int((summary.spec.sign * frame.loc[same, metric]).idxmax()) if same.any() else None
+
+
+def standing_sentences(summary: Summary) -> tuple[str, ...]:
+    """What verification says of the recipe that leaks least, beside the baseline, and where the prior limits it."""
+    found = recipe_standings(summary)
+    if not found:
+        return ()
+    *others, last = found
+    beside = (
+        f"{way.shown('leak')} of that from {named(other.recipe)}"
+        for other in others
+        for way in other.judged
+        if way.metric == FIRST
+    )
+    said = recognised(last.judged, f"what is reconstructed from {named(last.recipe)}", first=tuple(beside))
+    return (*said, *limited(last.judged))
