@@ -30,6 +30,7 @@ STYLEGAN2 = ("karras2020analyzing", "karras2020training")
 WEIGHTS, DESCRIPTION, DISCRIMINATOR = "weights.safetensors", "prior.json", "discriminator.safetensors"
 LICENCE = "licence.txt"  # beside weights, where what is made with them is bound to something
 
+_OF_EVERY_TRAINING = ("betas", "r1_interval", "ema_kimg", "ema_rampup", "style_mixing", "ada_target", "ada_kimg")
 _SHIPPED_AT = Path(__file__).parent / "weights"
 SHIPPED: dict[str, Path] = {"stylegan2_synthetic64": _SHIPPED_AT / "stylegan2_synthetic64"}
 """Priors that come with the package: the common stem of the two files. weights/README.md says how good they are."""
@@ -49,8 +50,8 @@ class PriorFiles:
 class PriorSettings:
     """The parameters of a prior, the keys of a sweep file's `prior`; a kind overrides what it changes.
 
-    title: what pages call it; "": by its kind. unsaid: parameters that a sweep file does not set: they are what the kind
-    has. with_discriminator: whether the discriminator that it was trained with lies beside it.
+    title: what pages call it, its kind where empty. unsaid: parameters that a sweep file does not set: they are what
+    the kind has. with_discriminator: whether the discriminator that it was trained with lies beside it.
     """
 
     title: ClassVar[str] = ""
@@ -212,15 +213,7 @@ class StyleGAN2Training(GanRecipe, PriorSettings):
     """
 
     title: ClassVar[str] = "StyleGAN2"
-    unsaid: ClassVar[tuple[str, ...]] = (
-        "betas",
-        "r1_interval",
-        "ema_kimg",
-        "ema_rampup",
-        "style_mixing",
-        "ada_target",
-        "ada_kimg",
-    )
+    unsaid: ClassVar[tuple[str, ...]] = _OF_EVERY_TRAINING
 
     z_dim: Width = 128
     w_dim: Width = 128

@@ -22,8 +22,8 @@ from smoothsweep.orchestrator.reading.audit.sentences import accuracy, audit_sen
 from smoothsweep.orchestrator.reading.audit.shadow_sentences import shown_rate, within_words
 from smoothsweep.orchestrator.reading.findings.display import told
 from smoothsweep.orchestrator.reading.leak.exposure import AMONG, among_words, rate_words
-from smoothsweep.orchestrator.reading.leak.standing import HEAD
 from smoothsweep.orchestrator.reading.numbers.format import duration
+from smoothsweep.orchestrator.reading.standing.judged import HEAD
 
 EXPOSED = 8
 """People shown with their pictures, the surest of the most exposed first."""

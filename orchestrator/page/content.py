@@ -24,7 +24,7 @@ from smoothsweep.orchestrator.reading.findings import (
     settings,
     tables,
 )
-from smoothsweep.orchestrator.reading.leak import hiding, known_error, membership, recipe_standing
+from smoothsweep.orchestrator.reading.leak import hiding, known_error, membership
 from smoothsweep.orchestrator.reading.leak.looks import look_sentences
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import axis_value
@@ -32,6 +32,7 @@ from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.search_model import progress
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.reading.published import comparison
+from smoothsweep.orchestrator.reading.standing.recipes import recipe_standings
 
 MOST_COLUMNS = 6
 """Metrics side by side that still fit a printed page."""
@@ -48,7 +49,6 @@ MODULES = (
     membership,
     pairs,
     readings,
-    recipe_standing,
     searches,
     settings,
 )
@@ -92,6 +92,7 @@ def everything(data: ReportData, summary: Summary) -> dict[str, Any]:
         "judges": display.judges_shown(summary),
         "hidden": hiding.hidings(summary),
         "looked": look_sentences(summary),
+        "standing": recipe_standings(summary),
         "errors": known_error,
         "ranks": judge_ranks,
         "progress": progress,

@@ -21,11 +21,11 @@ from smoothsweep.orchestrator.page.drawing.sheets import tile_uri
 from smoothsweep.orchestrator.page.figures.toy import ends_inside, hue, mark_of, toy_panel
 from smoothsweep.orchestrator.page.origin import origin
 from smoothsweep.orchestrator.reading.findings.display import of_cell, of_recipe, told, told_difference
-from smoothsweep.orchestrator.reading.leak.standing import HEAD
 from smoothsweep.orchestrator.reading.numbers import format as shown
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise
 from smoothsweep.orchestrator.reading.numbers.wording import LEGEND, WORDING
+from smoothsweep.orchestrator.reading.standing.judged import HEAD
 from smoothsweep.orchestrator.reading.toy import ToyData, toy_answer
 from smoothsweep.tasks.stage_names import shown_stage
 

@@ -19,10 +19,10 @@ from smoothsweep.orchestrator.page.figures.curves.advantage import advantage_fig
 from smoothsweep.orchestrator.page.figures.curves.queries import query_curves
 from smoothsweep.orchestrator.page.figures.panels import Panels
 from smoothsweep.orchestrator.page.figures.two_leaks import two_leaks_figure
-from smoothsweep.orchestrator.reading.advantage import advantage_panels
 from smoothsweep.orchestrator.reading.defenses.families import DefenseFamily, DefenseGroup, defense_groups
 from smoothsweep.orchestrator.reading.findings.display import MANY, judges_shown
 from smoothsweep.orchestrator.reading.findings.pairs import sheet_recipes
+from smoothsweep.orchestrator.reading.leak.advantage import advantage_panels
 from smoothsweep.orchestrator.reading.leak.membership import two_leaks
 from smoothsweep.orchestrator.reading.numbers.model import FeatureView, ReportData
 from smoothsweep.orchestrator.reading.numbers.search_model import Objective, Progress, progress

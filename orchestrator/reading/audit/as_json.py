@@ -13,8 +13,8 @@ from smoothsweep.orchestrator.reading.audit.members import AuditMembership, Told
 from smoothsweep.orchestrator.reading.audit.result import Audit, Reached, Trained
 from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences, person_name
 from smoothsweep.orchestrator.reading.audit.shadows import ByShadows, Within
-from smoothsweep.orchestrator.reading.leak.standing import Standing
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison
+from smoothsweep.orchestrator.reading.standing.judged import Standing
 
 JSON_VERSION = 1
 

@@ -14,10 +14,10 @@ from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.orchestrator.reading.audit.members import AuditMembership
 from smoothsweep.orchestrator.reading.audit.notes import AuditNotes
 from smoothsweep.orchestrator.reading.leak.exposure import Exposed, exposed
-from smoothsweep.orchestrator.reading.leak.standing import FIRST, Standing, standings
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, compare
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.reading.standing.judged import FIRST, Standing, standings
 
 HALF = 0.5
 """Share of its reconstructions from which on a person counts as matched."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from smoothsweep.orchestrator.reading.audit.result import Audit
-from smoothsweep.orchestrator.reading.leak.standing import APART, Standing, standings
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.reading.standing.judged import APART, Standing, standings
 
 
 def with_second(audit: Audit, summary: Summary, name: str) -> Audit:

@@ -12,12 +12,11 @@ from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.orchestrator.reading.audit.member_sentences import membership_lines
 from smoothsweep.orchestrator.reading.audit.result import HALF, Audit, Person, Reached, Trained
 from smoothsweep.orchestrator.reading.audit.second import second_lines
-from smoothsweep.orchestrator.reading.findings.uncertainty import named, start
-from smoothsweep.orchestrator.reading.leak.access import SEES
 from smoothsweep.orchestrator.reading.leak.exposure import AMONG, among_words, rate_words
-from smoothsweep.orchestrator.reading.leak.standing import standing_lines
-from smoothsweep.orchestrator.reading.numbers.format import count, duration, listing, number
+from smoothsweep.orchestrator.reading.numbers.format import count, duration, listing, named, number, start
 from smoothsweep.orchestrator.reading.numbers.wording import WORDING, reduction_words, settling
+from smoothsweep.orchestrator.reading.standing.access import SEES
+from smoothsweep.orchestrator.reading.standing.judged import standing_lines
 
 
 def more_seeds(seeds: int) -> str:

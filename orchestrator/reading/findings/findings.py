@@ -24,19 +24,17 @@ from smoothsweep.orchestrator.reading.findings.uncertainty import (
     flattery,
     gap_of,
     gap_words,
-    named,
     standing,
-    start,
     uncertainty_words,
 )
-from smoothsweep.orchestrator.reading.leak.access import by_access
-from smoothsweep.orchestrator.reading.leak.recipe_standing import standing_sentences
 from smoothsweep.orchestrator.reading.numbers.accuracy import accuracy_gap, accuracy_kept, margin_words
 from smoothsweep.orchestrator.reading.numbers.decision import Decision, decide
-from smoothsweep.orchestrator.reading.numbers.format import count, listing, number, points
+from smoothsweep.orchestrator.reading.numbers.format import count, listing, named, number, points, start
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.reading.numbers.wording import WORDING, hits_in_words
+from smoothsweep.orchestrator.reading.standing.access import by_access
+from smoothsweep.orchestrator.reading.standing.recipes import standing_sentences
 
 ACCURACY = metric_of("test_acc")
 

@@ -10,9 +10,8 @@ import numpy as np
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.second_audit import Reaudit, reaudit, together
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE
-from smoothsweep.orchestrator.reading.findings.uncertainty import named, start
 from smoothsweep.orchestrator.reading.numbers.estimates import rates
-from smoothsweep.orchestrator.reading.numbers.format import count, difference, number
+from smoothsweep.orchestrator.reading.numbers.format import count, difference, named, number, start
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise
 

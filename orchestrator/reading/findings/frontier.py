@@ -6,9 +6,8 @@ from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.frontier import hypervolume
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.findings.display import MANY
-from smoothsweep.orchestrator.reading.findings.uncertainty import named
 from smoothsweep.orchestrator.reading.numbers.decision import decide
-from smoothsweep.orchestrator.reading.numbers.format import count, listing, number, significant
+from smoothsweep.orchestrator.reading.numbers.format import count, listing, named, number, significant
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 REFERENCE_ACC, REFERENCE_RATE = 0.0, 1.0

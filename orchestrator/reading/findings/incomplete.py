@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from smoothsweep.orchestrator.reading.findings.display import setting_name
-from smoothsweep.orchestrator.reading.findings.uncertainty import named
 from smoothsweep.orchestrator.reading.numbers.complete_cases import CompleteCases
-from smoothsweep.orchestrator.reading.numbers.format import count, listing
+from smoothsweep.orchestrator.reading.numbers.format import count, listing, named
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 NAMED = 4

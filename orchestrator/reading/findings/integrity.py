@@ -13,8 +13,7 @@ from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.findings.tables import INTEGRITY
-from smoothsweep.orchestrator.reading.findings.uncertainty import named, start
-from smoothsweep.orchestrator.reading.numbers.format import count, listing, number
+from smoothsweep.orchestrator.reading.numbers.format import count, listing, named, number, start
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 

@@ -13,10 +13,9 @@ from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
 from smoothsweep.orchestrator.reading.findings.display import Told, setting_name
-from smoothsweep.orchestrator.reading.findings.uncertainty import named, start
 from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
 from smoothsweep.orchestrator.reading.numbers.evidence import COLUMNS
-from smoothsweep.orchestrator.reading.numbers.format import aligned, ascii_text, count
+from smoothsweep.orchestrator.reading.numbers.format import aligned, ascii_text, count, named, start
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.reading.numbers.wording import hits_in_words, row_reduction
 

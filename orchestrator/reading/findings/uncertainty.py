@@ -10,22 +10,12 @@ from smoothsweep.core.metrics.recommendation import Optimism, selection_optimism
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.numbers.evidence import Evidence
-from smoothsweep.orchestrator.reading.numbers.format import count, listing, points, significant
+from smoothsweep.orchestrator.reading.numbers.format import count, listing, named, points, significant
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.reading.numbers.wording import WORDING, reduction_words, settling
 
 NAMED = 3
 """Runners-up that a sentence names."""
-
-
-def named(recipe: str) -> str:
-    """A recipe's name as a sentence holds it: in quotes where commas would take it apart."""
-    return f"\u201c{recipe}\u201d" if ", " in recipe else recipe
-
-
-def start(sentence: str) -> str:
-    """With a capital, as sentences begin."""
-    return sentence[:1].upper() + sentence[1:]
 
 
 def gap_of(summary: Summary, row: int, reference: int) -> LeakComparison | None:

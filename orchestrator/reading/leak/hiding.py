@@ -13,14 +13,15 @@ from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.reduction import Bounded
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
 from smoothsweep.orchestrator.reading.findings.tables import with_interval
-from smoothsweep.orchestrator.reading.findings.uncertainty import named, start
 from smoothsweep.orchestrator.reading.numbers.format import (
     aligned,
     ascii_text,
     listing,
+    named,
     points,
     signed,
     signed_interval,
+    start,
 )
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.reading.numbers.wording import (

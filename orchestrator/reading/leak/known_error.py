@@ -8,8 +8,7 @@ import pandas as pd
 
 from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.known_error import Corrected, Rate, corrected_leak
-from smoothsweep.orchestrator.reading.findings.uncertainty import start
-from smoothsweep.orchestrator.reading.numbers.format import estimate, number
+from smoothsweep.orchestrator.reading.numbers.format import estimate, number, start
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 

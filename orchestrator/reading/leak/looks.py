@@ -3,8 +3,16 @@
 from __future__ import annotations
 
 from smoothsweep.core.checks import present
-from smoothsweep.orchestrator.reading.findings.uncertainty import named, start
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text, count, listing, points, signed, signed_interval
+from smoothsweep.orchestrator.reading.numbers.format import (
+    ascii_text,
+    count,
+    listing,
+    named,
+    points,
+    signed,
+    signed_interval,
+    start,
+)
 from smoothsweep.orchestrator.reading.numbers.looks import Stop
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 

@@ -164,3 +164,13 @@ def aligned(rows: Sequence[Sequence[str]], words: Collection[int]) -> list[str]:
         ).rstrip()
         for row in rows
     ]
+
+
+def named(recipe: str) -> str:
+    """A recipe's name as a sentence holds it: in quotes where commas would take it apart."""
+    return f"\u201c{recipe}\u201d" if ", " in recipe else recipe
+
+
+def start(sentence: str) -> str:
+    """With a capital, as sentences begin."""
+    return sentence[:1].upper() + sentence[1:]

@@ -12,16 +12,14 @@ from smoothsweep.core.metrics.recommendation import selection_optimism
 from smoothsweep.orchestrator.reading.findings.uncertainty import (
     NAMED,
     flattery,
-    named,
     optimism,
     p_words,
     sample_words,
     share,
     standing,
-    start,
     uncertainty_words,
 )
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text, named, start
 
 
 def made(allowed, best="a", runners_up=(), shares=None, *, classes=None, pairs=6, values=None, level=0.95):

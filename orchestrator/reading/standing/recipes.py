@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smoothsweep.orchestrator.reading.findings.uncertainty import named
-from smoothsweep.orchestrator.reading.leak.standing import FIRST, Standing, limited, recognised, standings
 from smoothsweep.orchestrator.reading.numbers.decision import decide
+from smoothsweep.orchestrator.reading.numbers.format import named
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
+from smoothsweep.orchestrator.reading.standing.judged import FIRST, Standing, limited, recognised, standings
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from smoothsweep.orchestrator.reading.findings.uncertainty import named
-from smoothsweep.orchestrator.reading.numbers.format import listing
+from smoothsweep.orchestrator.reading.numbers.format import listing, named
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 SEES = {

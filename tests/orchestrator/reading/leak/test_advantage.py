@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from smoothsweep.orchestrator.page.figures.curves.advantage import advantage_figure
-from smoothsweep.orchestrator.reading.advantage import advantage_panels
+from smoothsweep.orchestrator.reading.leak.advantage import advantage_panels
 from smoothsweep.orchestrator.reading.numbers.model import Axis
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 

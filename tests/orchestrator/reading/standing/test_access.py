@@ -6,8 +6,8 @@ import pandas as pd
 import pytest
 
 from smoothsweep.orchestrator.reading.findings import pairs
-from smoothsweep.orchestrator.reading.leak.access import by_access
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
+from smoothsweep.orchestrator.reading.standing.access import by_access
 
 FOUND = {"labels": {"mine": 0}, "scores": {}, "gradients": {"mine": 1}}
 
