@@ -42,6 +42,7 @@ ATTACK = {"kind": "langevin", **SMALL, "noise": 0.001}
 DEFENSES = [{"alpha": 0.0}, {"kind": "label_noise", "rate": 0.3}]
 SWEEP = tiny_sweep(
     data={"kind": "stripes", "classes": 3, "samples_per_class": 6},
+    prior={"kind": "parts", "parts": 8, "rounds": 20},
     attack=ATTACK,
     judges={"embedder": {"name": "synthetic"}, "sharpness": {"step": 2}},
     grid={"recipe.defense": DEFENSES},
@@ -82,6 +83,7 @@ def test_the_command_lists_what_other_packages_bring(installed):
         ["langevin", "attacks", "smoothsweep-example", "0.1.0"],
         ["label_noise", "defenses", "smoothsweep-example", "0.1.0"],
         ["sharpness", "judges", "smoothsweep-example", "0.1.0"],
+        ["parts", "priors", "smoothsweep-example", "0.1.0"],
         ["stripes", "data", "smoothsweep-example", "0.1.0"],
     ]
     assert all(Path(row[4]).is_file() for row in rows)
@@ -96,6 +98,8 @@ def test_a_sweep_of_foreign_members_runs_and_its_report_says_whose_they_are(inst
     for kind in ("attack", "judge_sharpness"):
         made = [json.loads(path.read_text()) for path in (store / kind).glob("*/manifest.json")]
         assert len(made) == 2 and all(one["config"]["plugin"] == "smoothsweep-example 0.1.0" for one in made), kind
+    [prior] = [json.loads(path.read_text()) for path in (store / "prior").glob("*/manifest.json")]
+    assert prior["config"]["plugin"] == "smoothsweep-example 0.1.0" and prior["metrics"]["z_dim"] == 8
     data = [json.loads(path.read_text()) for path in (store / "data").glob("*/manifest.json")]
     counts = {one["metrics"]["num_train"]: one["config"]["plugin"] for one in data}  # judges compare with all
     assert counts == {18: "smoothsweep-example 0.1.0", 24: "smoothsweep-example 0.1.0"}

@@ -25,8 +25,8 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
-from smoothsweep.core.priors.card import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from smoothsweep.core.text import printable
 from smoothsweep.core.training.classifier import train_classifier
 from smoothsweep.orchestrator.planning.rates.calibration import (
