@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -94,7 +95,11 @@ def test_a_sweep_of_foreign_members_runs_and_its_report_says_whose_they_are(inst
     done = ours(["-c", RUN, str(sweep), str(store)], [installed])
     assert done.returncode == 0, done.stderr
     results = (store / "sweeps" / "tiny" / "report.html").read_text()
-    assert "smoothsweep-example 0.1.0" in results
+    facts = dict(re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", results))
+    whose = "(plugin smoothsweep-example 0.1.0)"
+    assert facts["Attack"].startswith("Langevin Plug") and facts["Attack"].endswith(whose)
+    assert facts["Prior"] == f"parts {whose}" and facts["Private data"].startswith(f"stripes {whose}, 3 classes")
+    assert f"label noise {whose}" in results and f"sharpness {whose}" in results
     for kind in ("attack", "judge_sharpness"):
         made = [json.loads(path.read_text()) for path in (store / kind).glob("*/manifest.json")]
         assert len(made) == 2 and all(one["config"]["plugin"] == "smoothsweep-example 0.1.0" for one in made), kind
