@@ -10,8 +10,8 @@ from smoothsweep.core.attacks.optimisation.crops import Preprocess
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig
 from smoothsweep.core.attacks.ppa.inversion import optimise
 from smoothsweep.core.models.classifiers import build_classifier
-from smoothsweep.core.priors.card import EigenfacesConfig
 from smoothsweep.core.priors.eigenfaces import Eigenfaces
+from smoothsweep.core.priors.eigenfaces_settings import EigenfacesConfig
 
 _SIZES = (32, 64)
 _BATCHES = (8, 16, 50, 100)

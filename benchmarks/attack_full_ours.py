@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from benchmarks import yardstick
 from benchmarks.attack_full_case import CLASSES, Case, small_network
 from smoothsweep.core.attacks.optimisation.crops import CropRule, Crops, Preprocess, draw_shared_crop
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, SelectConfig
 from smoothsweep.core.attacks.ppa.inversion import optimise, select
 from smoothsweep.core.attacks.ppa.pool import decode_pool, sample_candidates, score_pool
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.seeds import generator
 
 _OPTIMISE_RULE = CropRule(scale=(0.9, 1.0))
 _SELECT_RULE = CropRule(scale=(0.5, 0.9), ratio=(0.8, 1.2), hflip=0.5)

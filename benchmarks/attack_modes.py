@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from benchmarks import yardstick
 from smoothsweep.core.attacks.optimisation.crops import CropRule, Crops, Preprocess, draw_shared_crop
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, SelectConfig
 from smoothsweep.core.attacks.ppa.inversion import optimise, select
 from smoothsweep.core.attacks.ppa.pool import decode_pool, sample_candidates, score_pool
@@ -29,6 +28,7 @@ from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.priors.registry import load_shipped_prior
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.seeds import generator
 from smoothsweep.core.training.classifier import train_classifier
 
 _SIZE = 64

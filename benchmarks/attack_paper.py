@@ -21,15 +21,15 @@ from torch.utils._pytree import tree_leaves
 
 from benchmarks import yardstick
 from smoothsweep.core.attacks.optimisation.crops import CropRule, Crops, Preprocess, draw_shared_crop
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig
 from smoothsweep.core.attacks.ppa.inversion import optimise
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig, arithmetic
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.priors.card import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.priors.stylegan2_frozen import window_margins
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
+from smoothsweep.core.seeds import generator
 
 PEAKS: dict[str, tuple[float, float]] = {"H200": (989e12, 4.8e12), "H100": (989e12, 3.35e12), "A100": (312e12, 2.0e12)}
 """Dense bf16 operations per second and bytes per second by the device's name (vendor's data sheets, SXM)."""

@@ -19,8 +19,8 @@ from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier
-from smoothsweep.core.priors.card import EigenfacesConfig
 from smoothsweep.core.priors.eigenfaces import Eigenfaces
+from smoothsweep.core.priors.eigenfaces_settings import EigenfacesConfig
 
 CANDIDATES = (4, 8, 16)
 CLASSES, COMPONENTS, IMAGE, TARGET = 48, 150, 64, 32

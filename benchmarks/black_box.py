@@ -24,7 +24,6 @@ from smoothsweep.core.attacks.black_box.brep_mi import BREPMI
 from smoothsweep.core.attacks.black_box.brep_starts import first_latents
 from smoothsweep.core.attacks.black_box.latent_images import LatentImages
 from smoothsweep.core.attacks.black_box.rlb_mi import RLBMI
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import LabelView, ScoreView, view_of
@@ -33,6 +32,7 @@ from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.priors.eigenfaces import Eigenfaces, fit_eigenfaces
+from smoothsweep.core.seeds import generator
 from smoothsweep.core.training.classifier import train_classifier
 
 _SIZE, _LATENT = 32, 100

@@ -19,7 +19,7 @@ from torch import Tensor
 from benchmarks.gan_attacks_yardstick import Networks, Run, identity_loss
 from smoothsweep.core.attacks.lowres.gmi import GMI
 from smoothsweep.core.attacks.lowres.ked import KED
-from smoothsweep.core.attacks.optimisation.seeds import generator
+from smoothsweep.core.seeds import generator
 
 
 def gmi_batch(networks: Networks, attack: GMI, classes: Sequence[int], seed: int) -> Run:

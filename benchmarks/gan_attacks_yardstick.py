@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from smoothsweep.core.attacks.lowres.gmi import GMI
 from smoothsweep.core.attacks.lowres.ked import KED
 from smoothsweep.core.attacks.lowres.lomma import Lomma
-from smoothsweep.core.attacks.optimisation.seeds import generator
+from smoothsweep.core.seeds import generator
 
 
 @dataclass(frozen=True, kw_only=True)

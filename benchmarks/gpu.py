@@ -24,10 +24,10 @@ import torch
 
 from benchmarks.gpu_filter import filter_times
 from benchmarks.gpu_training import SMALL, SMOKE, device, trained, training_rates
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.devices import DeviceBatch, arithmetic
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
+from smoothsweep.core.seeds import generator
 
 BEGIN, END = "<!-- gpu: begin -->", "<!-- gpu: end -->"
 GOALS = {"ours, tf32, measured rows": 150.0, "ours, bf16, measured rows": 400.0}

@@ -10,9 +10,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from benchmarks.gpu_training import device
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.priors.low_pass import low_pass
 from smoothsweep.core.priors.stylegan2_ops import fir_kernel
+from smoothsweep.core.seeds import generator
 
 PASSES = 5
 """Timed passes, after one that warms up."""

@@ -9,11 +9,11 @@ from typing import Literal
 
 import torch
 
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.devices import arithmetic
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.recipe import Precision, TrainingRecipe
+from smoothsweep.core.seeds import generator
 from smoothsweep.core.training.classifier import train_classifier
 
 PASSES = 10

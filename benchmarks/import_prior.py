@@ -16,7 +16,7 @@ _GIB = 2**30
 _WRITE = """
 import sys
 sys.path.insert(0, "tests")
-from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from official_pickle import write_official_pickle
 write_official_pickle(sys.argv[1], StyleGAN2Config(), converted=True)
 """

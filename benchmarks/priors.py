@@ -8,8 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from smoothsweep.core.priors.card import EigenfacesConfig
 from smoothsweep.core.priors.eigenfaces import Eigenfaces
+from smoothsweep.core.priors.eigenfaces_settings import EigenfacesConfig
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.priors.stylegan2_ops import EPSILON, conv2d_resampled
 from tools.weights.train_demo_generator import CONFIG

@@ -30,8 +30,8 @@ import pandas as pd
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.frontier import hypervolume_share
 from smoothsweep.orchestrator.planning.proposals import Proposal
-from smoothsweep.orchestrator.search.strategies.outcomes import Aims, Outcome
-from smoothsweep.orchestrator.search.strategies.setup import Setup, Wait, strategy
+from smoothsweep.orchestrator.search.shared.outcomes import Aims, Outcome
+from smoothsweep.orchestrator.search.shared.setup import Setup, Wait, strategy
 from smoothsweep.sweeps.dimension import Dimension, Values
 from smoothsweep.sweeps.space import Space, make_space
 

@@ -1,4 +1,4 @@
-"""The attacker's prior in a sweep file. Its keys are the fields of its settings in core/priors/kinds.py."""
+"""The attacker's prior in a sweep file. Its keys are the fields of its settings, which core/priors/kinds.py names."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import Field
 
 from smoothsweep.core.plugins import by_plugin
-from smoothsweep.core.priors.kinds import PRIORS, PriorKind, PriorSettings, make_settings
+from smoothsweep.core.priors.kinds import PRIORS, make_settings
+from smoothsweep.core.priors.settings import PriorKind, PriorSettings
 from smoothsweep.sweeps.base import Model
 from smoothsweep.sweeps.derived import derived, one_of, one_value
 

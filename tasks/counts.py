@@ -68,7 +68,7 @@ def poisoned_training(data: Config, poison: Config) -> tuple[Tensor, Tensor] | N
     import torch
 
     from smoothsweep.core.analysis.backdoors.poisoning import poisoned_labels, poisoned_rows
-    from smoothsweep.core.attacks.optimisation.seeds import generator
+    from smoothsweep.core.seeds import generator
 
     if (counts := training_counts(data)) is None or (labels := _labels(data)) is None:
         return None

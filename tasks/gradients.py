@@ -11,9 +11,9 @@ from torch import Tensor
 
 from smoothsweep.core.analysis.gradient_settings import LOSSES, GradientSettings
 from smoothsweep.core.analysis.gradient_stability import RANGES, band_over_classes, follow_gradients, summed_up
-from smoothsweep.core.attacks.optimisation.seeds import derive_seed
 from smoothsweep.core.declared import build
 from smoothsweep.core.priors.registry import load_prior
+from smoothsweep.core.seeds import derive_seed
 from smoothsweep.tasks.attacking import OpenTarget
 from smoothsweep.tasks.class_names import class_names_of
 from smoothsweep.tasks.classes import class_file, classes_to_do

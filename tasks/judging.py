@@ -9,7 +9,6 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.optimisation.seeds import derive_seed
 from smoothsweep.core.attacks.shared.view import View
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.transforms import to_unit
@@ -19,6 +18,7 @@ from smoothsweep.core.judges.measuring import JudgeInputs
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.metrics.accuracy import class_means, result_slots
 from smoothsweep.core.priors.registry import load_prior
+from smoothsweep.core.seeds import derive_seed
 from smoothsweep.tasks.attacking import OpenTarget
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import load_images, save_rows

@@ -19,7 +19,7 @@ from smoothsweep.core.data.sources import content_digest
 from smoothsweep.core.data.trees import path_state, tree_digest
 from smoothsweep.core.errors import InputChanged
 from smoothsweep.core.files import write_file
-from smoothsweep.core.priors.kinds import PriorFiles
+from smoothsweep.core.priors.settings import PriorFiles
 from smoothsweep.tasks.context import Config
 
 T = TypeVar("T")

@@ -13,9 +13,9 @@ from smoothsweep.core.analysis.backdoors.poisoning import poisoned_labels, poiso
 from smoothsweep.core.analysis.backdoors.settings import POISONED_ROWS
 from smoothsweep.core.analysis.backdoors.success import backdoor_metrics
 from smoothsweep.core.analysis.backdoors.trigger import Trigger, make_trigger
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.models.inference import evaluate_logits, fit_images
+from smoothsweep.core.seeds import generator
 from smoothsweep.core.training.batches import Stamp
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.counts import poison_settings

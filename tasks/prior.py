@@ -11,8 +11,10 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputChanged, InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.priors.base import Prior
-from smoothsweep.core.priors.kinds import LICENCE, PRIORS, PriorKind, PriorSettings, StyleGAN2Training
+from smoothsweep.core.priors.kinds import PRIORS
 from smoothsweep.core.priors.registry import card_of, load_discriminator, load_prior, save_discriminator, save_prior
+from smoothsweep.core.priors.settings import LICENCE, PriorKind, PriorSettings
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Training
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import load_tensors
 from smoothsweep.tasks.planned_files import prior_files

@@ -22,7 +22,8 @@ from smoothsweep.core.defenses.schedules import AlphaSchedule, alpha_at
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.image_sizes import check_image_size
 from smoothsweep.core.models.recipe import LEAST_OF_A_WORKER, TrainingRecipe
-from smoothsweep.core.priors.kinds import PRIORS, PriorSettings, make_settings
+from smoothsweep.core.priors.kinds import PRIORS, make_settings
+from smoothsweep.core.priors.settings import PriorSettings
 from smoothsweep.tasks.context import Config
 from smoothsweep.tasks.counts import poison_settings, poisoned_training, test_count, training_counts
 

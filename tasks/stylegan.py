@@ -7,10 +7,9 @@ from typing import Any
 
 from torch import Tensor
 
-from smoothsweep.core.priors.card import StyleGAN2Config
 from smoothsweep.core.priors.gan_training import train_stylegan2
-from smoothsweep.core.priors.kinds import StyleGAN2Training
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config, StyleGAN2Training
 from smoothsweep.tasks import ray_train
 from smoothsweep.tasks.context import TaskContext, joined_context
 from smoothsweep.tasks.files import load_tensors

@@ -11,7 +11,6 @@ import pandas as pd
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.data.question import question_picture
 from smoothsweep.core.data.transforms import to_uint8
 from smoothsweep.core.errors import InputError
@@ -19,6 +18,7 @@ from smoothsweep.core.external.address import ADDRESS, named_address
 from smoothsweep.core.external.answers import KeptAnswers
 from smoothsweep.core.external.vision_model import VisionModel
 from smoothsweep.core.metrics.accuracy import class_means, result_slots
+from smoothsweep.core.seeds import generator
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import load_images, save_rows
 from smoothsweep.tasks.reconstructions import reconstructed_images

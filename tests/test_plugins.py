@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -42,6 +43,7 @@ ATTACK = {"kind": "langevin", **SMALL, "noise": 0.001}
 DEFENSES = [{"alpha": 0.0}, {"kind": "label_noise", "rate": 0.3}]
 SWEEP = tiny_sweep(
     data={"kind": "stripes", "classes": 3, "samples_per_class": 6},
+    prior={"kind": "parts", "parts": 8, "rounds": 20},
     attack=ATTACK,
     judges={"embedder": {"name": "synthetic"}, "sharpness": {"step": 2}},
     grid={"recipe.defense": DEFENSES},
@@ -82,6 +84,7 @@ def test_the_command_lists_what_other_packages_bring(installed):
         ["langevin", "attacks", "smoothsweep-example", "0.1.0"],
         ["label_noise", "defenses", "smoothsweep-example", "0.1.0"],
         ["sharpness", "judges", "smoothsweep-example", "0.1.0"],
+        ["parts", "priors", "smoothsweep-example", "0.1.0"],
         ["stripes", "data", "smoothsweep-example", "0.1.0"],
     ]
     assert all(Path(row[4]).is_file() for row in rows)
@@ -92,10 +95,16 @@ def test_a_sweep_of_foreign_members_runs_and_its_report_says_whose_they_are(inst
     done = ours(["-c", RUN, str(sweep), str(store)], [installed])
     assert done.returncode == 0, done.stderr
     results = (store / "sweeps" / "tiny" / "report.html").read_text()
-    assert "smoothsweep-example 0.1.0" in results
+    facts = dict(re.findall(r"<dt>([^<]+)</dt><dd>([^<]+)</dd>", results))
+    whose = "(plugin smoothsweep-example 0.1.0)"
+    assert facts["Attack"].startswith("Langevin Plug") and facts["Attack"].endswith(whose)
+    assert facts["Prior"] == f"parts {whose}" and facts["Private data"].startswith(f"stripes {whose}, 3 classes")
+    assert f"label noise {whose}" in results and f"sharpness {whose}" in results
     for kind in ("attack", "judge_sharpness"):
         made = [json.loads(path.read_text()) for path in (store / kind).glob("*/manifest.json")]
         assert len(made) == 2 and all(one["config"]["plugin"] == "smoothsweep-example 0.1.0" for one in made), kind
+    [prior] = [json.loads(path.read_text()) for path in (store / "prior").glob("*/manifest.json")]
+    assert prior["config"]["plugin"] == "smoothsweep-example 0.1.0" and prior["metrics"]["z_dim"] == 8
     data = [json.loads(path.read_text()) for path in (store / "data").glob("*/manifest.json")]
     counts = {one["metrics"]["num_train"]: one["config"]["plugin"] for one in data}  # judges compare with all
     assert counts == {18: "smoothsweep-example 0.1.0", 24: "smoothsweep-example 0.1.0"}

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import torch
 
-from smoothsweep.core.priors.card import MobileStyleGANConfig
 from smoothsweep.core.priors.mobilestylegan import MobileStyleGAN
 from smoothsweep.core.priors.random_face.importing import with_mean, write_resolution
 from smoothsweep.core.priors.random_face.rewriting import MAPPING_KINDS, SYNTHESIS_KINDS, rewritten
+from smoothsweep.core.priors.random_face_settings import MobileStyleGANConfig
 from smoothsweep.core.readers.openvino_graph import read_graph
 from tests.tiny_openvino import tiny_mapping, tiny_synthesis
 

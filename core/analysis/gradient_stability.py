@@ -20,7 +20,6 @@ from smoothsweep.core.attacks.optimisation.crops import Preprocess
 from smoothsweep.core.attacks.optimisation.descent import StepGradient, descend
 from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss
 from smoothsweep.core.attacks.optimisation.objective import LatentObjective, Target
-from smoothsweep.core.attacks.optimisation.seeds import derive_seed
 from smoothsweep.core.attacks.ppa.batching import batch_spans, group_views, row_scale
 from smoothsweep.core.attacks.ppa.config import Loss, OptimiseConfig
 from smoothsweep.core.attacks.ppa.neighbours import group_neighbours
@@ -28,6 +27,7 @@ from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.frozen import frozen
 from smoothsweep.core.metrics.intervals import seed_mean_interval
 from smoothsweep.core.priors.base import Prior
+from smoothsweep.core.seeds import derive_seed
 
 RANGES = {"cosine": (-1.0, 1.0), "zero": (0.0, 1.0), "logit_gap": None, "saturated": (0.0, 1.0)}
 """What is measured at a step -> what it can be; in the order of the fields of `GradientPath`."""

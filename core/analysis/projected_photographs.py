@@ -8,12 +8,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.transforms import centre_crop, resize, to_uint8, to_unit
 from smoothsweep.core.metrics.accuracy import result_slots
 from smoothsweep.core.metrics.false_accepts import STRANGERS
 from smoothsweep.core.priors.projection import OnProgress
+from smoothsweep.core.seeds import generator
 
 _BATCH = 64
 

@@ -35,8 +35,8 @@ class RandomLatents(LatentSettings, Attack):
         """Latents that follow from the seed and the class alone; nothing has scored them."""
         import torch
 
-        from smoothsweep.core.attacks.optimisation.seeds import derive_seed
         from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+        from smoothsweep.core.seeds import derive_seed
 
         numpy_seed = derive_seed(seed, target_class, "random latents") % 2**32  # what its legacy stream takes
         z = (

@@ -11,7 +11,6 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from smoothsweep.core.attacks.optimisation.seeds import combined_seed
 from smoothsweep.core.attacks.registry import PARTS, make_attack, shown_part
 from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart
 from smoothsweep.core.attacks.shared.base import Attack, Part
@@ -24,6 +23,7 @@ from smoothsweep.core.data.transforms import centre_crop, resize, to_uint8
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import Decoder, Prior
 from smoothsweep.core.priors.registry import card_of
+from smoothsweep.core.seeds import combined_seed
 from smoothsweep.core.training.team import ALONE
 
 OnProgress = Callable[[float, str], None]

@@ -24,6 +24,7 @@ from torch import Generator, Tensor, nn
 from smoothsweep.core.bounds import Count, Positive
 from smoothsweep.core.checks import require
 from smoothsweep.core.defenses.base import Defense, Step, StepLoss, hard_labels, over_outputs
+from smoothsweep.core.defenses.strengths import Family, numbers
 from smoothsweep.core.models.classifiers import LogitsWithAuxiliary
 from smoothsweep.core.models.recipe import TrainingRecipe
 
@@ -38,6 +39,14 @@ class AtAt(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("torp2026reducing",)
+    family: ClassVar[Family] = Family(
+        name="AT-AT",
+        word="AT-AT",
+        parameter="weight",
+        read=numbers("weight", usual=0.08),
+        starts_plain=True,
+        defaults={"eps": 5e-4, "step": 1e-4, "steps": 5},
+    )
 
     weight: Positive = 0.08
     eps: Positive = 5e-4

@@ -18,6 +18,7 @@ from torch import Generator, Tensor, nn
 
 from smoothsweep.core.declared import check_fields
 from smoothsweep.core.defenses.label_smoothing import smoothed_cross_entropy, smoothed_targets
+from smoothsweep.core.defenses.strengths import Family
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import Classifier, LogitsWithAuxiliary
 from smoothsweep.core.models.recipe import TrainingRecipe
@@ -102,10 +103,12 @@ class Defense:
     names none; noiseless: the one of them without noise; leaves: the most
     that an attacker can be shown, less than gradients where answers are altered at inference; alone: why it takes one
     worker, None where it does not; revision: raised where the same parameters train to other numbers, so that recipes
-    with this defense alone are trained again; cites: its sources, as `core.citations` has them.
+    with this defense alone are trained again; cites: its sources, as `core.citations` has them; family: what pages
+    call it and how its strength reads, None for the names of its kind and parameters.
     """
 
     cites: ClassVar[tuple[str, ...]] = ()
+    family: ClassVar[Family | None] = None
     revision: ClassVar[int] = 1
     alone: ClassVar[str | None] = None
     combines_with_smoothing: ClassVar[str | None] = None

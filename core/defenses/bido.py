@@ -29,6 +29,7 @@ from smoothsweep.core.defenses.dependence import (
     hsic_operator,
 )
 from smoothsweep.core.defenses.sampling import classes_of_batch, identity_batches, shuffled_batches
+from smoothsweep.core.defenses.strengths import Family, numbers
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.anatomy import anatomy_of, check_layers
 from smoothsweep.core.models.recipe import TrainingRecipe
@@ -51,6 +52,16 @@ class Bido(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("peng2022bilateral",)
+    family: ClassVar[Family] = Family(
+        name="BiDO",
+        word="BiDO",
+        parameter="lambda",
+        read=numbers("lambda_input", "lambda_label"),
+        starts_plain=False,
+        why="at lambda 0 its batches remain",
+        defaults={"measure": "hsic", "label_kernel": "linear", "batches": "identities"},
+        words={("measure", "coco"): "COCO"},
+    )
 
     lambda_input: NotNegative
     lambda_label: NotNegative

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from smoothsweep.core.bounds import Positive
 from smoothsweep.core.defenses.base import Defense, Step, StepLoss, over_outputs
+from smoothsweep.core.defenses.strengths import Family, numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +22,9 @@ class ConfidencePenalty(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("pereyra2017regularizing",)
+    family: ClassVar[Family] = Family(
+        name="Confidence penalty", word="confidence penalty", parameter="beta", read=numbers("beta"), starts_plain=True
+    )
 
     beta: Positive
 

@@ -36,6 +36,7 @@ from smoothsweep.core.defenses.base import (
     over_outputs,
     replace_module,
 )
+from smoothsweep.core.defenses.strengths import Family, numbers
 from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
 
@@ -54,6 +55,15 @@ class DpSgd(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("abadi2016deep", "yousefpour2021opacus")
+    family: ClassVar[Family] = Family(
+        name="DP-SGD",
+        word="DP-SGD",
+        parameter="noise",
+        read=numbers("noise"),
+        starts_plain=False,
+        why="without noise the clipping remains",
+        defaults={"clip": 1.0},
+    )
     alone: ClassVar[str | None] = "the noise is drawn once, for the clipped gradients of the whole batch"
 
     noise: Positive

@@ -10,6 +10,7 @@ from annotated_types import Gt, Lt
 from torch import Generator, Tensor, nn
 
 from smoothsweep.core.defenses.base import Defense, SameHead
+from smoothsweep.core.defenses.strengths import Family, numbers
 from smoothsweep.core.models.classifiers import Classifier
 
 
@@ -21,6 +22,9 @@ class Dropout(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("srivastava2014dropout",)
+    family: ClassVar[Family] = Family(
+        name="Dropout", word="dropout", parameter="p", read=numbers("p"), starts_plain=True
+    )
 
     p: Annotated[float, Gt(0), Lt(1)]
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from smoothsweep.core.bounds import Positive
 from smoothsweep.core.defenses.base import Defense, Step, StepLoss, hard_labels, over_outputs
+from smoothsweep.core.defenses.strengths import Family, numbers
 
 _LEAST = 1e-12  # of 1 - p, so that a gamma below 1 has a finite slope where p reaches 1
 
@@ -28,6 +29,9 @@ class Focal(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("lin2017focal",)
+    family: ClassVar[Family] = Family(
+        name="Focal loss", word="focal", parameter="", read=numbers("gamma", named=True), starts_plain=True
+    )
 
     gamma: Positive
 

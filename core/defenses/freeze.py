@@ -7,16 +7,29 @@ models/classify.py (VGG16_TL), where the index of the last frozen layer is given
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from torch import Generator, nn
 
 from smoothsweep.core.bounds import Count, Inside
 from smoothsweep.core.checks import present, require
 from smoothsweep.core.defenses.base import Defense, Step, StepLoss
+from smoothsweep.core.defenses.strengths import Family, Strength, is_number, value_text
 from smoothsweep.core.models.anatomy import anatomy_of, blocks_of, check_layers, parameters_of
 from smoothsweep.core.models.classifiers import Classifier
+from smoothsweep.core.text import NBSP
+
+
+def _frozen(given: Mapping[str, Any]) -> Strength:
+    """Stages or a share of the parameters have an order, parts by name have none."""
+    for name in ("stages", "fraction", "layers"):
+        if name in given:
+            order = (float(given[name]),) if is_number(given[name]) else None
+            way = "" if name == "stages" else name
+            return Strength(value=f"{name}{NBSP}{value_text(given[name])}", order=order, used=(name,), way=way)
+    return Strength(value="", order=None, used=())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +44,9 @@ class Freeze(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("ho2024model",)
+    family: ClassVar[Family] = Family(
+        name="Freezing (TL-DMI)", word="freeze", parameter="", read=_frozen, starts_plain=True
+    )
 
     stages: Count | None = None
     fraction: Inside | None = None

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from smoothsweep.core.defenses.strengths import (
-    FAMILIES,
+    Family,
     Order,
     Strength,
     is_number,
@@ -16,6 +16,7 @@ from smoothsweep.core.defenses.strengths import (
     unknown_family,
     value_text,
 )
+from smoothsweep.core.plugins import by_plugin
 from smoothsweep.core.text import NBSP
 
 PLAIN = "plain training"
@@ -60,10 +61,10 @@ def recipe_words(defense: Mapping[str, Any]) -> RecipeWords:
     if kind in (SMOOTHING, "none"):
         return _smoothed(given)
     smoothing = _as_smoothing(given.pop("smoothing", None))
-    family = FAMILIES.get(kind) or unknown_family(kind, given)
+    family = family_of(kind) or unknown_family(kind, given)
     strength = family.read(given)
     extras = [
-        "COCO" if (key, value) == ("measure", "coco") else setting_text(key, value)
+        _own_words(family, key, value) or setting_text(key, value)
         for key, value in given.items()
         if key not in strength.used and value != family.defaults.get(key)
     ]
@@ -85,6 +86,31 @@ def recipe_words(defense: Mapping[str, Any]) -> RecipeWords:
         smoothing=added,
         starts_plain=family.starts_plain,
     )
+
+
+def family_of(kind: str) -> Family | None:
+    """What pages call a defense, and whose it is; None where its class does not say, or the table does not have it.
+
+    Loads torch, as every sweep file has by then that names this defense.
+    """
+    from smoothsweep.core.defenses.registry import DEFENSES
+
+    family = DEFENSES[kind].family if kind in DEFENSES else None
+    if family is None:
+        return None
+    name, word = (by_plugin(words, "defenses", kind) for words in (family.name, family.word))
+    return replace(family, name=name, word=word)
+
+
+def known_defenses() -> tuple[str, ...]:
+    """The kinds of the table of defenses, in its order. Loads torch."""
+    from smoothsweep.core.defenses.registry import DEFENSES
+
+    return tuple(DEFENSES)
+
+
+def _own_words(family: Family, parameter: str, value: Any) -> str | None:
+    return family.words.get((parameter, value)) if isinstance(value, str) else None
 
 
 def _mark(strength: Strength) -> str:

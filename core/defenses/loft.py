@@ -16,6 +16,7 @@ from torch import Generator, nn
 
 from smoothsweep.core.bounds import Width
 from smoothsweep.core.defenses.base import Defense, new_linear
+from smoothsweep.core.defenses.strengths import Family, numbers
 from smoothsweep.core.models.classifiers import Classifier
 
 
@@ -28,6 +29,15 @@ class Loft(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("yu2024calor",)
+    family: ClassVar[Family] = Family(
+        name="LoFt",
+        word="LoFt",
+        parameter="",
+        starts_plain=False,
+        defaults={"norm": True},
+        read=numbers("rank", named=True, grows=lambda rank: 1 / rank if rank else float("inf")),
+        why="however wide, the tanh remains",
+    )
 
     rank: Width
     norm: bool = True

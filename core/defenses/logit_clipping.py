@@ -13,6 +13,7 @@ from torch import Generator, Tensor, nn
 
 from smoothsweep.core.bounds import Positive
 from smoothsweep.core.defenses.base import Defense, SameHead
+from smoothsweep.core.defenses.strengths import Family, numbers
 from smoothsweep.core.models.classifiers import Classifier
 
 
@@ -24,6 +25,13 @@ class LogitClipping(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("wei2023mitigating",)
+    family: ClassVar[Family] = Family(
+        name="Logit clipping",
+        word="logit clipping",
+        parameter="norm",
+        read=numbers("norm", grows=lambda norm: 1 / norm if norm else float("inf")),
+        starts_plain=True,
+    )
 
     norm: Positive
 

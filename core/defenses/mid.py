@@ -28,6 +28,7 @@ from smoothsweep.core.defenses.base import (
     watch,
 )
 from smoothsweep.core.defenses.own_noise import OwnNoise
+from smoothsweep.core.defenses.strengths import Family, numbers
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.anatomy import anatomy_of
 from smoothsweep.core.models.classifiers import Classifier
@@ -51,6 +52,15 @@ class Mid(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("wang2021improving",)
+    family: ClassVar[Family] = Family(
+        name="MID",
+        word="MID",
+        parameter="",
+        read=numbers("beta", named=True),
+        starts_plain=False,
+        why="at beta 0 the bottleneck and its noise remain",
+        defaults={"beta_warmup": 0.0},
+    )
     readouts: ClassVar[tuple[str, ...]] = READOUTS
     usual_readouts: ClassVar[Mapping[str, str]] = READOUT_OF_PROTOCOL
     noiseless: ClassVar[str | None] = "mean"

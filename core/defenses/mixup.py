@@ -11,6 +11,7 @@ from torch import Generator, Tensor
 
 from smoothsweep.core.bounds import Positive
 from smoothsweep.core.defenses.base import Defense, Labels, MixedLabels
+from smoothsweep.core.defenses.strengths import Family, numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,6 +26,9 @@ class Mixup(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("zhang2018mixup",)
+    family: ClassVar[Family] = Family(
+        name="Mixup", word="mixup", parameter="alpha", read=numbers("alpha"), starts_plain=True
+    )
 
     alpha: Positive
 

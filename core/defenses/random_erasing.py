@@ -8,8 +8,9 @@ ngoc-nguyen-0/MIDRE_TMLR, configs/ and utils/training_config_parser.py.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 from annotated_types import Ge, Gt, Le
@@ -17,10 +18,22 @@ from torch import Generator, Tensor
 
 from smoothsweep.core.checks import require, require_range
 from smoothsweep.core.defenses.base import Defense, Labels
+from smoothsweep.core.defenses.strengths import Family, Strength, is_number, value_text
+from smoothsweep.core.text import NBSP
 
 Level = Annotated[float, Ge(-1), Le(1)]
 PUBLISHED_COLOUR = (0.485, 0.456, 0.406)
 _TRIES = 10  # torchvision draws at most ten boxes, then leaves the image whole
+
+
+def _erased(given: Mapping[str, Any]) -> Strength:
+    """By the share of an image that is erased on average."""
+    p, area = given.get("p", 1.0), given.get("area", (0.1, 0.4))
+    if not (is_number(p) and isinstance(area, tuple) and len(area) == 2 and all(map(is_number, area))):
+        return Strength(value="", order=None, used=())
+    often = "" if p == 1 else f" p{NBSP}{value_text(p)}"
+    value = f"{value_text(area[0])}{NBSP}to{NBSP}{value_text(area[1])}{often}"
+    return Strength(value=value, order=(p * sum(area) / 2,), used=("p", "area"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +47,14 @@ class RandomErasing(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("tran2025defending", "zhong2020random")
+    family: ClassVar[Family] = Family(
+        name="Random erasing (MIDRE)",
+        word="random erasing",
+        parameter="area",
+        read=_erased,
+        starts_plain=True,
+        defaults={"aspect": (1.0, 1.0), "fill": "constant"},
+    )
 
     p: Annotated[float, Gt(0), Le(1)] = 1.0
     area: tuple[float, float] = (0.1, 0.4)

@@ -12,7 +12,7 @@ there go on without effect, are left out here.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -21,9 +21,11 @@ from torch import Generator, Tensor, nn
 
 from smoothsweep.core.checks import require, require_choice, require_number
 from smoothsweep.core.defenses.base import Defense, new_linear
+from smoothsweep.core.defenses.strengths import Family, Strength, is_number, value_text
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.anatomy import anatomy_of
 from smoothsweep.core.models.classifiers import Classifier
+from smoothsweep.core.text import NBSP
 
 _REFUSED = {
     "vgg_small": "it has no skip connections",
@@ -49,6 +51,14 @@ OFFICIAL: dict[str, dict[str, tuple[float, ...]]] = {
 """Data set -> architecture -> the official factor of each stage. There is none for CelebA."""
 
 
+def _skipped(given: Mapping[str, Any]) -> Strength:
+    scale = given.get("scale", 0.0)
+    if not is_number(scale) or given.get("skip") is not None:  # which skips, beside how much of them
+        return Strength(value="", order=None, used=())
+    value = f"scale{NBSP}{value_text(scale)}" if scale else ""
+    return Strength(value=value, order=(1.0 - scale,), used=("scale",))
+
+
 @dataclass(frozen=True, kw_only=True)
 class SkipRemoval(Defense):
     """Multiply the skip connections of each stage by a factor: 0 removes them (RoLSS), one below 1 weakens them (SSF).
@@ -63,6 +73,9 @@ class SkipRemoval(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("koh2024vulnerability",)
+    family: ClassVar[Family] = Family(
+        name="Skip removal (RoLSS)", word="skip removal", parameter="", read=_skipped, starts_plain=True
+    )
 
     scale: float = 0.0
     skip: Literal["facescrub", "stanford_dogs"] | tuple[float, ...] | None = None

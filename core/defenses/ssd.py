@@ -24,6 +24,7 @@ from torch import Generator, Tensor
 from smoothsweep.core.bounds import Inside, Positive
 from smoothsweep.core.defenses.base import Defense
 from smoothsweep.core.defenses.own_noise import OwnNoise
+from smoothsweep.core.defenses.strengths import Family, numbers
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import AsComputed, Classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
@@ -43,6 +44,15 @@ class Ssd(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("zhuang2025stealthy",)
+    family: ClassVar[Family] = Family(
+        name="SSD",
+        word="SSD",
+        parameter="eps",
+        read=numbers("eps"),
+        starts_plain=False,
+        why="at eps 0 images are still kept back from the training",
+        defaults={"temperature": 0.1, "share": 0.1, "draws": "by_image"},
+    )
     leaves: ClassVar[Literal["labels", "scores", "gradients"]] = "scores"
 
     eps: Positive

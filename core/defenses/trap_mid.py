@@ -27,6 +27,7 @@ from smoothsweep.core.data.augmentation import AugmentationDraw, apply_augmentat
 from smoothsweep.core.data.augmentation_settings import Augmentation
 from smoothsweep.core.data.rotation import rotated
 from smoothsweep.core.defenses.base import Defense, SmoothedLoss, Step, StepLoss, hard_labels, new_linear, over_outputs
+from smoothsweep.core.defenses.strengths import Family, numbers
 from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.models.inference import evaluating
 from smoothsweep.core.models.optimizers import make_optimizer
@@ -48,6 +49,14 @@ class TrapMid(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("liu2024trap",)
+    family: ClassVar[Family] = Family(
+        name="Trap-MID",
+        word="Trap-MID",
+        parameter="weight",
+        read=numbers("weight", usual=0.2),
+        starts_plain=True,
+        defaults={"blend": 0.02, "step": 0.02, "smooth_traps": True},
+    )
     revision: ClassVar[int] = 2  # 1: triggers learnt without the smoothing, and only trapped images were seen anew
 
     alone: ClassVar[str | None] = "its triggers and their discriminator live in one process"

@@ -9,6 +9,7 @@ from typing import ClassVar
 from smoothsweep.core.bounds import Positive
 from smoothsweep.core.checks import require
 from smoothsweep.core.defenses.base import Defense
+from smoothsweep.core.defenses.strengths import Family, numbers
 from smoothsweep.core.models.recipe import TrainingRecipe
 
 
@@ -20,6 +21,9 @@ class WeightDecay(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("krogh1991simple",)
+    family: ClassVar[Family] = Family(
+        name="Weight decay", word="weight decay", parameter="", read=numbers("value"), starts_plain=True
+    )
 
     value: Positive
 

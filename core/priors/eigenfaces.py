@@ -10,8 +10,7 @@ from torch import Tensor
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import PriorNetwork, spread_over_places, truncate
-from smoothsweep.core.priors.card import EigenfacesConfig
-from smoothsweep.core.priors.kinds import EigenfacesFit
+from smoothsweep.core.priors.eigenfaces_settings import EigenfacesConfig, EigenfacesFit
 from smoothsweep.core.priors.projection import OnProgress
 
 EXACT_UP_TO = 1024

@@ -13,10 +13,10 @@ import torch
 from torch import nn
 
 from smoothsweep.core.errors import InputError, TrainingDiverged
-from smoothsweep.core.priors.card import StyleGAN2Config
 from smoothsweep.core.priors.gan_recipe import GanRecipe
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from smoothsweep.core.training.kept_state import KeptState
 
 ADA_INTERVAL = 4

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from smoothsweep.core.priors.base import PriorNetwork, spread_over_places, truncate
-from smoothsweep.core.priors.card import MobileStyleGANConfig
 from smoothsweep.core.priors.mobilestylegan_fused import SLOPE
 from smoothsweep.core.priors.mobilestylegan_layers import Affine, First, Numbers, Stage, ToImage
 from smoothsweep.core.priors.mobilestylegan_windows import Window, sampling, stage_windows, whole
+from smoothsweep.core.priors.random_face_settings import MobileStyleGANConfig
 
 GAIN = 2**0.5
 EPSILON = 1e-8

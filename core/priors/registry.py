@@ -19,18 +19,10 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.priors.base import Prior, PriorNetwork
 from smoothsweep.core.priors.card import read_prior_card
-from smoothsweep.core.priors.eigenfaces import Eigenfaces
-from smoothsweep.core.priors.kinds import DESCRIPTION, DISCRIMINATOR, SHIPPED, WEIGHTS, PriorSettings, ShippedPrior
-from smoothsweep.core.priors.mobilestylegan import MobileStyleGAN
-from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.priors.folder_settings import SHIPPED, ShippedPrior
+from smoothsweep.core.priors.kinds import NETWORKS
+from smoothsweep.core.priors.settings import DESCRIPTION, DISCRIMINATOR, WEIGHTS, PriorSettings
 from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
-
-NETWORKS: dict[str, type[PriorNetwork]] = {
-    "eigenfaces": Eigenfaces,
-    "stylegan2": StyleGAN2,
-    "mobilestylegan": MobileStyleGAN,
-}
-"""By kind, the network that is built from the configuration in `core.priors.card.CONFIGS`."""
 
 
 def save_prior(prior: Prior, directory: Path) -> None:
@@ -72,10 +64,11 @@ def load_shipped_prior(name: str) -> Prior:
 
 def card_of(prior: Prior) -> NetworkCard:
     """What a prior in memory is built from; of a class that is none of ours, its name and the prior itself."""
-    kinds = {network: name for name, network in NETWORKS.items()}
-    if not isinstance(prior, PriorNetwork) or type(prior) not in kinds:
+    kinds = {kind.network: name for name, kind in NETWORKS.items()}
+    place = f"{type(prior).__module__}:{type(prior).__qualname__}"
+    if not isinstance(prior, PriorNetwork) or place not in kinds:
         return NetworkCard(kind=type(prior).__name__, config=prior)
-    return NetworkCard(kind=kinds[type(prior)], config=prior.config)
+    return NetworkCard(kind=kinds[place], config=prior.config)
 
 
 def write_prior(prior: Prior, *, weights: Path, description: Path, dtype: torch.dtype = torch.float32) -> None:
@@ -91,4 +84,4 @@ def write_prior(prior: Prior, *, weights: Path, description: Path, dtype: torch.
 def read_prior(*, weights: Path, description: Path) -> PriorNetwork:
     """As `load_prior`, from any two names; float16 weights become float32. Raises InputError."""
     card = read_prior_card(description)
-    return read_weights(NETWORKS[card.kind], card.config, weights)
+    return read_weights(NETWORKS[card.kind].load(), card.config, weights)

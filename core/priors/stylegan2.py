@@ -15,9 +15,9 @@ from torch import Tensor, nn
 
 from smoothsweep.core.devices import channels_last
 from smoothsweep.core.priors.base import PriorNetwork, spread_over_places, truncate
-from smoothsweep.core.priors.card import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2_layers import FullyConnected, initialise
 from smoothsweep.core.priors.stylegan2_ops import EPSILON, bias_act, fir_kernel, modulated_conv2d, upsample2d
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 MAPPING_LEARNING_RATE = 0.01
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from smoothsweep.core.devices import channels_last
-from smoothsweep.core.priors.card import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2_layers import FullyConnected, initialise
 from smoothsweep.core.priors.stylegan2_ops import EPSILON, bias_act, conv2d_resampled, fir_kernel
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 
 class ConvLayer(nn.Module):

@@ -12,8 +12,8 @@ from typing import Any
 
 from smoothsweep.orchestrator.planning.proposals import Proposal, Proposed, TrialMaker
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.search.strategies.outcomes import OPEN, Aims, Outcome, outcome_of
-from smoothsweep.orchestrator.search.strategies.setup import Setup, Wait, strategy
+from smoothsweep.orchestrator.search.shared.outcomes import OPEN, Aims, Outcome, outcome_of
+from smoothsweep.orchestrator.search.shared.setup import Setup, Wait, strategy
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 News = tuple[str, Any]  # ("say", line) | ("opened", trial) | ("found", trial): one that the store has already

@@ -14,7 +14,7 @@ from smoothsweep.orchestrator.planning.proposals import TrialMaker
 from smoothsweep.orchestrator.reading.numbers.search_model import Importance
 from smoothsweep.orchestrator.search.agenda import setup_of
 from smoothsweep.orchestrator.search.record import ProposalRecord, SearchRecord
-from smoothsweep.orchestrator.search.strategies.places import place
+from smoothsweep.orchestrator.search.shared.places import place
 from smoothsweep.sweeps.dimension import Positions
 from smoothsweep.sweeps.loaded import LoadedSweep
 

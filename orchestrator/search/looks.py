@@ -16,8 +16,8 @@ from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import cells_of
 from smoothsweep.orchestrator.reading.results import per_class_rows, results_table
 from smoothsweep.orchestrator.search.agenda import Agenda
-from smoothsweep.orchestrator.search.strategies.outcomes import Outcome, status_of
-from smoothsweep.orchestrator.search.strategies.setup import Wait
+from smoothsweep.orchestrator.search.shared.outcomes import Outcome, status_of
+from smoothsweep.orchestrator.search.shared.setup import Wait
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 RESAMPLES = 10  # of intervals that nobody sees: what is decided rests on no bootstrap

@@ -11,8 +11,8 @@ from smoothsweep.core.judges.columns import CLASS_METRICS, METRICS, metric_of
 from smoothsweep.core.metrics.frontier import Direction, accuracy_leak_frontier
 from smoothsweep.orchestrator.planning.proposals import recipe_of
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.search.strategies.outcomes import metrics_of, worst_mean
-from smoothsweep.orchestrator.search.strategies.ranking import crowding
+from smoothsweep.orchestrator.search.shared.outcomes import metrics_of, worst_mean
+from smoothsweep.orchestrator.search.shared.ranking import crowding
 from smoothsweep.orchestrator.stages.shared import canonical_json
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.loaded import LoadedSweep

@@ -14,7 +14,7 @@ from smoothsweep.orchestrator.planning.state import read_failures
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.search.agenda import aims_of
 from smoothsweep.orchestrator.search.budget import spent
-from smoothsweep.orchestrator.search.strategies.outcomes import OPEN, Aims, Outcome, outcome_of
+from smoothsweep.orchestrator.search.shared.outcomes import OPEN, Aims, Outcome, outcome_of
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.notes import read_note

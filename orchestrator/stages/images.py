@@ -11,7 +11,9 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.plugins import foreign
-from smoothsweep.core.priors.kinds import PriorFolder
+from smoothsweep.core.priors.card import network_card
+from smoothsweep.core.priors.folder_settings import PriorFolder
+from smoothsweep.core.priors.kinds import brings_network
 from smoothsweep.orchestrator.stages.fingerprints import content_of, is_absent, normalised
 from smoothsweep.orchestrator.stages.memo import remembered
 from smoothsweep.orchestrator.stages.public_overlap import refuse_same_people
@@ -62,7 +64,8 @@ def prior_stage(settings: InversionSweep) -> Stage:
         return Stage(name="prior", config=Shared(config))
     if is_absent(files.weights, files.key):
         return Stage(name="prior", config=Shared(config), hints={"path": prior.path})
-    config["card"] = prior_card(settings).plain
+    config["card"] = (card := prior_card(settings)).plain
+    config |= foreign("priors", brings_network(card.kind))
     if "discriminator" in present(settings.attack, "attack").built.needs:
         config["discriminator"] = content_of(files.discriminator, "attack.discriminator_weight")["content"]
     return Stage(name="prior", config=Shared(config), hints={"path": prior.path})
@@ -110,4 +113,4 @@ def prior_is_absent(settings: InversionSweep) -> bool:
 
 def prior_card(settings: InversionSweep) -> NetworkCard:
     """What the prior's network is, or will be, built from."""
-    return present(settings.prior, "prior").built.network_card(settings.public.size if settings.public else None)
+    return network_card(present(settings.prior, "prior").built, settings.public.size if settings.public else None)

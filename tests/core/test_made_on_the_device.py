@@ -16,14 +16,12 @@ from smoothsweep.core.defenses.base import SmoothedLoss, Step
 from smoothsweep.core.defenses.registry import DEFENSES
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
-from smoothsweep.core.priors.card import MobileStyleGANConfig, StyleGAN2Config
-from smoothsweep.core.priors.eigenfaces import fit_eigenfaces
-from smoothsweep.core.priors.registry import NETWORKS
-from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.priors.kinds import NETWORKS
 from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
+from tests.core.priors.examples import network_of
 from tests.dear import but_dear
 from tests.defense_examples import EXAMPLES
-from tests.tiny_random_face import random_generator
 
 ELSEWHERE = "meta"
 ROWS, CLASSES, SIDE = 8, 4, 32
@@ -49,20 +47,6 @@ def draw():
     return torch.Generator().manual_seed(0)
 
 
-def eigenfaces():
-    images = torch.randint(0, 256, (9, 3, 8, 8), generator=draw(), dtype=torch.uint8)
-    return fit_eigenfaces(images, components=4, seed=0)
-
-
-PRIORS = {
-    "eigenfaces": eigenfaces,
-    "stylegan2": lambda: StyleGAN2(SMALL, seed=3),
-    "mobilestylegan": lambda: random_generator(
-        MobileStyleGANConfig(channels=(8, 8), z_dim=6, w_dim=5, frame=(0.1, 0.2, 0.7))
-    ),
-}
-
-
 def test_a_tensor_that_is_made_without_a_device_is_found(elsewhere):
     images = torch.rand(2, 3, device=elsewhere)
     with pytest.raises(RuntimeError, match="two different devices"):
@@ -70,13 +54,9 @@ def test_a_tensor_that_is_made_without_a_device_is_found(elsewhere):
     assert (images + torch.zeros(2, 3, device=images.device)).device.type == ELSEWHERE
 
 
-def test_every_prior_is_looked_at():
-    assert PRIORS.keys() == NETWORKS.keys()
-
-
-@pytest.mark.parametrize("kind", PRIORS)
-def test_priors(kind, request):
-    prior = PRIORS[kind]()
+@pytest.mark.parametrize("name", NETWORKS)
+def test_priors(name, request):
+    prior = network_of(name)
     z = torch.from_numpy(prior.sample_z(3, 0))
     prior.to(ELSEWHERE)
     device = request.getfixturevalue("elsewhere")

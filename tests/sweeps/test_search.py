@@ -13,6 +13,7 @@ from smoothsweep.sweeps.axes import axis_keys
 from smoothsweep.sweeps.expand import CellMaker, expand
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.search import Constraint, Range
+from smoothsweep.sweeps.strategies import STRATEGIES
 
 ALPHA, SCHEDULE = "recipe.defense.alpha", "recipe.defense.schedule."
 RAMP = {f"{SCHEDULE}kind": ["ramp"]}
@@ -28,6 +29,7 @@ SEARCH = {
     "space": SPACE,
     "objectives": {"test_acc": "max", "embedder_acc1": "min"},
 }
+NAMED = list(STRATEGIES)
 HALVING = {"strategy": "halving", "rungs": [{"keep": 0.5, "set": {"attack.steps": 1}}]}
 
 
@@ -128,7 +130,7 @@ MISTAKES = [
     (
         {"strategy": "tpe"},
         {},
-        "search.strategy: expected one of 'grid', 'random', 'optuna', 'halving' or 'noise_aware', got 'tpe'",
+        f"search.strategy: expected one of {', '.join(map(repr, NAMED[:-1]))} or {NAMED[-1]!r}, got 'tpe'",
     ),
     ({"recipes": 0}, {}, "search.recipes: expected a number of at least 1, got 0"),
     ({"recipes": None}, {}, "recipes: expected how many to propose at most with strategy optuna, got none"),

@@ -12,9 +12,9 @@ from safetensors.torch import load_file
 from torchvision.transforms import functional as tvf
 
 from smoothsweep.core.attacks.optimisation.crops import CropRule, apply_crops, draw_crop_per_image, draw_shared_crop
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.ppa.attack import PlugAndPlay
 from smoothsweep.core.attacks.shared.together import same_bits
+from smoothsweep.core.seeds import generator
 from smoothsweep.tasks.attack import invert_classes
 from smoothsweep.tasks.attacking import OpenTarget
 from smoothsweep.tasks.context import MachineLeaves, TaskContext, leaving_when

@@ -9,6 +9,7 @@ import pytest
 from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.address import ADDRESS
+from smoothsweep.core.judges.table import measured
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.tasks.class_names import NAMES_FILE, check_same_classes, class_names_of, with_same_classes
 from smoothsweep.tasks.context import TaskContext
@@ -96,6 +97,9 @@ def test_every_input_with_classes_is_compared(tmp_path, monkeypatch):
         "embedder": {**tiny_sweep()["judges"]["embedder"], "verify": None},
         "asked": {"model": "seer"},
         "evaluator": tiny_sweep()["judges"]["evaluator"],
+    }
+    judges |= {
+        name: dict(judge.example) for name, judge in measured().items() if not judge.asked and name not in judges
     }
     stages += every_stage(tmp_path, judges=judges)
     for kind in (kind for kind, attack in ATTACKS.items() if not attack.control):

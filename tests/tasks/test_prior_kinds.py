@@ -10,43 +10,18 @@ from pydantic import TypeAdapter, ValidationError
 
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.priors.eigenfaces import fit_eigenfaces
-from smoothsweep.core.priors.kinds import PRIORS, make_settings
-from smoothsweep.core.priors.registry import load_prior, save_prior
+from smoothsweep.core.priors.card import network_card
+from smoothsweep.core.priors.kinds import NETWORKS, PRIORS, make_settings
+from smoothsweep.core.priors.registry import card_of, load_prior
 from smoothsweep.sweeps.attacker import MODELS, Prior
 from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import save_tensors
 from smoothsweep.tasks.prior import fit_prior
+from tests.core.priors.examples import example
 from tests.nonsense import nonsense_for
-from tests.tiny_random_face import imported_folder
 
-EXAMPLES = {
-    "eigenfaces": {"components": 5},
-    "shipped": {},
-    "folder": {"path": "mine"},
-    "random_face": {"path": "faces", "resolution": 64},
-    "stylegan2": {
-        "z_dim": 8,
-        "w_dim": 8,
-        "mapping_layers": 1,
-        "channel_base": 64,
-        "channel_max": 8,
-        "kimg": 0.016,
-        "batch_size": 8,
-    },
-}
-WRONG = {
-    "eigenfaces": [{"components": 0}, {"components": 2.5}, {"seed": -1}, {"path": "mine"}],
-    "shipped": [{"name": "another"}, {"seed": 1}],
-    "random_face": [
-        {"path": ""},
-        {"resolution": 512},
-        {"resolution": "128"},
-        {"crop": 3},
-    ],
-    "folder": [{"path": ""}, {"path": "a\0b"}, {"path": 3}, {}],
-    "stylegan2": [{"batch_size": 3}, {"kimg": 0}, {"augmentation": "heavy"}, {"r1_gamma": -1}, {"components": 5}],
-}
+EXAMPLES = {kind: example(kind).EXAMPLE for kind in PRIORS}
+WRONG = [(kind, wrong) for kind in PRIORS for wrong in example(kind).WRONG]
 
 
 @pytest.fixture(scope="module")
@@ -55,12 +30,9 @@ def faces():
 
 
 def settings_of(kind, folder, faces):
-    values = {**EXAMPLES[kind]}
-    if kind == "random_face":
-        values["path"] = str(imported_folder(folder / "faces"))
-    elif "path" in values:
-        save_prior(fit_eigenfaces(faces, components=4, seed=0), folder / "mine")
-        values["path"] = str(folder / "mine")
+    values, write = {**EXAMPLES[kind]}, getattr(example(kind), "files", None)
+    if write is not None:
+        values["path"] = str(write(folder, faces))
     return make_settings(kind, **values)
 
 
@@ -76,8 +48,8 @@ def made(kind, folder, faces):
     return load_prior(out), metrics
 
 
-def test_every_kind_has_an_example_and_mistakes():
-    assert set(EXAMPLES) == set(WRONG) == set(PRIORS) == set(MODELS)
+def test_every_kind_has_a_model_in_sweep_files_and_mistakes():
+    assert {kind for kind, _ in WRONG} == set(PRIORS) == set(MODELS)
 
 
 @pytest.mark.parametrize("kind", PRIORS)
@@ -95,13 +67,24 @@ def test_a_prior_draws_finite_images_and_the_same_ones_again(kind, tmp_path, fac
 
 
 @pytest.mark.parametrize("kind", PRIORS)
+def test_planning_knows_the_network_before_it_is_made(kind, tmp_path, faces):
+    """Its sizes decide what is refused, and its name is one that the kind, or a kind that writes folders, brings."""
+    settings = settings_of(kind, tmp_path, faces)
+    planned = network_card(settings, faces.shape[-1])
+    assert planned.kind in NETWORKS and isinstance(planned.config, NETWORKS[planned.kind].config)
+    if settings.files is None:
+        prior, _ = made(kind, tmp_path, faces)
+        assert planned.plain == card_of(prior).plain
+
+
+@pytest.mark.parametrize("kind", PRIORS)
 def test_only_a_prior_that_is_there_already_names_its_files(kind, tmp_path, faces):
     files = settings_of(kind, tmp_path, faces).files
     assert (files is None) == PRIORS[kind].needs_public
     assert files is None or (files.weights.is_file() and files.description.is_file())
 
 
-@pytest.mark.parametrize(("kind", "wrong"), [(kind, wrong) for kind in WRONG for wrong in WRONG[kind]])
+@pytest.mark.parametrize(("kind", "wrong"), WRONG)
 def test_a_sweep_file_with_a_wrong_value_is_refused(kind, wrong):
     given = {"kind": kind, **(EXAMPLES[kind] if wrong else {}), **wrong}
     with pytest.raises(ValidationError):

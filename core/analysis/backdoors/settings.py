@@ -13,7 +13,7 @@ from smoothsweep.core.errors import InputError
 BADNETS_SIZE, BLENDED_STRENGTH = 9, 0.1
 POISONED_ROWS = "poisoned rows"
 """Which images are poisoned follows from the seeds and this word: `generator(*seeds, word)` of
-`core.attacks.optimisation.seeds`."""
+`core.seeds`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -152,8 +152,8 @@ class BREPMI(GeneratorSettings, Attack):
 
         from smoothsweep.core.attacks.black_box.boundary_repulsion import walk
         from smoothsweep.core.attacks.black_box.latent_images import LatentImages, generator_of
-        from smoothsweep.core.attacks.optimisation.seeds import generator
         from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+        from smoothsweep.core.seeds import generator
 
         decoder = generator_of(inputs, self.generator)
         images = LatentImages(decoder, self, view.execution, image_size=view.image_size)

@@ -11,8 +11,8 @@ from smoothsweep.core.attacks.black_box.latent_images import LatentImages
 from smoothsweep.core.attacks.optimisation.crop_rule import CropRule
 from smoothsweep.core.attacks.optimisation.crops import DRAW_CROPS, apply_crops
 from smoothsweep.core.attacks.optimisation.losses import Protocol
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.shared.view import LabelView
+from smoothsweep.core.seeds import generator
 
 VIEWS = CropRule(scale=(0.5, 0.9), ratio=(0.8, 1.2), hflip=0.5)
 """The crops under which Plug & Play selects (LukasStruppek/Plug-and-Play-Attacks, attacks/final_selection.py)."""

@@ -83,11 +83,11 @@ class CMAES(Evolution, FromPool):
         from smoothsweep.core.attacks.black_box.latent_images import LatentImages
         from smoothsweep.core.attacks.black_box.latent_settings import LatentSettings
         from smoothsweep.core.attacks.black_box.principal_space import principal_space
-        from smoothsweep.core.attacks.optimisation.seeds import derive_seed
         from smoothsweep.core.attacks.ppa.config import CandidateConfig
         from smoothsweep.core.attacks.ppa.pool import sample_candidates
         from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
         from smoothsweep.core.priors.stylegan2 import StyleGAN2
+        from smoothsweep.core.seeds import derive_seed
 
         pool = inputs.parts["pool"]["w"]
         starts, index, _ = sample_candidates(

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from smoothsweep.core.attacks.black_box.rlb_search import Draws
 from smoothsweep.core.attacks.black_box.soft_actor_critic import RULES, Actor, Critic, SoftActorCritic
-from smoothsweep.core.attacks.optimisation.seeds import generator
+from smoothsweep.core.seeds import generator
 
 OFFICIAL_SEED = 42
 

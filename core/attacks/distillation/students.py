@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from smoothsweep.core.attacks.distillation.config import Distillation, StudentConfig
 from smoothsweep.core.attacks.distillation.training import Distilled
-from smoothsweep.core.attacks.optimisation.seeds import derive_seed, generator
 from smoothsweep.core.errors import TrainingDiverged
 from smoothsweep.core.models.classifiers import build_classifier
+from smoothsweep.core.seeds import derive_seed, generator
 from smoothsweep.core.training.team import ALONE, Team, descend
 
 

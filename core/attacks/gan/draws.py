@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.attacks.gan.config import GanTraining
-from smoothsweep.core.attacks.optimisation.seeds import generator
+from smoothsweep.core.seeds import generator
 from smoothsweep.core.training.team import ALONE, Team
 
 

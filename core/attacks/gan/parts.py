@@ -63,7 +63,7 @@ def make_specific_gan(
     """
     from smoothsweep.core.attacks.gan.losses import InversionSpecific
     from smoothsweep.core.attacks.gan.networks import MinibatchDiscriminator
-    from smoothsweep.core.attacks.optimisation.seeds import derive_seed
+    from smoothsweep.core.seeds import derive_seed
 
     seed = _recipe(settings).seed
 

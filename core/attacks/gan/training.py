@@ -17,9 +17,9 @@ from smoothsweep.core.attacks.gan.config import GanTraining, PlainGanConfig
 from smoothsweep.core.attacks.gan.draws import StepDraw
 from smoothsweep.core.attacks.gan.losses import GanObjective
 from smoothsweep.core.attacks.gan.networks import PlainGenerator
-from smoothsweep.core.attacks.optimisation.seeds import derive_seed
 from smoothsweep.core.devices import repeatable_kernels
 from smoothsweep.core.errors import TrainingDiverged
+from smoothsweep.core.seeds import derive_seed
 from smoothsweep.core.training.gan_pair import GanPair, fresh_pair
 from smoothsweep.core.training.team import ALONE, Team, descend
 

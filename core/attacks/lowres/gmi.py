@@ -88,7 +88,7 @@ class GMI(LowResolution):
         import torch
 
         from smoothsweep.core.attacks.lowres.search import Objective, momentum
-        from smoothsweep.core.attacks.optimisation.seeds import generator
+        from smoothsweep.core.seeds import generator
 
         execution, networks = view.execution, inputs.networks[GENERAL]
         z_dim = networks["generator"].config.z_dim

@@ -115,6 +115,6 @@ class KED(LowResolution):
         """[z_dim], which depends on the class, not on its place in a batch."""
         import torch
 
-        from smoothsweep.core.attacks.optimisation.seeds import generator
+        from smoothsweep.core.seeds import generator
 
         return torch.randn(z_dim, generator=generator(seed, target_class, what, number))

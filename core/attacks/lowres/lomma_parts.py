@@ -81,7 +81,7 @@ def make_students(settings: Mapping[str, Any], inputs: AttackInputs, view: Score
 
 def _new_student(recipe: Distillation, number: int, view: ScoreView, team: Team) -> StudentState:
     from smoothsweep.core.attacks.distillation.students import Student, StudentState
-    from smoothsweep.core.attacks.optimisation.seeds import derive_seed
+    from smoothsweep.core.seeds import derive_seed
 
     config = StudentConfig(architecture=recipe.architectures[number], classes=view.num_classes)
     seed = derive_seed(recipe.seed, "student", number)
@@ -95,9 +95,9 @@ def make_public_features(
     """mean, std [D] over at most 5,050 public images (std unbiased; the published code uses the mean alone)."""
     import torch
 
-    from smoothsweep.core.attacks.optimisation.seeds import generator
     from smoothsweep.core.attacks.shared.attack_inputs import MadePart
     from smoothsweep.core.data.transforms import resize_uint8
+    from smoothsweep.core.seeds import generator
 
     chosen = torch.randperm(len(present(inputs.public, "public")), generator=generator("public features"))[:MOST_IMAGES]
     images, found = resize_uint8(present(inputs.public, "public")[chosen], view.image_size), []

@@ -16,8 +16,8 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.attacks.optimisation.crop_rule import CropRule
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.data.transforms import centre_crop
+from smoothsweep.core.seeds import generator
 
 _ATTEMPTS = 10  # torchvision tries ten boxes before it falls back to the centre
 

@@ -15,9 +15,9 @@ from torch import Tensor
 
 from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
 from smoothsweep.core.attacks.optimisation.losses import Protocol
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.plg.augment import Distortion, draw_distortion
 from smoothsweep.core.attacks.plg.config import ConditionalTraining
+from smoothsweep.core.seeds import generator
 from smoothsweep.core.training.team import Team
 
 JITTER = 0.5  # chance that colours are changed while the GAN is trained

@@ -22,11 +22,11 @@ from smoothsweep.core.attacks.gan.conditional_generator import ConditionalGenera
 from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient, descend
 from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss
 from smoothsweep.core.attacks.optimisation.objective import Target, target_logits
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.plg.augment import Distortion, distort, draw_distortion
 from smoothsweep.core.attacks.plg.draws import JITTER
 from smoothsweep.core.attacks.shared.execution import Synthesize
 from smoothsweep.core.attacks.shared.view import GradientView
+from smoothsweep.core.seeds import generator
 
 REFERENCE_BATCH = 60  # labels that the official attack inverts together
 VIEWS = 2  # per step

@@ -21,13 +21,13 @@ from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
 from smoothsweep.core.attacks.gan.conditional_generator import ConditionalGenerator
 from smoothsweep.core.attacks.optimisation.losses import Protocol as AttackProtocol
 from smoothsweep.core.attacks.optimisation.losses import attack_loss
-from smoothsweep.core.attacks.optimisation.seeds import derive_seed
 from smoothsweep.core.attacks.plg.augment import Distortion, distort
 from smoothsweep.core.attacks.plg.config import ConditionalTraining
 from smoothsweep.core.attacks.plg.discriminator import ProjectionDiscriminator
 from smoothsweep.core.attacks.plg.draws import Fakes, Reals
 from smoothsweep.core.devices import repeatable_kernels
 from smoothsweep.core.errors import TrainingDiverged
+from smoothsweep.core.seeds import derive_seed
 from smoothsweep.core.training.gan_pair import GanPair, fresh_pair
 from smoothsweep.core.training.team import ALONE, Team, descend
 

@@ -18,11 +18,11 @@ from torch import Tensor
 from smoothsweep.core.attacks.optimisation.crops import RowViews, apply_crops
 from smoothsweep.core.attacks.optimisation.losses import Protocol
 from smoothsweep.core.attacks.optimisation.objective import Neighbours
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.ppa.adaptive_config import Averaging
 from smoothsweep.core.attacks.ppa.batching import group_views
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.rotation import rotated
+from smoothsweep.core.seeds import generator
 
 Key = tuple[int | str, ...]
 

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
 from smoothsweep.core.attacks.optimisation.objective import Target, target_logits
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.ppa.config import CandidateConfig, PoolConfig
 from smoothsweep.core.attacks.shared.execution import Execution, as_execution
 from smoothsweep.core.attacks.shared.frozen import frozen
@@ -18,6 +17,7 @@ from smoothsweep.core.attacks.shared.view import FORWARD_ROWS, ScoreView
 from smoothsweep.core.devices import DeviceBatch, ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import Prior
+from smoothsweep.core.seeds import generator
 
 EXECUTION = ExecutionConfig()
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.ppa.adaptive_config import Restarts
+from smoothsweep.core.seeds import generator
 
 
 def around(

@@ -177,8 +177,8 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
         from smoothsweep.core.attacks.black_box.latent_images import LatentImages
         from smoothsweep.core.attacks.black_box.latent_settings import LatentSettings
         from smoothsweep.core.attacks.optimisation.crops import DRAW_CROPS, apply_crops
-        from smoothsweep.core.attacks.optimisation.seeds import generator
         from smoothsweep.core.attacks.ppa.pool import best_first
+        from smoothsweep.core.seeds import generator
 
         side, settings = view.image_size, LatentSettings(image_crop=self.pool.crop)
         shown = LatentImages(present(inputs.prior, "prior"), settings, view.execution, image_size=side).of(w)

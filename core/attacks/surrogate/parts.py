@@ -150,8 +150,8 @@ def make_surrogates(settings: Mapping[str, Any], inputs: AttackInputs, view: Vie
 def _new_surrogate(recipe: SurrogateTraining, number: int, classes: int, view: View) -> SurrogateState:
     from smoothsweep.core.attacks.distillation.config import StudentConfig
     from smoothsweep.core.attacks.distillation.students import Student
-    from smoothsweep.core.attacks.optimisation.seeds import derive_seed
     from smoothsweep.core.attacks.surrogate.training import SurrogateState
+    from smoothsweep.core.seeds import derive_seed
 
     config = StudentConfig(architecture=recipe.architectures[number], classes=classes)
     network = Student(config, pretrained=recipe.pretrained, seed=derive_seed(recipe.seed, "surrogate", number))

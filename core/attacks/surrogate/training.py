@@ -11,9 +11,9 @@ from torch import Tensor
 
 from smoothsweep.core.attacks.distillation.training import Distilled
 from smoothsweep.core.attacks.optimisation.crops import apply_crops, draw_crop_per_image
-from smoothsweep.core.attacks.optimisation.seeds import derive_seed, generator
 from smoothsweep.core.attacks.surrogate.config import VIEWS, SurrogateTraining
 from smoothsweep.core.errors import TrainingDiverged
+from smoothsweep.core.seeds import derive_seed, generator
 
 
 @dataclass(frozen=True, kw_only=True)

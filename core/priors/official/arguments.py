@@ -12,7 +12,7 @@ from typing import Any
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.pickles.cursor import describe
-from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 _LARGEST = 2**20
 _LAYERS = 64

@@ -6,7 +6,7 @@ is checked before anything of its size is allocated.
 
 from __future__ import annotations
 
-from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 Shapes = dict[str, tuple[int, ...]]
 

@@ -15,9 +15,9 @@ import torch
 from torch import Tensor
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.priors.card import MobileStyleGANConfig
 from smoothsweep.core.priors.mobilestylegan import EPSILON, GAIN, MobileStyleGAN
 from smoothsweep.core.priors.mobilestylegan_fused import SLOPE
+from smoothsweep.core.priors.random_face_settings import MobileStyleGANConfig
 from smoothsweep.core.readers.openvino_graph import Graph, Node, Operand
 from smoothsweep.core.text import shown
 

@@ -1,1 +1,1 @@
-"""An attack, a defense, a judge and a kind of data for smoothsweep."""
+"""An attack, a defense, a judge, a prior and a kind of data for smoothsweep."""

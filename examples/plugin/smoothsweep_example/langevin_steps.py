@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.ppa.inversion import optimise
 from smoothsweep.core.attacks.ppa.results import OptimiseResult
+from smoothsweep.core.seeds import generator
 
 
 def optimise_by_langevin(*given: Any, **named: Any) -> OptimiseResult:

@@ -39,8 +39,8 @@ class Stripes(DataKind):
     def _drawn(self, part: str, each: int) -> ImageSet:
         import torch
 
-        from smoothsweep.core.attacks.optimisation.seeds import generator
         from smoothsweep.core.data.images import ImageSet
+        from smoothsweep.core.seeds import generator
 
         labels = torch.arange(self.classes).repeat_interleave(each)
         shift = torch.rand(len(labels), 1, 1, generator=generator(self.seed, part)) * 6.3

@@ -21,8 +21,10 @@ from smoothsweep.core.audit.portfolio import (
 from smoothsweep.core.audit.references import Beside
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS
-from smoothsweep.core.priors.kinds import DESCRIPTION, make_settings
+from smoothsweep.core.priors.card import network_card
+from smoothsweep.core.priors.kinds import make_settings
 from smoothsweep.core.priors.random_face_facts import READ_OUT
+from smoothsweep.core.priors.settings import DESCRIPTION
 from smoothsweep.sweeps.imported import TargetCard
 from smoothsweep.sweeps.yaml_reader import as_yaml
 
@@ -147,6 +149,6 @@ def _resolution(prior: dict[str, Any], found: list[int], image_size: int) -> int
     """The least that shows as many pixels as the model sees, else the largest there is. Raises InputError."""
     for size in found:
         settings: Any = make_settings(**prior, resolution=size)
-        if settings.network_card(None).config.resolution >= image_size:
+        if network_card(settings, None).config.resolution >= image_size:
             return size
     return found[-1]

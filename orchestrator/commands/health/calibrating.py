@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from smoothsweep.core import screen
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig
 from smoothsweep.core.attacks.ppa.inversion import optimise
 from smoothsweep.core.attacks.shared.execution import Execution
@@ -25,8 +24,9 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
-from smoothsweep.core.priors.card import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
+from smoothsweep.core.seeds import generator
 from smoothsweep.core.text import printable
 from smoothsweep.core.training.classifier import train_classifier
 from smoothsweep.orchestrator.planning.rates.calibration import (

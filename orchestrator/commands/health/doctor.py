@@ -15,7 +15,7 @@ import psutil
 from smoothsweep.core.allotted import allotted_cpus, available_memory
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
-from smoothsweep.core.priors.kinds import SHIPPED
+from smoothsweep.core.priors.folder_settings import SHIPPED
 from smoothsweep.core.tree import TREE
 from smoothsweep.orchestrator.cluster.tokens import live_runs
 from smoothsweep.orchestrator.commands.health.examining import examine_store

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pandas as pd
 
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.judges.table import stage_that_draws
+from smoothsweep.orchestrator.commands.reporting.facts import sweep_facts
 from smoothsweep.orchestrator.commands.reporting.search_report import search_view
 from smoothsweep.orchestrator.page.faces import UNNAMED_ATTACK, extremes
 from smoothsweep.orchestrator.page.pictures import comparison_sheet
@@ -27,7 +26,7 @@ from smoothsweep.orchestrator.reading.leak.hiding import hidings, verdict_frame,
 from smoothsweep.orchestrator.reading.leak.looks import look_text
 from smoothsweep.orchestrator.reading.leak.membership import two_leaks, warnings_of
 from smoothsweep.orchestrator.reading.leak.queries import asked_by_parts, query_frame
-from smoothsweep.orchestrator.reading.numbers.format import ascii_text, listing
+from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import (
     Axis,
     ContactSheet,
@@ -47,13 +46,11 @@ from smoothsweep.orchestrator.reading.results import (
     write_rows,
 )
 from smoothsweep.orchestrator.search.budget import spent
-from smoothsweep.orchestrator.stages.code_version import code_version
-from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.tracking.runs.verdicts import Verdicts, verdicts_of
 from smoothsweep.sweeps.loaded import LoadedSweep, inversion
 from smoothsweep.sweeps.paper_settings import standing
-from smoothsweep.sweeps.schema import InversionSweep
 
 COMPARISON = "published_comparison.parquet"
 VERDICTS = "verdicts.parquet"
@@ -132,7 +129,7 @@ def report_data(loaded: LoadedSweep, trials: list[Trial], store: Store, table: p
         title=loaded.sweep.name,
         axes=axes,
         protocol=loaded.sweep.protocol,
-        facts=_facts(loaded, trials, store),
+        facts=sweep_facts(loaded, trials, store),
         intro=tuple(paragraph for paragraph in loaded.intro.split("\n\n") if paragraph),
         results=table[phase == "sweep"].reset_index(drop=True),
         fresh=_rows(table, phase == "reaudit"),
@@ -203,43 +200,6 @@ def _reasons(table: pd.DataFrame) -> dict[str, str]:
     for row in done["reasons"]:
         reasons.update(pd.io.json.ujson_loads(row))
     return {k: v for k, v in reasons.items() if k in BY_KEY and (k not in done or done[k].isna().all())}
-
-
-def _counts(manifest: Mapping[str, Any]) -> dict[str, float]:
-    """Those numbers of a manifest that are finite."""
-    numbers = {key: value for key, value in manifest["metrics"].items() if value is not None}
-    return {key: float(value) for key, value in numbers.items() if math.isfinite(value)}
-
-
-def _seeds(loaded: LoadedSweep) -> str:
-    seeds, looks = ", ".join(map(str, loaded.sweep.every_seed)), loaded.sweep.looks
-    return seeds if looks is None else f"{seeds}; looks at {listing(map(str, looks.looks))}"
-
-
-def _facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[str, str]:
-    facts = {"Sweep file": loaded.source, "Store": store.location, "Seeds": _seeds(loaded), "Code": code_version()}
-    stages = with_ancestors([stage for trial in trials for stage in trial.stages])
-    manifests = [store.manifest(stage) for stage in stages if store.has(stage)]
-    for manifest in manifests:
-        m = _counts(manifest)
-        if manifest["stage"] == "data" and {"num_classes", "num_train", "num_test"} <= m.keys():
-            facts["Private data"] = (
-                f"{m['num_classes']:.0f} classes, {m['num_train']:.0f} training and {m['num_test']:.0f} test images"
-            )
-    if manifests:
-        facts["Device time"] = f"{sum(m['seconds'] for m in manifests) / 60:.1f} min over {len(manifests)} stages"
-        facts["Devices"] = ", ".join(sorted({f"{m.get('device')} on {m.get('host')}" for m in manifests}))
-        facts["Libraries"] = ", ".join(f"{k} {v}" for k, v in (manifests[-1].get("libraries") or {}).items() if v)
-    if licences := prior_licences(trials):
-        facts["Licence of the prior"] = " ".join(licences)
-    return facts
-
-
-def prior_licences(trials: list[Trial]) -> list[str]:
-    """What images and results are bound to by the priors that they were made with."""
-    settings = [trial.settings for trial in trials]
-    read = [one.prior.built for one in settings if isinstance(one, InversionSweep) and one.reads_prior and one.prior]
-    return sorted({one.licence for one in read if one.licence is not None})
 
 
 def _by_epoch(history: pd.DataFrame) -> list[dict[str, float]]:

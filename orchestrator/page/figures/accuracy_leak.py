@@ -31,6 +31,16 @@ if TYPE_CHECKING:
 SHAPES = ("o", "s", "D", "^", "v", "*", "P", "X", "p", ">", "h", "<", "d", "8", "H", (4, 1, 0), (6, 1, 0))
 """Marks that tell families apart without their colours, in the order of the families."""
 
+
+def mark_of(family: int) -> str | tuple[int, int, int]:
+    """The mark of the family at this place.
+
+    Where the marks are used up they begin anew one further on: the colours begin anew as well, and no two families
+    share both.
+    """
+    return SHAPES[(family + family // len(SHAPES)) % len(SHAPES)]
+
+
 Ends = tuple[float, float]
 
 
@@ -122,7 +132,7 @@ def draw(canvas: Canvas, panel: Panel, left: float, top: float, width: float, he
         axes.plot(
             [0.012],
             [1 + 17 / (height - 74)],
-            marker=SHAPES[panel.shape % len(SHAPES)],
+            marker=mark_of(panel.shape),
             ls="",
             color=panel.colour,
             ms=8,
@@ -219,7 +229,7 @@ class _Drawing:
         (mark,) = self.axes.plot(
             [x],
             [y],
-            marker=SHAPES[point.shape % len(SHAPES)],
+            marker=mark_of(point.shape),
             ls="",
             mec=point.colour,
             clip_on=False,

@@ -7,14 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from smoothsweep.core.checks import present
-from smoothsweep.core.defenses.labels import SMOOTHING, RecipeWords
-from smoothsweep.core.defenses.strengths import FAMILIES
+from smoothsweep.core.defenses.labels import SMOOTHING, RecipeWords, family_of, known_defenses
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
-
-FAMILY_ORDER = (SMOOTHING, *FAMILIES)
-"""Families in the order of every report; kinds not listed follow in order of appearance."""
 
 CHEAP = 0.02
 """Test accuracy that most owners would give up for less leak."""
@@ -95,17 +91,29 @@ def defense_groups(summary: Summary) -> tuple[DefenseGroup, ...]:
 
 
 def family_keys(summary: Summary) -> list[str]:
-    """The families that the sweep tries, in the report's order; plain training alone is none."""
+    """The families that the sweep tries, as the table of defenses has them, then others in order of appearance; plain
+    training alone is none."""
     met = dict.fromkeys(defended.words.family for defended in summary.defenses.values() if not defended.words.plain)
-    return sorted(met, key=lambda key: FAMILY_ORDER.index(key) if key in FAMILY_ORDER else len(FAMILY_ORDER))
+    places = {key: _place(key) for key in met}
+    known = sorted((key for key in met if places[key] is not None), key=lambda key: present(places[key], key))
+    return [*known, *(key for key in met if places[key] is None)]
 
 
 def family_index(summary: Summary, key: str) -> int:
-    """A family's colour and marker: the same in every report for those that we know."""
-    if key in FAMILY_ORDER:
-        return FAMILY_ORDER.index(key)
-    strangers = [other for other in family_keys(summary) if other not in FAMILY_ORDER]
-    return len(FAMILY_ORDER) + strangers.index(key)
+    """A family's colour and marker: the same in every report for the defenses of the table."""
+    place = _place(key)
+    if place is not None:
+        return place
+    strangers = [other for other in family_keys(summary) if _place(other) is None]
+    return len(known_defenses()) + strangers.index(key)
+
+
+def _place(key: str) -> int | None:
+    """Where the table of defenses has it, smoothing first; None where it has not."""
+    if key == SMOOTHING:
+        return 0  # it is the table's first, and asking for the table would load torch
+    known = known_defenses()
+    return known.index(key) if key in known else None
 
 
 def versus(summary: Summary, group: DefenseGroup) -> dict[str, Versus]:
@@ -163,7 +171,7 @@ def _family(key: str, own: Sequence[Point], plain: Point | None, by_label: Mappi
     arms: dict[str, list[Point]] = {}
     for point in ordered:
         arms.setdefault(point.words.arm, []).append(point)
-    words, known = ordered[0].words, FAMILIES.get(key)
+    words, known = ordered[0].words, None if key == SMOOTHING else family_of(key)
     return DefenseFamily(
         key=key,
         name=words.name,

@@ -8,8 +8,8 @@ from functools import cache
 from itertools import combinations
 
 from smoothsweep.core.checks import present
-from smoothsweep.core.defenses.labels import SMOOTHING
-from smoothsweep.core.defenses.strengths import FAMILIES, setting_text
+from smoothsweep.core.defenses.labels import SMOOTHING, family_of, known_defenses
+from smoothsweep.core.defenses.strengths import setting_text
 from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.defenses.families import DefenseGroup, Point
@@ -18,13 +18,6 @@ from smoothsweep.orchestrator.reading.published.comparison import NAMES
 from smoothsweep.sweeps.paper_numbers import PaperNumber, datasets_of, printed_rows
 
 PAPER_TABLES = ("1", "3")
-ARMS = {
-    "none": "No defense",
-    "negative": "Smoothing below\u00a00",
-    "positive": "Smoothing above\u00a00",
-    **{kind: family.name for kind, family in FAMILIES.items()},
-}
-"""The kinds of recipe of which an order is read, in words: of the defenses, those that the paper's tables compare."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +78,7 @@ def our_orders(summary: Summary, group: DefenseGroup) -> list[Order]:
 
 def shared_arms(ours: Sequence[Order]) -> list[str]:
     """The arms that any of these orders has."""
-    return [arm for arm in ARMS if any(arm in order.arms for order in ours)]
+    return [arm for arm in arm_words() if any(arm in order.arms for order in ours)]
 
 
 def agreement(ours: Order, theirs: Order) -> tuple[int, int, int, int]:
@@ -101,23 +94,30 @@ def agreement(ours: Order, theirs: Order) -> tuple[int, int, int, int]:
 def _paper_arm(first: PaperNumber) -> str | None:
     if first.defense == SMOOTHING:
         return "negative" if present(first.alpha, "alpha") < 0 else "positive"
-    return first.defense if first.defense in ARMS else None
+    return first.defense if first.defense in arm_words() else None
 
 
 def _paper_strength(number: PaperNumber) -> str:
-    if number.defense not in FAMILIES:
+    family = None if number.defense == SMOOTHING else family_of(number.defense)
+    if family is None:
         return setting_text("alpha", number.alpha) if number.defense == SMOOTHING else ""
     printed = {name: getattr(number, name) for name in ("beta", "lambda_input", "lambda_label")}
-    family = FAMILIES[number.defense]
     strength = family.read({name: value for name, value in printed.items() if value is not None}).value
     return f"{family.parameter}{NBSP}{strength}" if family.parameter else strength
 
 
 @cache
-def _tried() -> frozenset[str]:
-    """The defenses, smoothing apart, that the paper's tables compare."""
+def arm_words() -> dict[str, str]:
+    """The kinds of recipe of which an order is read, in words; of the defenses those of the paper's tables."""
     rows = (row for table in PAPER_TABLES for dataset in datasets_of(table) for row in printed_rows(table, dataset))
-    return frozenset(row.first.defense for row in rows) & FAMILIES.keys()
+    printed = {row.first.defense for row in rows} - {SMOOTHING}
+    compared = {kind: family_of(kind) for kind in known_defenses() if kind in printed}
+    return {
+        "none": "No defense",
+        "negative": f"Smoothing below{NBSP}0",
+        "positive": f"Smoothing above{NBSP}0",
+        **{kind: family.name for kind, family in compared.items() if family is not None},
+    }
 
 
 def _arm(point: Point) -> str | None:
@@ -127,4 +127,4 @@ def _arm(point: Point) -> str | None:
         return "none"
     if words.family == SMOOTHING and words.order is not None and not words.arm:
         return "negative" if words.order[0] < 0 else "positive"
-    return words.family if words.family in _tried() and not words.arm else None
+    return words.family if words.family in arm_words() and not words.arm else None

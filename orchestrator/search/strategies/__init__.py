@@ -1,1 +1,1 @@
-"""How a search chooses: one file for each strategy, and what strategies share. Nothing here imports what runs them."""
+"""How a search chooses: one file for each strategy. Nothing here imports what runs them."""

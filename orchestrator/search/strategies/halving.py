@@ -12,9 +12,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from smoothsweep.orchestrator.planning.proposals import Proposal
-from smoothsweep.orchestrator.search.strategies.outcomes import Outcome
-from smoothsweep.orchestrator.search.strategies.ranking import best
-from smoothsweep.orchestrator.search.strategies.setup import Outcomes, Setup, Wait, is_settled
+from smoothsweep.orchestrator.search.shared.outcomes import Outcome
+from smoothsweep.orchestrator.search.shared.ranking import best
+from smoothsweep.orchestrator.search.shared.setup import Outcomes, Setup, Wait, is_settled
 
 
 def propose_halving(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | Wait | None:

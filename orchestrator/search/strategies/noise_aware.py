@@ -14,12 +14,12 @@ import numpy as np
 
 from smoothsweep.core.checks import present
 from smoothsweep.orchestrator.planning.proposals import Proposal
-from smoothsweep.orchestrator.search.strategies.candidates import first_shares, new_recipes
-from smoothsweep.orchestrator.search.strategies.improvement import expected_gains
-from smoothsweep.orchestrator.search.strategies.noise_model import Seen, fit
-from smoothsweep.orchestrator.search.strategies.places import from_shares, groups_of, place, points_of, shares_of
-from smoothsweep.orchestrator.search.strategies.setup import Outcomes, Setup, Wait, all_tried, is_settled
-from smoothsweep.orchestrator.search.strategies.tried import Tried, tried_recipes
+from smoothsweep.orchestrator.search.shared.places import from_shares, groups_of, place, points_of, shares_of
+from smoothsweep.orchestrator.search.shared.setup import Outcomes, Setup, Wait, all_tried, is_settled
+from smoothsweep.orchestrator.search.strategies.noise.candidates import first_shares, new_recipes
+from smoothsweep.orchestrator.search.strategies.noise.improvement import expected_gains
+from smoothsweep.orchestrator.search.strategies.noise.noise_model import Seen, fit
+from smoothsweep.orchestrator.search.strategies.noise.tried import Tried, tried_recipes
 from smoothsweep.sweeps.dimension import Positions, Values
 
 STARTUP = 4  # recipes at least, and one more than dimensions, before the model is asked

@@ -22,9 +22,9 @@ from scipy.stats import qmc
 
 from smoothsweep.core.checks import present
 from smoothsweep.orchestrator.planning.proposals import Proposal
-from smoothsweep.orchestrator.search.strategies.outcomes import Outcome
-from smoothsweep.orchestrator.search.strategies.places import place
-from smoothsweep.orchestrator.search.strategies.setup import Outcomes, Setup
+from smoothsweep.orchestrator.search.shared.outcomes import Outcome
+from smoothsweep.orchestrator.search.shared.places import place
+from smoothsweep.orchestrator.search.shared.setup import Outcomes, Setup
 from smoothsweep.sweeps.dimension import Dimension, Values
 from smoothsweep.sweeps.space import Space
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.proposals import Proposal
-from smoothsweep.orchestrator.search.strategies.setup import Outcomes, Setup
+from smoothsweep.orchestrator.search.shared.setup import Outcomes, Setup
 
 
 def propose_grid(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | None:

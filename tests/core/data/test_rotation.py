@@ -6,8 +6,8 @@ import torch.nn.functional as F
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.data.rotation import rotated
+from smoothsweep.core.seeds import generator
 
 
 def sampled(images, degrees):

@@ -76,7 +76,7 @@ def test_junk_is_one_line(good, tmp_path, kind):
 @pytest.mark.parametrize("kind", list(KINDS))
 def test_what_is_no_file_is_one_line_and_not_waited_for(kind, tmp_path):
     os.mkfifo(path := tmp_path / KINDS[kind].file)
-    assert kind_of_file(path) == (kind if kind in ("onnx", "recogniser") else None)  # which are told by their names
+    assert kind_of_file(path) == (kind if KINDS[kind].is_named(path) else None)
     with pytest.raises(InputError, match="expected a regular file") as refused:
         open_external(kind, path, {}, CPU)
     assert "\n" not in str(refused.value)

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from smoothsweep.core.errors import InputError, TrainingDiverged
 from smoothsweep.core.priors import gan_training
-from smoothsweep.core.priors.card import StyleGAN2Config
 from smoothsweep.core.priors.gan_recipe import GanRecipe
 from smoothsweep.core.priors.gan_state import new_state
 from smoothsweep.core.priors.gan_training import train_stylegan2
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 CONFIG = StyleGAN2Config(
     resolution=8, z_dim=6, w_dim=6, mapping_layers=2, channel_base=64, channel_max=8, mbstd_group=2

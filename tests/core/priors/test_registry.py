@@ -8,32 +8,26 @@ from safetensors.torch import load_file, save_file
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors import registry
 from smoothsweep.core.priors.base import Prior
-from smoothsweep.core.priors.card import CONFIGS, MobileStyleGANConfig, StyleGAN2Config
-from smoothsweep.core.priors.eigenfaces import fit_eigenfaces
-from smoothsweep.core.priors.registry import NETWORKS, SHIPPED, load_prior, load_shipped_prior, save_prior
-from smoothsweep.core.priors.stylegan2 import StyleGAN2
-from tests.tiny_random_face import random_generator
+from smoothsweep.core.priors.folder_settings import SHIPPED
+from smoothsweep.core.priors.kinds import NETWORKS, PRIORS, brings_network
+from smoothsweep.core.priors.registry import load_prior, load_shipped_prior, save_prior
+from tests.core.priors.examples import network_of
 
 
 def eigenfaces():
-    images = torch.randint(0, 256, (9, 3, 8, 8), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
-    return fit_eigenfaces(images, components=4, seed=0)
+    return network_of("eigenfaces")
 
 
 def stylegan2():
-    config = StyleGAN2Config(
-        resolution=8, z_dim=6, w_dim=5, mapping_layers=2, channel_base=32, channel_max=4, conv_clamp=256.0
-    )
-    return StyleGAN2(config, seed=3)
+    return network_of("stylegan2")
 
 
-def mobilestylegan():
-    return random_generator(MobileStyleGANConfig(channels=(8, 8), z_dim=6, w_dim=5, frame=(0.1, 0.2, 0.7)))
-
-
-@pytest.fixture(params=[eigenfaces, stylegan2, mobilestylegan], ids=lambda make: make.__name__)
+@pytest.fixture(params=NETWORKS)
 def prior(request):
-    return request.param()
+    return network_of(request.param)
+
+
+KNOWN = ", ".join(sorted(NETWORKS))
 
 
 def images_of(prior):
@@ -41,9 +35,11 @@ def images_of(prior):
         return prior.synthesize(prior.map(torch.from_numpy(prior.sample_z(3, 0)), psi=0.7))
 
 
-def test_every_kind_is_covered():
-    assert {type(prior) for prior in (eigenfaces(), stylegan2(), mobilestylegan())} == set(NETWORKS.values())
-    assert NETWORKS.keys() == CONFIGS.keys()
+def test_every_network_is_found_again_by_its_class():
+    for name, kind in NETWORKS.items():
+        network = network_of(name)
+        assert type(network) is kind.load() and type(network.config) is kind.config
+        assert registry.card_of(network).kind == name and name in PRIORS[brings_network(name)].networks
 
 
 def test_round_trip(prior, tmp_path):
@@ -70,7 +66,7 @@ def test_half_precision_on_disk_becomes_single_precision(prior, tmp_path):
 
 
 def test_refuses_to_save_what_it_could_not_load(tmp_path):
-    with pytest.raises(ValueError, match="expected one of eigenfaces, mobilestylegan, stylegan2, got Linear"):
+    with pytest.raises(ValueError, match=f"expected one of {KNOWN}, got Linear"):
         save_prior(torch.nn.Linear(1, 1), tmp_path)
     assert not list(tmp_path.iterdir())
 
@@ -100,7 +96,7 @@ def described(prior, tmp_path, change):
     [
         (
             lambda d: d.update(kind="stylegan3"),
-            "kind: expected one of eigenfaces, mobilestylegan, stylegan2, got 'stylegan3'",
+            f"kind: expected one of {KNOWN}, got 'stylegan3'",
         ),
         (lambda d: d.pop("kind"), "keys version, kind and config"),
         (lambda d: d["config"].update(extra=1), "config: expected the keys components, resolution"),

@@ -8,10 +8,10 @@ import torch
 from benchmarks.priors import modulated_conv2d_grouped
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.base import Prior
-from smoothsweep.core.priors.card import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator, minibatch_deviation
 from smoothsweep.core.priors.stylegan2_ops import fir_kernel
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 GOLDEN = {
     name: torch.from_numpy(array)

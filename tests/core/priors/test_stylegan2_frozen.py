@@ -5,9 +5,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.priors.card import StyleGAN2Config
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.priors.stylegan2_frozen import FrozenSynthesis, window_margins
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 
 def generator(*, clamp=None, resolution=64, dtype=torch.float64):

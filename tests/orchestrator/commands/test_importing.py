@@ -12,8 +12,8 @@ from tiny import write_tiny
 from torchvision.models import inception_v3, resnet18
 
 from smoothsweep.core.models.classifiers import build_classifier
-from smoothsweep.core.priors.card import StyleGAN2Config
 from smoothsweep.core.priors.registry import load_discriminator, load_prior
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.tasks.training import restored_classifier
@@ -181,7 +181,7 @@ def test_a_sweep_without_its_imagenet_weights_starts_nothing(tmp_path, capsys, m
 
 
 def test_the_priors_discriminator_pulls_the_attack_where_it_is_weighted(tmp_path):
-    from smoothsweep.core.priors.card import StyleGAN2Config as Config
+    from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config as Config
     from smoothsweep.orchestrator.planning.trial import inversion_stages
     from smoothsweep.orchestrator.planning.trials import trials_of
     from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs

@@ -10,8 +10,8 @@ from smoothsweep.orchestrator.planning.proposals import PROPOSALS, Proposed, Tri
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.search.agenda import Agenda, setup_of
 from smoothsweep.orchestrator.search.record import read_search, write_end
-from smoothsweep.orchestrator.search.strategies.places import place as place_of
-from smoothsweep.orchestrator.search.strategies.setup import Wait
+from smoothsweep.orchestrator.search.shared.places import place as place_of
+from smoothsweep.orchestrator.search.shared.setup import Wait
 from smoothsweep.orchestrator.store.local import LocalStore
 
 OPTUNA = {"strategy": "optuna", "recipes": 6, "in_flight": 3}  # four to start with, two that the model chooses

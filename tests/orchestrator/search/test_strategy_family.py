@@ -5,7 +5,7 @@ from made import SPACE, load, work_off
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.proposals import Proposed
-from smoothsweep.orchestrator.search.strategies.setup import strategy
+from smoothsweep.orchestrator.search.shared.setup import strategy
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.search import Search
 from smoothsweep.sweeps.strategies import STRATEGIES

@@ -3,7 +3,8 @@ import pytest
 import torch
 
 from smoothsweep.core.priors.base import Prior
-from smoothsweep.core.priors.registry import SHIPPED, load_shipped_prior
+from smoothsweep.core.priors.folder_settings import SHIPPED
+from smoothsweep.core.priors.registry import load_shipped_prior
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from tools.weights import train_demo_generator as demo
 from tools.weights.measure_demo_generator import (

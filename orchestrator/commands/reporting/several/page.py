@@ -10,6 +10,7 @@ from typing import Any
 
 from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import metric_of
+from smoothsweep.core.plugins import by_plugin
 from smoothsweep.orchestrator.commands.reporting.several.merging import Merged
 from smoothsweep.orchestrator.commands.reporting.several.pairing import Pairing, attacks_of
 from smoothsweep.orchestrator.commands.reporting.several.side import Side
@@ -97,7 +98,8 @@ class Several:
 def _data(side: Side) -> str:
     settings = side.conditions.data[0].settings if len(side.conditions.data) == 1 else {}
     people = count(side.standing.people, "class", "classes") if side.standing.people else ""
-    return ", ".join(part for part in (str(settings.get("data.kind", "several")), people) if part)
+    kind = str(settings.get("data.kind", "several"))
+    return ", ".join(part for part in (by_plugin(kind, "data", kind), people) if part)
 
 
 def _judge(side: Side) -> str:

@@ -9,13 +9,14 @@ from typing import Any
 import pandas as pd
 
 from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.commands.reporting.facts import prior_licences
 from smoothsweep.orchestrator.commands.reporting.sharing.bibliography import bibliography_of
 from smoothsweep.orchestrator.commands.reporting.sharing.reconstructions import (
     Choice,
     pictured,
     reconstruction_files,
 )
-from smoothsweep.orchestrator.commands.reporting.sweep_report import contact_sheets, gathered, prior_licences
+from smoothsweep.orchestrator.commands.reporting.sweep_report import contact_sheets, gathered
 from smoothsweep.orchestrator.page.drawing.colours import assign
 from smoothsweep.orchestrator.page.drawing.sheets import png, sheet_image
 from smoothsweep.orchestrator.page.figures.of_sweep import Figures

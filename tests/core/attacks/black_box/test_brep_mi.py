@@ -9,13 +9,13 @@ import torch
 from smoothsweep.core.attacks.black_box.boundary_repulsion import enough_inside, walk
 from smoothsweep.core.attacks.black_box.brep_mi import BREPMI
 from smoothsweep.core.attacks.black_box.brep_starts import first_latents, make_starts
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.priors.base import sample_latents
+from smoothsweep.core.seeds import generator
 
 SIZE, CLASSES = 8, 3
 WALK = {

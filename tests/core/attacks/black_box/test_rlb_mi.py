@@ -10,12 +10,12 @@ from smoothsweep.core.attacks.black_box.rlb_learner import class_learner, paper_
 from smoothsweep.core.attacks.black_box.rlb_mi import RLBMI
 from smoothsweep.core.attacks.black_box.rlb_search import CURVE_POINTS, Draws, Episodes, Manner, Search, log_margin
 from smoothsweep.core.attacks.black_box.soft_actor_critic import Replay
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
+from smoothsweep.core.seeds import generator
 from tests.core.attacks.black_box.test_brep_mi import CLASSES, SIZE, Blocks, Halves
 
 SMALL = {"episodes": 60, "minibatch": 16, "hidden": 8, "lr": 0.01}

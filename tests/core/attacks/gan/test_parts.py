@@ -9,7 +9,6 @@ from smoothsweep.core.attacks.gan.draws import Draws
 from smoothsweep.core.attacks.gan.losses import InversionSpecific, Wasserstein
 from smoothsweep.core.attacks.gan.networks import Critic, MinibatchDiscriminator, PlainGenerator
 from smoothsweep.core.attacks.gan.training import new_pair, train_pair
-from smoothsweep.core.attacks.optimisation.seeds import derive_seed
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
 from smoothsweep.core.attacks.shared.execution import Execution
@@ -17,6 +16,7 @@ from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.data.transforms import resize_uint8
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.seeds import derive_seed
 from smoothsweep.core.training.gan_pair import fresh_pair
 from smoothsweep.core.training.team import ALONE
 from tests.nonsense import nonsense_for

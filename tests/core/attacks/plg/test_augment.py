@@ -3,8 +3,8 @@
 import pytest
 import torch
 
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.plg.augment import cropped, distort, draw_distortion, jittered
+from smoothsweep.core.seeds import generator
 from tests.lowres import s
 from tests.plg import distortion, golden, undistorted
 

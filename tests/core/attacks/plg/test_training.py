@@ -7,7 +7,6 @@ import torch
 
 from smoothsweep.core.attacks.gan.conditional_config import ConditionalConfig
 from smoothsweep.core.attacks.optimisation.losses import attack_loss
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.plg.config import ConditionalTraining
 from smoothsweep.core.attacks.plg.draws import Draws, Fakes, Reals, dequantised
 from smoothsweep.core.attacks.plg.gan_part import make_gan
@@ -17,6 +16,7 @@ from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError, TrainingDiverged
+from smoothsweep.core.seeds import generator
 from smoothsweep.core.training.team import ALONE
 from tests.lowres import blocky, pooled
 from tests.plg import fill, golden, official

@@ -9,7 +9,6 @@ import torch
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
 from smoothsweep.core.attacks.optimisation.losses import logit_loss
 from smoothsweep.core.attacks.optimisation.objective import LatentObjective
-from smoothsweep.core.attacks.optimisation.seeds import generator
 from smoothsweep.core.attacks.ppa.adaptive_config import MOST_DEGREES, Averaging, Restarts, TemperatureScaling
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
 from smoothsweep.core.attacks.ppa.inversion import optimise
@@ -22,6 +21,7 @@ from smoothsweep.core.attacks.shared.view import view_of
 from smoothsweep.core.data.rotation import MOST
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.seeds import generator
 
 SIDE, CLASSES = 8, 3
 STILL = {"crop_scale": (1.0, 1.0), "crop_ratio": (1.0, 1.0), "hflip": 0.0, "degrees": 0.0}

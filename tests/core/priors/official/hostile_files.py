@@ -10,8 +10,8 @@ import pytest
 from official_pickle import marker_source, official_modules, official_networks
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.priors.card import StyleGAN2Config
 from smoothsweep.core.priors.official.importer import import_prior
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 CONFIG = StyleGAN2Config(resolution=8, z_dim=3, w_dim=2, mapping_layers=1, channel_base=16, channel_max=2)
 EXECUTION = (

@@ -11,12 +11,12 @@ from official_pickle import marker_source, official_modules, write_official_pick
 
 from smoothsweep.core.pickles import opcodes
 from smoothsweep.core.priors.base import Prior
-from smoothsweep.core.priors.card import StyleGAN2Config
 from smoothsweep.core.priors.official import importer
 from smoothsweep.core.priors.official.importer import import_prior
 from smoothsweep.core.priors.official.layout import FILTER, discriminator_shapes, generator_shapes
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.priors.stylegan2_discriminator import StyleGAN2Discriminator
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 GOLDEN = {
     name: torch.from_numpy(array)

@@ -9,9 +9,9 @@ import torch
 from official_pickle import write_official_pickle
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.priors.card import StyleGAN2Config
 from smoothsweep.core.priors.official import importer
 from smoothsweep.core.priors.official.importer import import_prior
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 TINY = StyleGAN2Config(resolution=8, z_dim=6, w_dim=5, mapping_layers=1, channel_base=32, channel_max=4)
 

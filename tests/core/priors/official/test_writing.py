@@ -6,11 +6,12 @@ from official_pickle import write_official_pickle
 
 from smoothsweep.core import files
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.priors.card import StyleGAN2Config
 from smoothsweep.core.priors.official import writing
 from smoothsweep.core.priors.official.importer import import_prior
 from smoothsweep.core.priors.official.writing import load_import_manifest, write_imported_prior
-from smoothsweep.core.priors.registry import DISCRIMINATOR, load_discriminator, load_prior, save_prior
+from smoothsweep.core.priors.registry import load_discriminator, load_prior, save_prior
+from smoothsweep.core.priors.settings import DISCRIMINATOR
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 CONFIG = StyleGAN2Config(
     resolution=8, z_dim=6, w_dim=5, mapping_layers=1, channel_base=32, channel_max=4, conv_clamp=256, mbstd_group=None

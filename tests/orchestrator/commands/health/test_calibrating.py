@@ -5,7 +5,7 @@ import json
 import pytest
 import torch
 
-from smoothsweep.core.priors.card import StyleGAN2Config
+from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.health import calibrating
 from smoothsweep.orchestrator.planning.rates.calibration import read_calibration

@@ -15,11 +15,11 @@ from made import ALPHA, KIND, load, work_off
 from smoothsweep.orchestrator.planning.proposals import Proposal, Proposed
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.search.record import read_search
+from smoothsweep.orchestrator.search.shared.outcomes import Aims
+from smoothsweep.orchestrator.search.shared.places import place
+from smoothsweep.orchestrator.search.shared.setup import Setup, Wait, strategy
+from smoothsweep.orchestrator.search.strategies.noise.tried import tried_recipes
 from smoothsweep.orchestrator.search.strategies.noise_aware import expected_worth
-from smoothsweep.orchestrator.search.strategies.outcomes import Aims
-from smoothsweep.orchestrator.search.strategies.places import place
-from smoothsweep.orchestrator.search.strategies.setup import Setup, Wait, strategy
-from smoothsweep.orchestrator.search.strategies.tried import tried_recipes
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.orchestrator.tracking.runs.searching import PHASE, PROPOSAL, RUNG, proposal_tags
 from smoothsweep.sweeps.dimension import Dimension

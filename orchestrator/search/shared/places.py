@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from smoothsweep.orchestrator.search.strategies.setup import Setup
+from smoothsweep.orchestrator.search.shared.setup import Setup
 from smoothsweep.sweeps.dimension import Dimension, Positions, Values
 from smoothsweep.sweeps.space import Space
 

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from made import ALPHA, load
 
 from smoothsweep.orchestrator.planning.proposals import Proposal
+from smoothsweep.orchestrator.search.shared.outcomes import Aims, Outcome, worst_mean
+from smoothsweep.orchestrator.search.shared.ranking import best, crowding, fronts, ordered
+from smoothsweep.orchestrator.search.shared.setup import Setup, Wait
 from smoothsweep.orchestrator.search.strategies.halving import audits, propose_halving, survivors
-from smoothsweep.orchestrator.search.strategies.outcomes import Aims, Outcome, worst_mean
-from smoothsweep.orchestrator.search.strategies.ranking import best, crowding, fronts, ordered
-from smoothsweep.orchestrator.search.strategies.setup import Setup, Wait
 from smoothsweep.sweeps.dimension import Dimension
 from smoothsweep.sweeps.search import Constraint, Rung
 from smoothsweep.sweeps.space import make_space

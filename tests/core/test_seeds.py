@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.attacks.optimisation.seeds import derive_seed, generator
+from smoothsweep.core.seeds import derive_seed, generator
 
 KEYS = st.lists(st.integers(0, 2**40) | st.text(max_size=5), max_size=4)
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from smoothsweep.core.metrics.frontier import Direction, pareto_mask
-from smoothsweep.orchestrator.search.strategies.outcomes import Outcome
+from smoothsweep.orchestrator.search.shared.outcomes import Outcome
 
 
 def best(outcomes: Mapping[int, Outcome], directions: Mapping[str, Direction], count: int) -> list[int]:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from smoothsweep.orchestrator.search.strategies.noise_model import (
+from smoothsweep.orchestrator.search.strategies.noise.noise_model import (
     PRIOR_DF,
     NoiseModel,
     Seen,

@@ -13,7 +13,7 @@ import numpy as np
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.proposals import Proposal
-from smoothsweep.orchestrator.search.strategies.outcomes import OPEN, Aims, Outcome
+from smoothsweep.orchestrator.search.shared.outcomes import OPEN, Aims, Outcome
 from smoothsweep.sweeps.dimension import Values
 from smoothsweep.sweeps.search import Rung
 from smoothsweep.sweeps.space import Space

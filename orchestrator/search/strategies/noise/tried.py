@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from smoothsweep.orchestrator.planning.proposals import Proposal
-from smoothsweep.orchestrator.search.strategies.outcomes import DONE, FAILED
-from smoothsweep.orchestrator.search.strategies.places import place
-from smoothsweep.orchestrator.search.strategies.setup import Outcomes, Setup
+from smoothsweep.orchestrator.search.shared.outcomes import DONE, FAILED
+from smoothsweep.orchestrator.search.shared.places import place
+from smoothsweep.orchestrator.search.shared.setup import Outcomes, Setup
 from smoothsweep.sweeps.dimension import Positions, Values
 
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from smoothsweep.orchestrator.search.strategies.places import from_shares, shares_of
-from smoothsweep.orchestrator.search.strategies.setup import Setup
-from smoothsweep.orchestrator.search.strategies.tried import Tried
+from smoothsweep.orchestrator.search.shared.places import from_shares, shares_of
+from smoothsweep.orchestrator.search.shared.setup import Setup
+from smoothsweep.orchestrator.search.strategies.noise.tried import Tried
 from smoothsweep.sweeps.dimension import Values
 
 TRIES = 50  # random designs of which the one with the widest gaps is taken

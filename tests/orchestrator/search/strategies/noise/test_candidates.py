@@ -5,11 +5,11 @@ import json
 import numpy as np
 import pytest
 
-from smoothsweep.orchestrator.search.strategies.candidates import first_shares, new_recipes
-from smoothsweep.orchestrator.search.strategies.outcomes import Aims
-from smoothsweep.orchestrator.search.strategies.places import from_shares, groups_of, place, points_of, shares_of
-from smoothsweep.orchestrator.search.strategies.setup import Setup
-from smoothsweep.orchestrator.search.strategies.tried import Tried
+from smoothsweep.orchestrator.search.shared.outcomes import Aims
+from smoothsweep.orchestrator.search.shared.places import from_shares, groups_of, place, points_of, shares_of
+from smoothsweep.orchestrator.search.shared.setup import Setup
+from smoothsweep.orchestrator.search.strategies.noise.candidates import first_shares, new_recipes
+from smoothsweep.orchestrator.search.strategies.noise.tried import Tried
 from smoothsweep.sweeps.dimension import Dimension
 from smoothsweep.sweeps.space import make_space
 

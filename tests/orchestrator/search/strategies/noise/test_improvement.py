@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from smoothsweep.core.metrics.frontier import hypervolume
-from smoothsweep.orchestrator.search.strategies.improvement import expected_gains, gains
+from smoothsweep.orchestrator.search.strategies.noise.improvement import expected_gains, gains
 
 
 @pytest.mark.parametrize("objectives", [2, 3])

@@ -1,0 +1,119 @@
+"""What planning reads of StyleGAN2: the configuration of the pair of networks, and how they are trained. No torch."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from smoothsweep.core.bounds import Count, Seed, Width
+from smoothsweep.core.cards.network_card import NetworkCard
+from smoothsweep.core.checks import require_count, require_number
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.priors.gan_recipe import GanRecipe, check_batch
+from smoothsweep.core.priors.settings import PriorSettings
+
+_RANGES = (
+    ("resolution", 8, 4096),
+    ("z_dim", 1, 2**14),
+    ("w_dim", 1, 2**14),
+    ("mapping_layers", 1, 64),
+    ("channel_base", 8, 2**20),
+    ("channel_max", 1, 2**14),
+)
+"""The least and most that a description may ask for; what is published reaches an eighth of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class StyleGAN2Config:
+    """An unconditional StyleGAN2 pair: skip generator, residual discriminator (arXiv 1912.04958).
+
+    resolution: side length R, a power of two >= 8. channel_base, channel_max: channels at side r are
+    min(channel_base // r, channel_max). conv_clamp: activations are clamped to +- this (None: never), in
+    fp32 too, because networks trained with a clamp rely on it. mbstd_group: images per minibatch-std group
+    of the discriminator, None for the whole batch. The defaults are the official ones for 1024 pixels.
+    """
+
+    resolution: int = 1024
+    z_dim: int = 512
+    w_dim: int = 512
+    mapping_layers: int = 8
+    channel_base: int = 32768
+    channel_max: int = 512
+    conv_clamp: float | None = None
+    mbstd_group: int | None = 4
+
+    def __post_init__(self) -> None:
+        for name, least, most in _RANGES:
+            require_count(f"stylegan2: {name}", getattr(self, name), least, most)
+        if self.resolution & (self.resolution - 1):
+            raise InputError(f"stylegan2: resolution: expected a power of two >= 8, got {self.resolution}")
+        if self.channel_base < self.resolution:
+            expected = f"expected at least {self.resolution}"
+            raise InputError(f"stylegan2: channel_base: {expected}, got {self.channel_base}")
+        if self.mbstd_group is not None:
+            require_count("stylegan2: mbstd_group", self.mbstd_group, 1, 2**20)
+        if self.conv_clamp is not None:
+            require_number("stylegan2: conv_clamp", self.conv_clamp, 0, above=True)
+            object.__setattr__(self, "conv_clamp", float(self.conv_clamp))  # 256 and 256.0 are one network
+
+    @property
+    def num_ws(self) -> int:
+        return 2 * int(math.log2(self.resolution)) - 2
+
+    @property
+    def sides(self) -> tuple[int, ...]:
+        """4, 8, ..., resolution."""
+        return tuple(2**power for power in range(2, int(math.log2(self.resolution)) + 1))
+
+    def channels(self, side: int) -> int:
+        return min(self.channel_base // side, self.channel_max)
+
+
+@dataclass(frozen=True, kw_only=True)
+class StyleGAN2Training(GanRecipe, PriorSettings):
+    """A StyleGAN2 trained on the public images (non-saturating loss, lazy R1, EMA).
+
+    z_dim, w_dim: numbers in a latent z, or w; mapping_layers: layers of the network from z to w; channel_base: channels
+    of a layer times its side in pixels; channel_max: channels of a layer at most; workers: processes of Ray Train that
+    share every batch; seed: of first weights and draws.
+    """
+
+    title: ClassVar[str] = "StyleGAN2"
+    unsaid: ClassVar[tuple[str, ...]] = (
+        "betas",
+        "r1_interval",
+        "ema_kimg",
+        "ema_rampup",
+        "style_mixing",
+        "ada_target",
+        "ada_kimg",
+    )
+
+    z_dim: Width = 128
+    w_dim: Width = 128
+    mapping_layers: Count = 4
+    channel_base: Count = 2048
+    channel_max: Count = 128
+    workers: Count = 1
+    seed: Seed = 0
+
+    def check_public(self, *, count: int | None = None, size: int | None = None) -> None:
+        """Raise InputError for images of a side, or batches, that the networks do not take. Loads torch."""
+        if size is not None:
+            check_batch(self, self.network(size).mbstd_group, self.workers)
+
+    def network_card(self, size: int) -> NetworkCard:
+        """Of the images' side."""
+        return NetworkCard(kind="stylegan2", config=self.network(size))
+
+    def network(self, resolution: int) -> StyleGAN2Config:
+        """The pair of networks for images of this side."""
+        return StyleGAN2Config(
+            resolution=resolution,
+            z_dim=self.z_dim,
+            w_dim=self.w_dim,
+            mapping_layers=self.mapping_layers,
+            channel_base=self.channel_base,
+            channel_max=self.channel_max,
+        )

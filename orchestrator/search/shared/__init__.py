@@ -1,0 +1,1 @@
+"""What every search strategy is given, and what several of them use."""
