@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from smoothsweep.core.checks import present
 from smoothsweep.core.defenses.labels import recipe_words
 from smoothsweep.core.text import minuses, printable
 from smoothsweep.orchestrator.planning.trial import Trial
@@ -114,10 +113,7 @@ def _attack_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial
     if ATTACK not in keys:
         return {}
     attacked = [trial for trial in trials if inversion(trial.settings).attack is not None]
-    labels = {
-        str(trial.cell.axes[names[ATTACK]]): present(inversion(trial.settings).attack, "attack").words
-        for trial in attacked
-    }
+    labels = {str(trial.cell.axes[names[ATTACK]]): inversion(trial.settings).inverted_by.words for trial in attacked}
     words: dict[str, str] = {}
     for text, label in labels.items():
         alike = sum(word.partition(" #")[0] == label for word in words.values())
