@@ -74,11 +74,6 @@ def require_count(what: str, value: object, least: int = 1, most: int = 10**9) -
     require(whole and value <= most, what, f"a whole number of at most {most}", value)
 
 
-def require_seed(what: str, value: object) -> None:
-    """Raise InputError unless `value` is a whole number that torch's and numpy's generators take."""
-    require_count(what, value, 0, 2**63 - 1)
-
-
 def require_choice(what: str, value: object, choices: Sequence[str]) -> None:
     """Raise InputError, which lists the choices, unless `value` is one of them."""
     require(value in choices, what, f"one of {', '.join(choices)}", value)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import shown
 from smoothsweep.sweeps.imported import ImportedClassifier
@@ -61,7 +60,7 @@ def _swapped(settings: InversionSweep, role: str, named: OtherTrial) -> Inversio
             expected = f"expected keys of {' or '.join(OF_A_TARGET)}, which make a target"
             raise InputError(f"{where}: {expected}, got {shown(key)}")
     raw = settings.model_dump(mode="python", exclude=set(BESIDE_A_TARGET))
-    for swapped in present(settings.attack, "attack").built.other_targets:
+    for swapped in settings.inverted_by.built.other_targets:
         raw["attack"][swapped] = None
     other = _other(settings, raw, named.trial, where=where)
     if other.recipe.image_size != settings.recipe.image_size:

@@ -114,6 +114,11 @@ class InversionSweep(AnySweep):
         return self.seeds.every if isinstance(self.seeds, SeedLooks) else self.seeds
 
     @property
+    def inverted_by(self) -> Attack:
+        """The attack of a sweep that has one. Raises ValueError, naming it, of one that has none."""
+        return present(self.attack, "attack")
+
+    @property
     def reads_prior(self) -> bool:
         """Whether the attack, or a part of it, decodes latents by the sweep's prior."""
         return self.attack is not None and "prior" in self.attack.built.reads
@@ -192,7 +197,7 @@ class InversionSweep(AnySweep):
         if self.prior and self.prior.row.needs_public and self.public is None:
             raise ValueError(f"public: expected the images to fit the {self.prior.kind} prior on, got none")
         self._fits_attack()
-        if present(self.attack, "attack").loot_size is not None and self.protocol == "paper":
+        if self.inverted_by.loot_size is not None and self.protocol == "paper":
             raise ValueError("attack.loot_size: expected none under protocol paper, which keeps every judge's own size")
 
     def _fits_classes(self) -> None:
@@ -215,7 +220,7 @@ class InversionSweep(AnySweep):
                 raise ValueError(f"recipe.poison.{error}") from None
 
     def _fits_attack(self) -> None:
-        attack = present(self.attack, "attack").built
+        attack = self.inverted_by.built
         attack.check(
             image_size=self.recipe.image_size,
             prior_kind=None if self.prior is None else self.prior.kind,

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from smoothsweep.core.attacks.registry import access_needed, looks_at_layers
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
-from smoothsweep.core.checks import present
 from smoothsweep.core.external.consent import agreed_to, needs_consent
 from smoothsweep.sweeps.imported import ImportedClassifier
 
@@ -61,7 +60,7 @@ def _check_consent(target: ImportedClassifier, words: str) -> None:
 
 
 def _check_attack(sweep: InversionSweep, words: str, target: ImportedClassifier) -> None:
-    settings = present(sweep.attack, "attack")
+    settings = sweep.inverted_by
     attack, kind, gives = settings.built, settings.kind, target.checked.access
     needed = access_needed(attack)
     if ACCESS_LEVELS.index(needed) > ACCESS_LEVELS.index(gives):

@@ -96,8 +96,9 @@ class TaskContext:
 
 def write_progress(work: Path, fraction: float, text: str) -> None:
     """Replace `work/progress.json`; readers never see half a file."""
+    content = mark_content(fraction, text)
     with suppress(OSError):  # a mark is a courtesy: the artifact itself will report a full disk
-        write_file(work / PROGRESS_FILE, mark_content(fraction, text), flush=False)
+        write_file(work / PROGRESS_FILE, content, flush=False)
 
 
 def mark_content(fraction: float, text: str) -> str:

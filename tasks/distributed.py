@@ -5,15 +5,37 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.models.classifiers import Classifier
+from smoothsweep.core.training.batches import Stamp
 from smoothsweep.core.training.state import EpochRecord
 from smoothsweep.tasks import ray_train
 from smoothsweep.tasks.context import Config, TaskContext, joined_context
 from smoothsweep.tasks.parts_of_images import training_images
-from smoothsweep.tasks.training import Worker, restored_classifier, train
+from smoothsweep.tasks.training import Training, Worker, restored_classifier, train, train_alone
 from smoothsweep.tasks.unfinished import load_checkpoint, save_checkpoint
 
 FINAL_FILE = "final.pt"
+
+
+def train_as_asked(
+    training: Training,
+    folder: Path,
+    images: ImageSet,
+    test: ImageSet,
+    context: TaskContext,
+    stamp: Stamp | None = None,
+) -> tuple[Classifier, list[EpochRecord]]:
+    """Train on as many workers as the configuration names. Raises AccuracyNotReached where it asks for more than came.
+
+    folder: the `data` artifact that the images are of.
+    """
+    if training.config["workers"] > 1:
+        model, records = train_together(training.config, folder, context)
+    else:
+        model, records = train_alone(training, images, test, context, stamp)
+    training.check_goal(records)
+    return model, records
 
 
 def train_together(config: Config, data: Path, context: TaskContext) -> tuple[Classifier, list[EpochRecord]]:
@@ -40,7 +62,7 @@ def _worker_loop(settings: dict[str, Any]) -> None:
     with joined_context(data, work, device=device, shared=shared) as (folder, context):
         images, test = training_images(settings["config"], folder)
         model, records = train(
-            settings["config"],
+            Training.of(settings["config"]),
             images,
             test,
             context,

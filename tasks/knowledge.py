@@ -10,7 +10,7 @@ from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import load_images
 from smoothsweep.tasks.reconstructions import reconstructed_images
-from smoothsweep.tasks.training import save_classifier, train_alone
+from smoothsweep.tasks.training import Training, save_classifier, train_alone
 
 PLAIN = {"kind": "label_smoothing", "alpha": 0.0, "schedule": {"kind": "constant"}}
 
@@ -20,7 +20,7 @@ def extract_knowledge(config: Config, inputs: Inputs, out: Path, context: TaskCo
     train, test = load_images(inputs["data"], "train"), load_images(inputs["data"], "test")
     reconstructions = reconstructed_images(inputs["loot"], config["image_size"])
     stolen = ImageSet(images=reconstructions["images"], labels=reconstructions["labels"], names=train.names)
-    surrogate, records = train_alone({**config, "defense": PLAIN}, stolen, None, context)
+    surrogate, records = train_alone(Training.of({**config, "defense": PLAIN}), stolen, None, context)
     save_classifier(out, surrogate, records)
     logits = {
         name: evaluate_logits(surrogate, part.images, image_size=config["image_size"], device=context.device)

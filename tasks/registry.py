@@ -95,7 +95,7 @@ TASKS: dict[str, Task] = {
         run="smoothsweep.tasks.shadow:train_shadow",
         trains=True,
         labelled=("data",),
-        check="smoothsweep.tasks.membership_checks:check_shadow",
+        check="smoothsweep.tasks.settings:check_shadow",
         check_reads=("data",),
         not_finite=HISTORY,
     ),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from typing import TYPE_CHECKING
 
-from smoothsweep.core.analysis.embedding_settings import EmbeddingSettings
+from smoothsweep.core.analysis.embedding_settings import EmbeddingSettings, spread_over
 from smoothsweep.core.analysis.robustness.settings import RobustnessSettings
 from smoothsweep.core.attacks.registry import attack_class, make_attack
 from smoothsweep.core.attacks.shared.base import Attack
@@ -20,12 +20,14 @@ from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.declared import build
 from smoothsweep.core.defenses.schedules import AlphaSchedule, alpha_at
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.judges.membership import Membership
+from smoothsweep.core.membership.halves import check_part
 from smoothsweep.core.models.image_sizes import check_image_size
 from smoothsweep.core.models.recipe import LEAST_OF_A_WORKER, TrainingRecipe
 from smoothsweep.core.priors.kinds import PRIORS, make_settings
 from smoothsweep.core.priors.settings import PriorSettings
 from smoothsweep.tasks.context import Config
-from smoothsweep.tasks.counts import poison_settings, poisoned_training, test_count, training_counts
+from smoothsweep.tasks.counts import image_counts, poison_settings, poisoned_training, test_count, training_counts
 
 if TYPE_CHECKING:
     from smoothsweep.core.defenses.base import Defense
@@ -131,3 +133,33 @@ def check_attack(config: Config, inputs: InputConfigs) -> None:
 def embedding_settings(config: Config) -> EmbeddingSettings:
     """How features are mapped and measured."""
     return build(EmbeddingSettings, dict(config), what="features", prefix="features ")
+
+
+def check_features(config: Config, inputs: InputConfigs) -> None:
+    """Raise InputError where the data have fewer images to map than the perplexity allows.
+
+    Pictures are counted by their labels, none is read: where broken ones may be left out, the stage itself counts what
+    is there, and of a published set that is not on this machine (a plan needs none) nothing is known.
+    """
+    settings, counts = embedding_settings(config), training_counts(inputs["data"])
+    if counts is not None:
+        settings.check_samples(sum(counts[place] for place in spread_over(len(counts), settings.classes)))
+
+
+def check_shadow(config: Config, inputs: Mapping[str, Config]) -> None:
+    """The recipe, and the images of every class that the model would have. Raises InputError."""
+    check_training(config, inputs)
+    _check_counts(inputs, float(config["part"]["share"]))
+
+
+def check_membership(config: Config, inputs: Mapping[str, Config]) -> None:
+    """The settings, and images of every class, where their number is known. Raises InputError."""
+    settings = build(Membership, dict(config["settings"]), what="judges.membership", prefix="judges.membership.")
+    if settings.shadows:
+        _check_counts(inputs, settings.share)
+
+
+def _check_counts(inputs: Mapping[str, Config], share: float) -> None:
+    counts = image_counts(inputs["data"]) if "data" in inputs else None
+    if counts is not None:  # else the images tell when they are read
+        check_part(counts, share, "judges.membership")

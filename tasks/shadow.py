@@ -9,10 +9,10 @@ import torch
 from smoothsweep.core.membership.asking import scores_of
 from smoothsweep.core.membership.halves import inside_part
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
-from smoothsweep.tasks.distributed import train_together
+from smoothsweep.tasks.distributed import train_as_asked
 from smoothsweep.tasks.files import save_tensors
 from smoothsweep.tasks.parts_of_images import PART, all_images, training_images
-from smoothsweep.tasks.training import check_goal, defense_from, save_history, train_alone
+from smoothsweep.tasks.training import Training, save_history
 
 
 def train_shadow(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
@@ -22,15 +22,12 @@ def train_shadow(config: Config, inputs: Inputs, out: Path, context: TaskContext
     images first, and inside bool [n]. The weights are not kept: nobody reads them again.
     """
     images, test = training_images(config, inputs["data"])
-    if config["workers"] > 1:
-        model, records = train_together(config, inputs["data"], context)
-    else:
-        model, records = train_alone(config, images, test, context)
-    check_goal(config, records)
+    training = Training.of(config)
+    model, records = train_as_asked(training, inputs["data"], images, test, context)
     save_history(out, records)
     everything = all_images(inputs["data"])
     model.eval()
-    defense_from(config).seed_noise(model, config["seed"])
+    training.defense.seed_noise(model, config["seed"])
     phi, margin = scores_of(
         model, everything.images, everything.labels, image_size=config["image_size"], device=context.device
     )

@@ -8,19 +8,17 @@ from pathlib import Path
 import pandas as pd
 
 from smoothsweep.core.data.images import ImageSet
-from smoothsweep.core.defenses.base import Defense
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.accuracy import class_means, top1_accuracy, topk_hits
 from smoothsweep.core.metrics.calibration import expected_calibration_error
 from smoothsweep.core.models.classifiers import Classifier
 from smoothsweep.core.models.inference import Network, evaluate_accuracy, evaluate_logits
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
-from smoothsweep.tasks.distributed import train_together
+from smoothsweep.tasks.distributed import train_as_asked
 from smoothsweep.tasks.files import load_images, save_rows, save_tensors
 from smoothsweep.tasks.manifests import metrics_of
 from smoothsweep.tasks.poison import poisoned
-from smoothsweep.tasks.settings import recipe_from
-from smoothsweep.tasks.training import STOP_KEY, check_goal, defense_from, save_classifier, train_alone
+from smoothsweep.tasks.training import STOP_KEY, Training, save_classifier
 
 CALIBRATION_BINS = 10  # the paper's (Appendix C): ten bins, l2 norm
 
@@ -32,21 +30,16 @@ def train_target(config: Config, inputs: Inputs, out: Path, context: TaskContext
     target in the input `reference` has. Raises AccuracyNotReached if it never gets there. With the input `poison` some
     of the training images carry its trigger and the class it leads to; the test images are clean.
     """
-    config = with_goal(config, inputs)
+    training = Training.of(with_goal(config, inputs))
     data, test, stamp = load_images(inputs["data"], "train"), load_images(inputs["data"], "test"), None
     if "poison" in inputs:
         data, stamp = poisoned(data, inputs["poison"])
-    if config["workers"] > 1:
-        model, records = train_together(config, inputs["data"], context)
-    else:
-        model, records = train_alone(config, data, test, context, stamp)
-    check_goal(config, records)
+    model, records = train_as_asked(training, inputs["data"], data, test, context, stamp)
     save_classifier(out, model, records)
-    defense = defense_from(config)
     return {
         **measure_utility(model, test, config, out, context),
-        **accuracy_without_noise(model, test, defense, config, context),
-        **defense.guarantees(recipe_from(config), images=len(data), epochs=len(records)),
+        **accuracy_without_noise(model, test, training, context),
+        **training.defense.guarantees(training.recipe, images=len(data), epochs=len(records)),
         "train_acc": records[-1].train_acc,
         "logit_gap": records[-1].extra["top_logit_gap"],
         "epochs_trained": len(records),
@@ -65,27 +58,27 @@ def with_goal(config: Config, inputs: Inputs) -> Config:
     return {**config, STOP_KEY: goal}
 
 
-def accuracy_without_noise(
-    model: Classifier, test: ImageSet, defense: Defense, config: Config, context: TaskContext
-) -> Metrics:
+def accuracy_without_noise(model: Classifier, test: ImageSet, training: Training, context: TaskContext) -> Metrics:
     """Of a network whose answers are noisy, its accuracy if the noise is left out; else nothing."""
+    defense = training.defense
     if defense.noiseless is None:
         return {}
     model = copy.deepcopy(model)
-    defense.read(model, defense.noiseless, protocol=config["protocol"], seed=0)
-    accuracy = evaluate_accuracy(model, test, image_size=config["image_size"], device=context.device)
+    defense.read(model, defense.noiseless, protocol=training.config["protocol"], seed=0)
+    accuracy = evaluate_accuracy(model, test, image_size=training.recipe.image_size, device=context.device)
     return {"test_acc_mean_readout": accuracy}
 
 
 def measure_utility(model: Network, test: ImageSet, config: Config, out: Path, context: TaskContext) -> Metrics:
     """Accuracy, and calibration by the protocol, on the test images; writes test_logits and per_class.parquet."""
     logits = evaluate_logits(model, test.images, image_size=config["image_size"], device=context.device)
-    save_tensors(out / "test_logits.safetensors", {"logits": logits, "labels": test.labels})
     classes, accuracy = class_means(topk_hits(logits, test.labels, 1), test.labels)
-    save_rows(out / "per_class.parquet", pd.DataFrame({"class": classes.numpy(), "test_acc": accuracy.numpy()}))
-    return {
+    found = {
         "test_acc": top1_accuracy(logits, test.labels),
         "ece": expected_calibration_error(
             logits, test.labels, protocol=config["protocol"], bins=CALIBRATION_BINS, norm="l2"
         ),
     }
+    save_tensors(out / "test_logits.safetensors", {"logits": logits, "labels": test.labels})
+    save_rows(out / "per_class.parquet", pd.DataFrame({"class": classes.numpy(), "test_acc": accuracy.numpy()}))
+    return found

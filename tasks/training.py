@@ -18,6 +18,7 @@ from smoothsweep.core.errors import AccuracyNotReached, InputError
 from smoothsweep.core.external.kinds import KINDS, is_external
 from smoothsweep.core.models.classifiers import Classifier, build_classifier, usual_input
 from smoothsweep.core.models.normalisation import Normalisation
+from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.training.batches import Stamp, preparation_generator
 from smoothsweep.core.training.classifier import train_classifier
 from smoothsweep.core.training.held_out import learn_kept_back, without_kept_back
@@ -40,14 +41,51 @@ class Worker:
     wrap: Callable[[nn.Module], nn.Module] | None = None
 
 
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """What a stage's configuration says of a training, read once by whoever builds, trains or measures its classifier.
+
+    Attributes:
+        config: The configuration, for what the network alone reads.
+        recipe: Its settings.
+        defense: Adjusts them, alters the batches and computes the loss.
+        goal: Test accuracy that ends it; None where it goes through all epochs.
+    """
+
+    config: Config
+    recipe: TrainingRecipe
+    defense: Defense
+    goal: float | None
+
+    @classmethod
+    def of(cls, config: Config) -> Training:
+        """Of a target, an evaluator, a shadow model or a surrogate. Raises InputError."""
+        return cls(config=config, recipe=recipe_from(config), defense=defense_from(config), goal=config.get(STOP_KEY))
+
+    def reached(self, record: EpochRecord) -> bool:
+        """Whether it ends with this epoch, as accurate as was asked for."""
+        return self.goal is not None and record.test_acc is not None and record.test_acc >= self.goal
+
+    def check_goal(self, records: list[EpochRecord]) -> None:
+        """Raise AccuracyNotReached if a test accuracy was asked for that no epoch had."""
+        if self.goal is None or (records[-1].test_acc or 0.0) >= self.goal:
+            return
+        best = max(records, key=lambda record: record.test_acc or 0.0)
+        raise AccuracyNotReached(
+            f"{STOP_KEY}: expected a test accuracy of {self.goal:.4f} within {len(records)} epochs, "
+            f"got {best.test_acc or 0.0:.4f} at best (epoch {best.epoch + 1})"
+        )
+
+
 def defense_from(config: Config) -> Defense:
     """The defense of a stage's configuration; a classifier brought in has none unless its card says so."""
     settings = config.get("defense", {"kind": "label_smoothing"})
     return make_defense(settings["kind"], **settings.get("parameters", {}))
 
 
-def new_classifier(config: Config, num_classes: int) -> Classifier:
+def new_classifier(training: Training, num_classes: int) -> Classifier:
     """The configured classifier before training, prepared for its defense and read as the protocol says."""
+    config, defense = training.config, training.defense
     model = build_classifier(
         config["architecture"],
         num_classes,
@@ -56,7 +94,6 @@ def new_classifier(config: Config, num_classes: int) -> Classifier:
         seed=config["seed"],
         transform_input=config.get("transform_input", False),
     )
-    defense = defense_from(config)
     defense.prepare(model, generator=preparation_generator(config["seed"]))
     defense.read(model, None, protocol=config["protocol"], seed=0)
     return model
@@ -66,6 +103,7 @@ def restored_classifier(
     config: Config, weights: Mapping[str, Tensor], *, where: str, readout: str | None = None, seed: int = 0
 ) -> Classifier:
     """The configured classifier with these weights; arguments as in `load_classifier`."""
+    defense, normalisation = defense_from(config), normalisation_from(config)
     model = build_classifier(
         config["architecture"],
         len(weights["head.bias"]),
@@ -73,9 +111,8 @@ def restored_classifier(
         seed=config["seed"],
         transform_input=config.get("transform_input", False),
     )
-    defense = defense_from(config)
     restore_weights(model, defense, weights, where=where)
-    model.wants(normalisation_from(config))
+    model.wants(normalisation)
     defense.read(model, readout, protocol=config["protocol"], seed=seed)
     return model
 
@@ -90,38 +127,34 @@ def normalisation_from(config: Config) -> Normalisation:
 
 
 def train(
-    config: Config,
+    training: Training,
     data: ImageSet,
     test: ImageSet | None,
     context: TaskContext,
     *,
     worker: Worker | None = None,
     resume: dict[str, Any] | None = None,
-    checkpoint: Callable[[dict[str, Any]], None] | None = None,
-    hurry: Callable[[], bool] = lambda: False,
+    checkpoint: Callable[[dict[str, Any]], None],
+    hurry: Callable[[], bool],
     stamp: Stamp | None = None,
 ) -> tuple[Classifier, list[EpochRecord]]:
     """Train the configured classifier; resumes from `resume` and hands a state to `checkpoint` each K epochs.
 
     hurry(): asked after every epoch, on every rank; whether a checkpoint is due though it is not its turn.
-    With `stop_at_test_acc` in the configuration it ends with the first epoch that has this accuracy on `test`.
+    Where a test accuracy is asked for, it ends with the first epoch that has it on `test`.
     What the defense learns from images that it kept back, it learns last.
     """
-    worker, defense = worker or Worker(), defense_from(config)
-    recipe, goal = recipe_from(config), config.get(STOP_KEY)
+    worker, config, recipe, defense = worker or Worker(), training.config, training.recipe, training.defense
     data, stamp, back = without_kept_back(defense, data, stamp, config["seed"])
-    model = new_classifier(config, data.num_classes)
-
-    def reached(record: EpochRecord) -> bool:
-        return goal is not None and record.test_acc is not None and record.test_acc >= goal
+    model = new_classifier(training, data.num_classes)
 
     def after_epoch(record: EpochRecord, state: Callable[[], dict[str, Any]]) -> None:
         done = record.epoch + 1
         due = hurry() or done % config.get("checkpoint_every", 10) == 0
-        if checkpoint and due and done < recipe.epochs:
+        if due and done < recipe.epochs:
             checkpoint(state())
         if worker.rank == 0:
-            context.progress(1.0 if reached(record) else done / recipe.epochs, f"epoch {done}/{recipe.epochs}")
+            context.progress(1.0 if training.reached(record) else done / recipe.epochs, f"epoch {done}/{recipe.epochs}")
 
     records = train_classifier(
         model,
@@ -138,27 +171,15 @@ def train(
         on_epoch=after_epoch,
         evaluate=test,
         evaluate_every=max(1, recipe.epochs // 10),
-        stop_when=None if goal is None else reached,
+        stop_when=None if training.goal is None else training.reached,
         stamp=stamp,
     )
     learn_kept_back(defense, model, back, image_size=recipe.image_size, device=context.device)
     return model, records
 
 
-def check_goal(config: Config, records: list[EpochRecord]) -> None:
-    """Raise AccuracyNotReached if the configuration names a test accuracy that no epoch had."""
-    goal = config.get(STOP_KEY)
-    if goal is None or (records[-1].test_acc or 0.0) >= goal:
-        return
-    best = max(records, key=lambda record: record.test_acc or 0.0)
-    raise AccuracyNotReached(
-        f"{STOP_KEY}: expected a test accuracy of {goal:.4f} within {len(records)} epochs, "
-        f"got {best.test_acc or 0.0:.4f} at best (epoch {best.epoch + 1})"
-    )
-
-
 def train_alone(
-    config: Config, data: ImageSet, test: ImageSet | None, context: TaskContext, stamp: Stamp | None = None
+    training: Training, data: ImageSet, test: ImageSet | None, context: TaskContext, stamp: Stamp | None = None
 ) -> tuple[Classifier, list[EpochRecord]]:
     """One process; goes on from the last checkpoint in the work folder. Raises MachineLeaves behind one that is due."""
     path = context.work / CHECKPOINT
@@ -168,7 +189,7 @@ def train_alone(
         context.leave_with_the_machine()
 
     return train(
-        config,
+        training,
         data,
         test,
         context,

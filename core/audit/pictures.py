@@ -13,9 +13,14 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.labelled import SplitImages, load_labelled, load_unlabelled
 from smoothsweep.core.data.listing import few
 from smoothsweep.core.data.own.overlap import near_and_doubts, same, warnings_of
-from smoothsweep.core.data.own.tensors import look_at_tensors
+from smoothsweep.core.data.own.perceptual import SIDE, hashes
+from smoothsweep.core.data.own.scanning import Seen
 from smoothsweep.core.data.splits import stratified_split
+from smoothsweep.core.data.transforms import resize, to_uint8, to_unit
 from smoothsweep.core.errors import InputError
+
+_AT_ONCE = 512
+"""Pictures that are looked at together."""
 
 Place = str | Path
 Pictures = Place | Tensor | np.ndarray
@@ -99,3 +104,19 @@ def _tensor(value: Any, what: str) -> Tensor:
     if not isinstance(value, Tensor):
         raise InputError(f"{what}: expected a tensor or a numpy array, got {type(value).__name__}")
     return value
+
+
+def look_at_tensors(images: Tensor, name: str = "row") -> Seen:
+    """images: uint8 [N, 3, S, S]; name: what a picture is called before its number."""
+    parts = [to_uint8(resize(to_unit(part), SIDE)) for part in images.split(_AT_ONCE)]
+    small = np.concatenate([part.permute(0, 2, 3, 1).numpy() for part in parts])
+    side = images.shape[-1]
+    return Seen(
+        index=np.arange(len(images)),
+        where=tuple(f"{name} {row}" for row in range(len(images))),
+        digests=tuple(b"%d " % side + image.contiguous().numpy().tobytes() for image in images),
+        small=np.ascontiguousarray(small),
+        hashes=hashes(small),
+        shapes=np.full((len(images), 2), side),
+        frames=np.ones(len(images), dtype=np.int64),
+    )

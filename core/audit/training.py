@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -12,6 +12,7 @@ from smoothsweep.core.audit.attacking import OnProgress, silent
 from smoothsweep.core.audit.model import Model
 from smoothsweep.core.audit.portfolio import AUGMENTATION
 from smoothsweep.core.audit.references import EPOCHS
+from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.labelled import SplitImages
 from smoothsweep.core.declared import build
 from smoothsweep.core.defenses.alpha import check_alpha
@@ -29,6 +30,8 @@ from smoothsweep.core.training.held_out import learn_kept_back, without_kept_bac
 PROTOCOL = "clean"
 TRAINING: Mapping[str, Any] = {"epochs": EPOCHS, "batch_size": 50, "augmentation": AUGMENTATION}
 """As `smoothsweep audit --reference` trains."""
+TIMED = 3
+"""Batches of which the quickest says how long a training takes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,3 +116,26 @@ def _smoothing(given: Mapping[str, Any]) -> Callable[[int], Callable[[int], floa
         return lambda epoch: alpha_at(schedule, alpha=alpha, epoch=epoch, epochs=epochs)
 
     return over
+
+
+def training_seconds(
+    recipe: TrainingRecipe, *, images: int, classes: int, side: int, transform_input: bool = False
+) -> float:
+    """Seconds of a plain training of `recipe` on so many images of `side` pixels, on this machine's device.
+
+    Trains one batch of noise, once to warm up and `TIMED` times, of which the quickest counts; in one thread on a CPU,
+    as a stage does. What it leaves out: the test accuracy that is measured as it goes, and work beside it.
+    """
+    count = min(recipe.batch_size, images)
+    noise = torch.randint(0, 256, (count, 3, side, side), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    names = tuple(map(str, range(classes)))
+    data = ImageSet(images=noise, labels=torch.arange(count) % classes, names=names)
+    model = build_classifier(recipe.architecture, classes, protocol="clean", transform_input=transform_input)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        device = "cuda" if torch.cuda.is_available() else "cpu"
+        records = train_classifier(model, data, replace(recipe, epochs=1 + TIMED), seed=0, device=device)
+    finally:
+        torch.set_num_threads(threads)
+    return min(record.seconds for record in records[1:]) * images / count * recipe.epochs

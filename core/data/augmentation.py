@@ -115,13 +115,6 @@ def apply_augmentation(images: Tensor, draw: AugmentationDraw, *, out_size: int 
     return _jitter(_resample(images, rows, columns), draw)
 
 
-def augment_batch(
-    images01: Tensor, augmentation: Augmentation, *, generator: Generator, out_size: int | None = None
-) -> Tensor:
-    """Draw and apply in one call: [n, 3, H, W] in [0, 1] -> the same range, `out_size` wide if given."""
-    return apply_augmentation(images01, draw_augmentation(len(images01), augmentation, generator), out_size=out_size)
-
-
 def _pixel_box(
     draw: AugmentationDraw, height: int, width: int, device: torch.device
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -43,6 +44,26 @@ def list_labelled(path: Path) -> tuple[list[Entry], tuple[str, ...]]:
     if path.is_dir():
         return _list_class_folders(path)
     return _parquet_entries(_read_table(path), path, labelled=True), ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Counted:
+    """How many pictures of whom there are. classes: those that must not be empty included; pictures: (label, split) ->
+    how many."""
+
+    classes: int
+    pictures: Counter[tuple[int | str | None, str | None]]
+
+    def of(self, *splits: str) -> int:
+        """Pictures of these splits."""
+        return sum(count for (_, split), count in self.pictures.items() if split in splits)
+
+
+def count_labelled(path: Path) -> Counted:
+    """What `list_labelled` finds there, in numbers. Raises InputError as it does."""
+    entries, folders = list_labelled(path)
+    pictures = Counter((entry.label, entry.split) for entry in entries)
+    return Counted(classes=len({label for label, _ in pictures} | set(folders)), pictures=pictures)
 
 
 def class_count(path: Path) -> int:

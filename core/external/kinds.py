@@ -69,6 +69,11 @@ def as_source(text: str) -> Source:
     return Named(text) if any(text.startswith(kind.prefixes) for kind in KINDS.values()) else Path(text)
 
 
+def name_of(source: Source) -> str | None:
+    """The name of a model that is no file."""
+    return source.text if isinstance(source, Named) else None
+
+
 def kind_of(source: Source) -> str | None:
     """As `kind_of_file`, of anything that a model can be called."""
     return source.kind if isinstance(source, Named) else kind_of_file(source)

@@ -71,7 +71,7 @@ class Features(EmbeddingSettings, Judge):
         run="smoothsweep.tasks.feature_space:judge_features",
         on_device=False,
         labelled=("features", "data"),
-        check="smoothsweep.tasks.feature_checks:check_features",
+        check="smoothsweep.tasks.settings:check_features",
         check_reads=("data",),
         not_finite=("distances.parquet",),  # none for a sample that is alone in its class
     )

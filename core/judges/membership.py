@@ -160,7 +160,7 @@ class Membership(Judge):
     work = Work(
         run="smoothsweep.tasks.membership:judge_membership",
         labelled=("target", "data", *map(shadow_name, range(MOST_SHADOWS))),
-        check="smoothsweep.tasks.membership_checks:check_membership",
+        check="smoothsweep.tasks.settings:check_membership",
         check_reads=("data",),
         not_finite=("scores.parquet",),
     )

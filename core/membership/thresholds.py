@@ -9,7 +9,7 @@ import numpy as np
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.membership.base import MembershipAttack
-from smoothsweep.core.membership.evidence import Evidence, Numbers, log_probability
+from smoothsweep.core.membership.evidence import Evidence, Numbers
 
 _TINY = 1e-12  # of a class whose images all have one score
 
@@ -83,8 +83,3 @@ def standardised_by_class(scores: Numbers, labels: np.ndarray) -> Numbers:
         own = scores[labels == label]
         found[labels == label] = (own - own.mean()) / max(float(own.std()), _TINY)
     return found
-
-
-def odds_to_loss(phi: Numbers) -> Numbers:
-    """Cross entropy from log odds."""
-    return -log_probability(phi)

@@ -104,14 +104,6 @@ def class_means(values: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
     return classes, sums.index_add(0, inverse, values.detach().cpu().to(torch.float64)) / counts
 
 
-def per_class_precision(hits: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-    """Share of hits among each class's rows: (classes [K], share float64 [K]).
-
-    hits: bool [N] of `topk_hits`. Precision is the official word; it is the accuracy within the class.
-    """
-    return class_means(hits, labels)
-
-
 def result_slots(labels: Tensor) -> Tensor:
     """Position of every row within its class, int64 [N]: 0 for a class's first row, 1 for its second, ...
 

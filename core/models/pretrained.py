@@ -51,11 +51,6 @@ _SPARE = 64 * MIB
 _STORED = StoredTensor | FiledTensor
 
 
-def pretrained_weights_path(weights_url: str) -> Path:
-    """Where torch hub would keep the file of this URL; it need not exist."""
-    return Path(torch.hub.get_dir()) / "checkpoints" / weights_url.rsplit("/", 1)[-1]
-
-
 def read_pretrained_state(architecture: str, weights_url: str | None) -> dict[str, Tensor]:
     """The ImageNet state dictionary of an architecture from a file in `weight_folders`; nothing is downloaded.
 

@@ -16,10 +16,9 @@ from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.page.drawing.sheets import cut, data_uri
 from smoothsweep.orchestrator.page.render import fill
-from smoothsweep.orchestrator.reading.audit.member_sentences import found_words
 from smoothsweep.orchestrator.reading.audit.result import Audit, Trained
 from smoothsweep.orchestrator.reading.audit.sentences import accuracy, audit_sentences, person_name, share
-from smoothsweep.orchestrator.reading.audit.shadow_sentences import shown_rate, within_words
+from smoothsweep.orchestrator.reading.audit.shadow_sentences import shown_rate
 from smoothsweep.orchestrator.reading.findings.display import told
 from smoothsweep.orchestrator.reading.leak.exposure import AMONG, among_words, rate_words
 from smoothsweep.orchestrator.reading.numbers.format import duration
@@ -96,8 +95,6 @@ def audit_page(
         anonymous=anonymous,
         among=among_words,
         among_count=AMONG,
-        found_words=found_words,
-        within_words=within_words,
         shown_rate=shown_rate,
     )
 

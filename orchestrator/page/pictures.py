@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from smoothsweep.core.checks import present
 from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.page.drawing.sheets import png, sheet_image
@@ -34,11 +33,7 @@ IMAGES_SHOWN = 6
 def comparison_sheet(trials: Sequence[Trial], columns: Sequence[str], store: Store, title: str) -> ContactSheet | None:
     """Classes in rows, one trial per column, each with its best reconstruction; None until one trial has some."""
     stages = [_stages(trial) for trial in trials]
-    ready = [
-        s
-        for s in stages
-        if s is not None and store.has(present(s.reconstructions, "reconstructions")) and store.has(s.data)
-    ]
+    ready = [s for s in stages if s is not None and s.has_pictures(store)]
     if not ready:
         return None
     shown, names = _classes_shown(store, ready[0]), class_names(store, ready[0])
@@ -54,7 +49,7 @@ def comparison_sheet(trials: Sequence[Trial], columns: Sequence[str], store: Sto
 def contact_sheet_png(trial: Trial, store: Store) -> bytes | None:
     """One trial's classes with their best reconstructions, as a PNG; None where there is no reconstructions."""
     stages = _stages(trial)
-    if stages is None or not (store.has(present(stages.reconstructions, "reconstructions")) and store.has(stages.data)):
+    if stages is None or not stages.has_pictures(store):
         return None
     labels, names = _classes_shown(store, stages), class_names(store, stages)
     count = min(IMAGES_SHOWN, int(np.bincount(reconstructed_labels(store, stages)).max()))

@@ -8,7 +8,6 @@ from pathlib import Path
 import numpy as np
 from safetensors import safe_open
 
-from smoothsweep.core.checks import present
 from smoothsweep.orchestrator.planning.trial import InversionStages
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
@@ -31,13 +30,13 @@ def training_image(store: Store, stages: InversionStages, row: int) -> np.ndarra
 
 def reconstructed_labels(store: Store, stages: InversionStages) -> np.ndarray:
     """int64 [M], the class of every reconstruction."""
-    return _tensor(_reconstructions_file(store, present(stages.reconstructions, "reconstructions")), "labels")
+    return _tensor(_reconstructions_file(store, stages.inverted), "labels")
 
 
 def reconstruction(store: Store, stages: InversionStages, label: int, rank: int) -> np.ndarray:
     """uint8 [3, H, W]: the reconstruction of a class that the attack ranks in this place, from 0."""
     rows = np.flatnonzero(reconstructed_labels(store, stages) == label)
-    return image_in(_reconstructions_file(store, present(stages.reconstructions, "reconstructions")), int(rows[rank]))
+    return image_in(_reconstructions_file(store, stages.inverted), int(rows[rank]))
 
 
 def image_in(path: Path, row: int) -> np.ndarray:

@@ -15,6 +15,7 @@ from smoothsweep.orchestrator.stages.graph import attack_stage, reconstruction_s
 from smoothsweep.orchestrator.stages.images import data_stage
 from smoothsweep.orchestrator.stages.judges import judge_stages, reconstruction_sizes, wants_decoded
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
+from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.axes import settings_words
 from smoothsweep.sweeps.expand import Cell
 from smoothsweep.sweeps.imported import ImportedClassifier
@@ -37,6 +38,15 @@ class InversionStages:
     attack: Stage | None
     reconstructions: Stage | None
     judges: Mapping[str, Stage]
+
+    @property
+    def inverted(self) -> Stage:
+        """The reconstructions of a trial that has an attack. Raises ValueError, naming them, of one that has none."""
+        return present(self.reconstructions, "reconstructions")
+
+    def has_pictures(self, store: Store) -> bool:
+        """Whether the reconstructions are there, and the images that they are of."""
+        return store.has(self.inverted) and store.has(self.data)
 
     def __iter__(self) -> Iterator[Stage]:
         made = (self.data, self.target, self.attack, self.reconstructions, *self.judges.values())
@@ -101,7 +111,7 @@ class Trial:
     def _said(self, name: str, value: Any) -> str:
         key = self.cell.keys.get(name)
         if key == "attack" and inversion(self.settings).attack is not None:
-            return present(inversion(self.settings).attack, "attack").words
+            return inversion(self.settings).inverted_by.words
         if key in ("recipe", "recipe.defense"):
             return self.recipe_label
         if key == "prior" and inversion(self.settings).prior is not None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from smoothsweep.core.checks import present
 from smoothsweep.core.defenses.labels import recipe_words
 from smoothsweep.core.text import minuses, printable
 from smoothsweep.orchestrator.planning.trial import Trial
@@ -135,14 +134,15 @@ def _prior_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial]
     apart."""
     if PRIOR not in keys:
         return {}
-    given = {str(trial.cell.axes[names[PRIOR]]): trial for trial in trials if inversion(trial.settings).prior}
-    stated = {text: trial.cell.values[PRIOR] for text, trial in given.items()}
+    given: dict[str, tuple[str, dict[str, Any]]] = {}
+    for trial in trials:
+        if (prior := inversion(trial.settings).prior) is not None:
+            given[str(trial.cell.axes[names[PRIOR]])] = prior.words, trial.cell.values[PRIOR]
     words: dict[str, str] = {}
-    for text, trial in given.items():
-        alike = [one for one in stated.values() if one["kind"] == stated[text]["kind"]]
-        keys_of = dict.fromkeys(key for one in alike for key in one)
-        telling = [key for key in keys_of if any(one.get(key) != alike[0].get(key) for one in alike)]
-        others = {key: stated[text][key] for key in telling if key in stated[text]}
-        name = present(inversion(trial.settings).prior, "prior").words
+    for text, (name, stated) in given.items():
+        alike = [other for _, other in given.values() if other["kind"] == stated["kind"]]
+        keys_of = dict.fromkeys(key for other in alike for key in other)
+        telling = [key for key in keys_of if any(other.get(key) != alike[0].get(key) for other in alike)]
+        others = {key: stated[key] for key in telling if key in stated}
         words[text] = f"{name} ({minuses(settings_words(others))})" if others else name
     return words

@@ -17,8 +17,7 @@ from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, TIME_COLUMNS,
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import typable
 from smoothsweep.orchestrator.planning.trial import Trial
-from smoothsweep.orchestrator.reading.derived.balanced import balanced_accuracies
-from smoothsweep.orchestrator.reading.derived.image_counts import image_counts
+from smoothsweep.orchestrator.reading.derived import balanced_accuracies, image_counts
 from smoothsweep.orchestrator.reading.numbers.estimates import images_column
 from smoothsweep.orchestrator.reading.numbers.format import is_null
 from smoothsweep.orchestrator.reading.numbers.model import Axis, StageLink

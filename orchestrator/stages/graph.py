@@ -21,9 +21,8 @@ from smoothsweep.orchestrator.stages.images import (
     prior_stage,
     public_stage,
 )
-from smoothsweep.orchestrator.stages.listed_classes import refuse_listed_classes
 from smoothsweep.orchestrator.stages.memo import remembered
-from smoothsweep.orchestrator.stages.public_overlap import refuse_same_people
+from smoothsweep.orchestrator.stages.own_images import refuse_listed_classes, refuse_same_people
 from smoothsweep.orchestrator.stages.shared import Shared
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.sweeps.defenses import LabelSmoothing, OtherDefense
@@ -101,7 +100,7 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
     A stage has as inputs what it names and no more: an attack that sees nothing of the target is one for all recipes.
     Another trial's target does the stage that the attack's setting says.
     """
-    attack, made = present(settings.attack, "attack").built, {"target": target}
+    attack, made = settings.inverted_by.built, {"target": target}
     if settings.reads_prior:
         present(settings.prior, "prior").built.check_shown(settings.recipe.image_size)
         made["prior"] = prior_stage(settings)
@@ -137,13 +136,13 @@ def _of_attack_told(settings: InversionSweep, seed: int) -> tuple[object, ...]:
 def _attack_told(settings: InversionSweep, seed: int) -> Shared:
     """What the attack's stage is told under a seed."""
     config = _attack_config(settings)
-    return Shared({**config, "seed": [present(settings.attack, "attack").seed, seed]}, kin=config)
+    return Shared({**config, "seed": [settings.inverted_by.seed, seed]}, kin=config)
 
 
 @remembered(_of_attack)
 def _attack_config(settings: InversionSweep) -> Shared:
     """The same without the seed. Who trains its parts, and where one lies, is the inputs' matter."""
-    attack = present(settings.attack, "attack")
+    attack = settings.inverted_by
     config = normalised(attack, without={"seed", "loot_size", *attack.built.other_targets})
     for key in {"gan", "students"} & config.keys():
         config[key] = {name: value for name, value in config[key].items() if name not in ("imported", "workers")}
@@ -212,7 +211,7 @@ def reconstruction_stage(settings: InversionSweep, sizes: list[int], attack: Sta
 
     decoded: whether it keeps them as they were decoded too, at the target's size.
     """
-    built = present(settings.attack, "attack").built
+    built = settings.inverted_by.built
     decoder = {} if built.leaves_images else {built.decoder: attack.inputs[built.decoder]}
     config = _reconstruction_config(settings, tuple(sizes), decoded)
     return Stage(name="loot", config=config, inputs={**decoder, "attack": attack})
@@ -224,8 +223,7 @@ def _of_reconstructions(settings: InversionSweep, sizes: tuple[int, ...], decode
 
 @remembered(_of_reconstructions)
 def _reconstruction_config(settings: InversionSweep, sizes: tuple[int, ...], decoded: bool) -> Shared:
-    attack = present(settings.attack, "attack")
-    built = attack.built
+    attack, built = settings.inverted_by, settings.inverted_by.built
     config: dict[str, Any] = {"protocol": settings.protocol, "crop": built.crop}
     if settings.protocol == "paper":
         config |= {"sizes": list(sizes)} | ({"decoded": settings.recipe.image_size} if decoded else {})
@@ -239,7 +237,7 @@ def _reconstruction_config(settings: InversionSweep, sizes: tuple[int, ...], dec
 
 def passes(settings: InversionSweep, *, asks: bool) -> dict[str, Any]:
     """How networks are run, and how the target is read by whoever asks it."""
-    attack = present(settings.attack, "attack")
+    attack = settings.inverted_by
     precision = {"precision": attack.precision} if attack.precision else {}
     return {**precision, **({"readout": attack.readout} if asks and attack.readout else {}), **_execution(settings)}
 

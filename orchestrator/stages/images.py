@@ -16,7 +16,7 @@ from smoothsweep.core.priors.folder_settings import PriorFolder
 from smoothsweep.core.priors.kinds import brings_network
 from smoothsweep.orchestrator.stages.fingerprints import content_of, is_absent, normalised
 from smoothsweep.orchestrator.stages.memo import remembered
-from smoothsweep.orchestrator.stages.public_overlap import refuse_same_people
+from smoothsweep.orchestrator.stages.own_images import refuse_same_people
 from smoothsweep.orchestrator.stages.shared import NOTHING, Shared
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.sweeps.data import AnyData, PublishedData, PublishedPublic
@@ -66,7 +66,7 @@ def prior_stage(settings: InversionSweep) -> Stage:
         return Stage(name="prior", config=Shared(config), hints={"path": prior.path})
     config["card"] = (card := prior_card(settings)).plain
     config |= foreign("priors", brings_network(card.kind))
-    if "discriminator" in present(settings.attack, "attack").built.needs:
+    if "discriminator" in settings.inverted_by.built.needs:
         config["discriminator"] = content_of(files.discriminator, "attack.discriminator_weight")["content"]
     return Stage(name="prior", config=Shared(config), hints={"path": prior.path})
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.attacks.shared.base import Attack
-from smoothsweep.core.checks import present
 from smoothsweep.core.judges.base import Judge, Planned
 from smoothsweep.core.judges.membership import Membership, shadow_name
 from smoothsweep.core.judges.table import stage_of
@@ -19,7 +18,7 @@ from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.orchestrator.stages.graph import judging_model_stage, passes, target_config
 from smoothsweep.orchestrator.stages.images import check_prior_crop, data_stage, prior_stage, public_stage
 from smoothsweep.orchestrator.stages.memo import remembered
-from smoothsweep.orchestrator.stages.public_overlap import refuse_same_people
+from smoothsweep.orchestrator.stages.own_images import refuse_same_people
 from smoothsweep.orchestrator.stages.shared import NOTHING, Shared, canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.stages.unheard import asked_judges, heard_judges, staged_file
@@ -156,7 +155,8 @@ class _Bench:
         return _strangers(_shared(config), _shared(hints), public_stage(self._settings))
 
     def projected(self, data: Stage, images: int) -> Stage:
-        crop = present(self.attack, "attack").crop if present(self.attack, "attack").decoder == "prior" else None
+        attack = self._settings.inverted_by.built
+        crop = attack.crop if attack.decoder == "prior" else None
         config = {"images": images, "seed": 0, **({} if crop is None else {"crop": crop})}
         return _projected(_shared(config), data, prior_stage(self._settings))
 
@@ -205,5 +205,5 @@ def reconstruction_sizes(settings: InversionSweep) -> list[int]:
 
 def wants_decoded(settings: InversionSweep) -> bool:
     """Whether a judge of protocol `paper` starts from the images as they were decoded: of no judge's size."""
-    attack = present(settings.attack, "attack").built
+    attack = settings.inverted_by.built
     return any(judge.wants_decoded(attack, settings.protocol) for judge in asked_judges(settings).values())

@@ -17,7 +17,8 @@ from smoothsweep.core.metrics.known_error import Rate
 from smoothsweep.orchestrator.page.audit import _Paper, audit_page, audit_pdf
 from smoothsweep.orchestrator.page.render import part
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
-from smoothsweep.orchestrator.reading.audit.result import AuditNotes, read_audit
+from smoothsweep.orchestrator.reading.audit.notes import AuditNotes
+from smoothsweep.orchestrator.reading.audit.result import read_audit
 from smoothsweep.orchestrator.reading.findings.findings import find
 from smoothsweep.orchestrator.reading.findings.tables import text_table
 from smoothsweep.orchestrator.reading.leak.hiding import hidings, verdict_frame, verdict_text

@@ -10,7 +10,7 @@ from smoothsweep.tasks import distributed, ray_train
 from smoothsweep.tasks.context import TaskContext, read_progress
 from smoothsweep.tasks.distributed import train_together
 from smoothsweep.tasks.files import load_images, save_images
-from smoothsweep.tasks.training import train, train_alone
+from smoothsweep.tasks.training import Training, train, train_alone
 from tests.one_rank import Elsewhere, Killed, one_rank
 
 EPOCHS = 4
@@ -43,7 +43,7 @@ def data(tmp_path_factory):
 @pytest.fixture(scope="module")
 def alone(data, tmp_path_factory):
     context = TaskContext(work=tmp_path_factory.mktemp("work"))
-    return train_alone(config(), load_images(data, "train"), load_images(data, "test"), context)
+    return train_alone(Training.of(config()), load_images(data, "train"), load_images(data, "test"), context)
 
 
 def context(work, **more):

@@ -12,10 +12,10 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.inference import embed_images
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.tasks.context import TaskContext
-from smoothsweep.tasks.feature_checks import check_features
 from smoothsweep.tasks.feature_space import COLUMNS, judge_features
 from smoothsweep.tasks.files import load_images, save_tensors
 from smoothsweep.tasks.manifests import config_of
+from smoothsweep.tasks.settings import check_features
 from smoothsweep.tasks.training import load_classifier
 
 CONFIG = {"classes": 2, "perplexity": 5.0, "seed": 0}

@@ -14,7 +14,7 @@ from smoothsweep.tasks.context import TaskContext
 from smoothsweep.tasks.files import load_tensors, save_tensors
 from smoothsweep.tasks.knowledge import extract_knowledge
 from smoothsweep.tasks.reconstructions import reconstructed_images
-from smoothsweep.tasks.training import load_classifier, new_classifier
+from smoothsweep.tasks.training import Training, load_classifier, new_classifier
 
 RATES = [1e-4 + (0.05 - 1e-4) * (1 + math.cos(math.pi * epoch / 2)) / 2 for epoch in range(2)]
 
@@ -30,7 +30,9 @@ def trained_by_hand(pipeline):
     shared = config["protocol"] == "paper"  # the official surrogate draws once for a whole batch
     augmentation = Augmentation(hue=0.0, shared=shared)
     recipe = TrainingRecipe(batch_size=9, image_size=32, augmentation=augmentation)
-    model = new_classifier({**config, "defense": {"kind": "label_smoothing"}}, 3).to(memory_format=torch.channels_last)
+    model = new_classifier(Training.of({**config, "defense": {"kind": "label_smoothing"}}), 3).to(
+        memory_format=torch.channels_last
+    )
     velocity = [torch.zeros_like(weight) for weight in model.train().parameters()]
     for epoch, rate in enumerate(RATES):
         for batch in rank_batches(reconstructions["images"], reconstructions["labels"], recipe, seed=2000, epoch=epoch):

@@ -7,7 +7,7 @@ from benchmarks.sleeping import sleep_classes
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.sweeps.training import Recipe
 from smoothsweep.tasks.context import MachineLeaves, TaskContext, leaving_when
-from smoothsweep.tasks.training import CHECKPOINT, train, train_alone
+from smoothsweep.tasks.training import CHECKPOINT, Training, train, train_alone
 from smoothsweep.tasks.unfinished import load_checkpoint
 
 
@@ -32,11 +32,11 @@ def test_a_training_leaves_a_checkpoint_before_its_turn_and_ends_elsewhere_with_
     settings, calm, rough = training(checkpoint_every=100), tmp_path / "calm", tmp_path / "rough"
     calm.mkdir()
     rough.mkdir()
-    expected, _ = train_alone(settings, faces, None, TaskContext(work=calm))
+    expected, _ = train_alone(Training.of(settings), faces, None, TaskContext(work=calm))
     with leaving_when(after(1)), pytest.raises(MachineLeaves):
-        train_alone(settings, faces, None, TaskContext(work=rough))
+        train_alone(Training.of(settings), faces, None, TaskContext(work=rough))
     assert len(load_checkpoint(rough / CHECKPOINT)["records"]) == 2
-    moved, records = train_alone(settings, faces, None, TaskContext(work=rough))
+    moved, records = train_alone(Training.of(settings), faces, None, TaskContext(work=rough))
     assert [record.epoch for record in records] == [0, 1, 2, 3]
     for name, value in expected.state_dict().items():
         assert torch.equal(value, moved.state_dict()[name]), name
@@ -44,7 +44,7 @@ def test_a_training_leaves_a_checkpoint_before_its_turn_and_ends_elsewhere_with_
 
 def test_the_last_epoch_is_finished_rather_than_kept(faces, tmp_path):
     with leaving_when(after(3)):
-        _, records = train_alone(training(checkpoint_every=100), faces, None, TaskContext(work=tmp_path))
+        _, records = train_alone(Training.of(training(checkpoint_every=100)), faces, None, TaskContext(work=tmp_path))
     assert len(records) == 4 and not (tmp_path / CHECKPOINT).exists()
 
 
@@ -57,7 +57,7 @@ def test_a_group_keeps_every_epoch_from_the_notice_on_and_asks_once_an_epoch(fac
         return len(asked) >= 2
 
     train(
-        training(checkpoint_every=100),
+        Training.of(training(checkpoint_every=100)),
         faces,
         None,
         TaskContext(work=tmp_path),

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from smoothsweep.core.data.augmentation import Augmentation
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.training.batches import network_input, network_seed, rank_batches
-from smoothsweep.tasks.training import load_classifier, new_classifier
+from smoothsweep.tasks.training import Training, load_classifier, new_classifier
 
 ALPHA, RATES = 0.3, [0.02, 0.002]  # a milestone at half of two epochs
 
@@ -22,7 +22,7 @@ def smoothed(logits, labels, alpha):
 def trained_by_hand(data, config):
     """Two epochs of SGD (Adam blows rounding up); the model, and (loss, accuracy, logit gap) of every epoch."""
     recipe = TrainingRecipe(batch_size=9, image_size=32, augmentation=Augmentation(hue=0.0))
-    model = new_classifier(config, 3).to(memory_format=torch.channels_last).train()
+    model = new_classifier(Training.of(config), 3).to(memory_format=torch.channels_last).train()
     velocity = {name: torch.zeros_like(weight) for name, weight in model.named_parameters()}
     rows = []
     for epoch, rate in enumerate(RATES):

@@ -12,6 +12,7 @@ from smoothsweep.tasks import training
 from smoothsweep.tasks.context import TaskContext, read_progress
 from smoothsweep.tasks.training import (
     STOP_KEY,
+    Training,
     load_classifier,
     restored_classifier,
     save_classifier,
@@ -34,7 +35,7 @@ def config(**changes):
 def test_alpha_of_every_epoch_is_logged_as_the_schedule_says(faces, tmp_path):
     defense = LabelSmoothing(alpha=-0.4, schedule={"kind": "linear", "start": 0.25, "end": 0.75})
     settings = config(defense=defense)
-    model, records = train_alone(settings, faces, faces, TaskContext(work=tmp_path))
+    model, records = train_alone(Training.of(settings), faces, faces, TaskContext(work=tmp_path))
     save_classifier(tmp_path, model, records)
     history = pd.read_parquet(tmp_path / "history.parquet")
     assert history["alpha"].tolist() == pytest.approx([0.0, -0.2, -0.4, -0.4])
@@ -70,7 +71,7 @@ def test_a_training_killed_after_a_checkpoint_ends_with_the_same_weights(faces, 
     calm.mkdir()
     rough.mkdir()
     settings = config(checkpoint_every=2)
-    expected, _ = train_alone(settings, faces, None, TaskContext(work=calm))
+    expected, _ = train_alone(Training.of(settings), faces, None, TaskContext(work=calm))
 
     class Killed(Exception):
         pass
@@ -83,11 +84,11 @@ def test_a_training_killed_after_a_checkpoint_ends_with_the_same_weights(faces, 
 
     monkeypatch.setattr(training, "save_checkpoint", save_and_die)
     with pytest.raises(Killed):
-        train_alone(settings, faces, None, TaskContext(work=rough))
+        train_alone(Training.of(settings), faces, None, TaskContext(work=rough))
     monkeypatch.setattr(training, "save_checkpoint", real)
     run, done = Epochs.run, []
     monkeypatch.setattr(Epochs, "run", lambda self, epoch, alpha: done.append(epoch) or run(self, epoch, alpha))
-    resumed, records = train_alone(settings, faces, None, TaskContext(work=rough))
+    resumed, records = train_alone(Training.of(settings), faces, None, TaskContext(work=rough))
     assert [r.epoch for r in records] == [0, 1, 2, 3] and done == [2, 3]
     for name, value in expected.state_dict().items():
         assert torch.equal(value, resumed.state_dict()[name]), name
@@ -108,5 +109,5 @@ def test_progress_is_the_share_of_the_epochs_or_whole_where_the_goal_is_reached(
             told.append(fraction)
 
     settings = {**config(), **({} if reached_at is None else {STOP_KEY: reached_at})}
-    train_alone(settings, faces, faces, Told(work=tmp_path))
+    train_alone(Training.of(settings), faces, faces, Told(work=tmp_path))
     assert told == fractions

@@ -86,7 +86,6 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tasks/context.py": ("tests/tasks/test_context.py", "tests/tasks/test_training.py"),
     "tasks/data.py": ("tests/tasks/test_data.py", *OF_PICTURES),
     "tasks/devices.py": ("tests/tasks/test_devices.py", "tests/orchestrator/planning/test_capacity.py"),
-    "tasks/feature_checks.py": ("tests/tasks/test_feature_space.py",),
     "tasks/fidelity.py": ("tests/tasks/test_fidelity.py",),
     "tasks/files.py": ("tests/tasks/test_files.py", "tests/tasks/test_target.py"),
     "tasks/imported.py": (
@@ -112,6 +111,7 @@ TESTS: dict[str, tuple[str, ...]] = {
     "tasks/distributed.py": ("tests/tasks/test_distributed.py",),
     "tasks/stylegan.py": ("tests/tasks/test_prior.py", f"{DATA_TRAVEL}::test_of_a_trained_generator"),
     "tasks/settings.py": (
+        "tests/tasks/test_feature_space.py",
         "tests/tasks/test_attack.py",
         "tests/tasks/test_target.py",
         OF_AN_ATTACK,
@@ -161,8 +161,8 @@ TESTS: dict[str, tuple[str, ...]] = {
     "orchestrator/reading/results.py": (
         "tests/orchestrator/reading/test_missing_reasons.py",
         "tests/sweeps/test_portfolio.py",
-        "tests/orchestrator/reading/derived/test_balanced.py",
-        "tests/orchestrator/reading/derived/test_image_counts.py",
+        "tests/orchestrator/reading/test_balanced.py",
+        "tests/orchestrator/reading/test_image_counts.py",
         "tests/orchestrator/commands/reporting/test_search_report.py",
     ),
     "orchestrator/reading/toy.py": ("tests/orchestrator/page/test_toy.py", f"{READ}/test_model.py"),

@@ -103,7 +103,7 @@ OF_CORE: dict[str, tuple[str, ...]] = {
         "tests/orchestrator/commands/test_audit_time.py",
     ),
     "core/audit/portfolio.py": ("tests/orchestrator/commands/test_audit_sweep.py",),
-    "core/audit/timing.py": ("tests/orchestrator/commands/test_audit_time.py",),
+    "core/audit/training.py": ("tests/orchestrator/commands/test_audit_time.py",),
     "core/audit/membership.py": (*AUDITS, f"{READ}/audit/test_members.py"),
     "core/audit": ("tests/core/audit", *AUDITS),
     "core/judges": ("tests/core/metrics/test_table.py", "tests/orchestrator/stages/test_judges.py"),

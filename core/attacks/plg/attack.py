@@ -110,8 +110,7 @@ class PLGMI(OwnGan):
 
     def invert(self, view: GradientView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:
         """All restarts at once; they are put in the target's order, and none is left out."""
-        from smoothsweep.core.attacks.plg.inversion import Search, search
-        from smoothsweep.core.attacks.plg.results import reconstructions
+        from smoothsweep.core.attacks.plg.inversion import Search, reconstructions, search
         from smoothsweep.core.attacks.shared.view import require_access
 
         require_access(view, "gradients", "attack plg_mi")

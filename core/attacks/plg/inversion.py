@@ -24,8 +24,10 @@ from smoothsweep.core.attacks.optimisation.losses import Protocol, attack_loss
 from smoothsweep.core.attacks.optimisation.objective import Target, target_logits
 from smoothsweep.core.attacks.plg.augment import Distortion, distort, draw_distortion
 from smoothsweep.core.attacks.plg.draws import JITTER
+from smoothsweep.core.attacks.ppa.pool import best_first
 from smoothsweep.core.attacks.shared.execution import Synthesize
-from smoothsweep.core.attacks.shared.view import GradientView
+from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+from smoothsweep.core.attacks.shared.view import GradientView, ScoreView
 from smoothsweep.core.seeds import generator
 
 REFERENCE_BATCH = 60  # labels that the official attack inverts together
@@ -120,3 +122,26 @@ class _Objective:
         (at_latent,) = torch.autograd.grad(images, z, grad_outputs=at_image)
         # Copies: a recorded graph (core.attacks.shared.execution) writes its results to the same place at every call.
         return StepGradient(loss=losses.detach(), latent=at_latent.clone(), image=at_image.clone())
+
+
+def reconstructions(
+    made: ConditionalGenerator, view: ScoreView, descent: Descent, target_class: int
+) -> Reconstructions:
+    """Every restart, ordered by the target's confidence in its image as it is. rows: restart, the number of each."""
+    execution, w = view.execution, with_class(descent.w, target_class)
+    with torch.no_grad(), execution.arithmetic():
+        images = execution.synthesizer(made)(w)
+    scores = view.scores(images)[:, target_class]
+    order, curve = best_first(scores), descent.loss.nanmean(1).cpu()
+    return Reconstructions(
+        w=w.cpu()[order],
+        scores=scores[order],
+        rows={"restart": order},
+        curves={"loss": curve},
+        facts={
+            "loss_first": float(curve[0]),
+            "loss_last": float(curve[-1]),
+            "gradient_cosine": float(descent.image_cosine.nanmean()),
+            "num_frozen": float(descent.frozen.sum()),
+        },
+    )

@@ -4,32 +4,30 @@ from __future__ import annotations
 
 import json
 import time
-from pathlib import Path
 
 from smoothsweep.core import screen
 from smoothsweep.core.audit.portfolio import COMPONENTS, LEAST_PUBLIC, components_of
 from smoothsweep.core.data.own.overlap import refuse_shared, warnings_of
-from smoothsweep.core.data.sources import list_unlabelled
+from smoothsweep.core.data.sources import TEST, count_labelled, list_unlabelled
 from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.commands.audit.rounds import FIRST, refinements
-from smoothsweep.orchestrator.commands.audit.subject import AuditRequest, as_target, imported_model, people_of
+from smoothsweep.orchestrator.commands.audit.subject import AuditRequest, as_target, imported_model
 from smoothsweep.orchestrator.commands.audit.work import STORE, Work
 from smoothsweep.orchestrator.commands.importing.converting import check_description
-from smoothsweep.sweeps.imported import CARD
 
 
 def run_audit(request: AuditRequest) -> int:
     """Everything. Returns the exit code; InputError before anything is attacked for what is wrong with the request."""
     started = time.monotonic()
     request.check()
-    people, own_test = people_of(request.data)
-    request.check_split(own_test)
-    if not request.gallery and not (isinstance(request.model, Path) and (request.model / CARD).is_file()):
-        check_description(as_target(request, request.folder / "model", people))
+    people = count_labelled(request.data)
+    request.check_split(people.of(TEST) > 0)
+    if not request.gallery and request.imported is None:
+        check_description(as_target(request, request.folder / "model", people.classes))
     told = _look_for_the_same(request)
-    model, card = imported_model(request, people)
-    work = Work(request=request, model=model, card=card, started=started, own_test=own_test, told=told)
+    model, card = imported_model(request, people.classes)
+    work = Work(request=request, model=model, card=card, started=started, people=people, told=told)
     for line in work.coming:
         screen.out(line)
     wanted = request.beside(card)

@@ -10,7 +10,7 @@ from typing import Any
 
 from smoothsweep.core.allotted import allotted_cpus
 from smoothsweep.core.audit.references import Beside
-from smoothsweep.core.audit.timing import training_seconds
+from smoothsweep.core.audit.training import training_seconds
 from smoothsweep.core.checks import present
 from smoothsweep.core.durations import duration
 from smoothsweep.core.judges.table import stage_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,8 @@ from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.members import AuditMembership, read_membership
-from smoothsweep.orchestrator.reading.audit.result import Audit, AuditNotes, read_audit
+from smoothsweep.orchestrator.reading.audit.notes import AuditNotes, RunNotes
+from smoothsweep.orchestrator.reading.audit.result import Audit, read_audit
 from smoothsweep.orchestrator.reading.audit.second import with_second
 from smoothsweep.orchestrator.reading.audit.shadows import read_shadows
 from smoothsweep.orchestrator.reading.leak.queries import asked_by_parts
@@ -46,7 +46,7 @@ class AuditContext:
         name: Of the model, as pages call it.
         card: How the model is read.
         anonymous: No pictures of people and no names.
-        untried: As of `AuditNotes`, like unfit, own_test, planned, strangers, told and unmeasured.
+        notes: What its pages say beside the numbers.
         second: The sweep file of a second embedder's judging, None without.
         member_access: What an attacker on membership sees; None where nobody asked for it.
         shadowed: The sweep by whose shadow models the model was attacked, None without.
@@ -56,15 +56,9 @@ class AuditContext:
     name: str
     card: TargetCard
     anonymous: bool
-    untried: tuple[str, ...]
-    unfit: tuple[str, ...]
-    own_test: bool
-    planned: Mapping[str, float]
-    strangers: int | None
+    notes: RunNotes
     second: Path | None
-    told: tuple[str, ...]
     member_access: str | None
-    unmeasured: tuple[str, ...]
     shadowed: LoadedSweep | None
     without_shadows: str
 
@@ -102,14 +96,9 @@ def _notes(context: AuditContext, trials: list[Trial], store: Store, data: Repor
     access = context.member_access
     members = read_membership(trials, store, data, summary, access) if access else None
     return AuditNotes(
+        **vars(context.notes),
         names=class_names(store, inversion_stages(inversion(trials[0].settings), trials[0].seed)),
         classes=card.num_classes,
-        untried=context.untried,
-        unfit=context.unfit,
-        own_test=context.own_test,
-        planned=context.planned,
-        strangers=context.strangers,
-        told=context.told,
         recipe=recipe_label(data.axes, own.cell.axes),
         architecture=trained.architecture if trained else "",
         epochs=trained.epochs if trained else 0,
@@ -117,7 +106,6 @@ def _notes(context: AuditContext, trials: list[Trial], store: Store, data: Repor
         is_enrolled=is_external(card.architecture) and KINDS[card.architecture].enrols,
         asked_once=asked_by_parts(trials, store),
         membership=_with_shadows(members, context.shadowed, store, context.without_shadows) if members else None,
-        unmeasured=context.unmeasured,
     )
 
 

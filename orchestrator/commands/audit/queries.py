@@ -10,9 +10,8 @@ from typing import Any
 
 from smoothsweep.core.attacks.registry import make_attack
 from smoothsweep.core.audit.portfolio import portfolio
-from smoothsweep.core.data.sources import TEST, TRAIN, list_labelled
+from smoothsweep.core.data.sources import TEST, TRAIN, Counted
 from smoothsweep.core.durations import duration
-from smoothsweep.core.external.kinds import asked_with, is_external
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 from smoothsweep.orchestrator.commands.audit.sweep_file import lesser
@@ -119,15 +118,15 @@ class Allowance:
         return self.needed(settings) or 0
 
 
-def allowance_of(request: AuditRequest, card: TargetCard) -> Allowance:
-    """What an audit may ask its model: of an endpoint what was agreed, of any other as much as it takes."""
-    people = min(request.people, card.num_classes)
-    kind = asked_with(card.architecture if is_external(card.architecture) else None, request.options, request.model)
+def allowance_of(request: AuditRequest, card: TargetCard, data: Counted) -> Allowance:
+    """What an audit may ask its model: of an endpoint what was agreed, of any other as much as it takes. data: who the
+    private images show."""
+    people, kind = min(request.people, card.num_classes), request.foreign(card.architecture)
     agreed = None if kind is None else kind.budget
     if agreed is None:
         asked = MembershipAsked(settings={**OWN} if request.trained_on_data else None)
         return Allowance(queries=None, reading=0, per_second=1.0, people=people, membership=asked)
-    reading = TRYING + 2 * tested(request)  # as the import shows them, and as the sweep keeps them
+    reading = TRYING + 2 * tested(data)  # as the import shows them, and as the sweep keeps them
     found = Allowance(queries=agreed.queries, reading=reading, per_second=agreed.per_second, people=people)
     if not request.trained_on_data:
         return found
@@ -137,9 +136,7 @@ def allowance_of(request: AuditRequest, card: TargetCard) -> Allowance:
         first = replace(found, queries=queries).kept(every)
         return reading + sum(found.needed(settings) or 0 for settings in first)
 
-    entries, _ = list_labelled(request.data)
-    images = tuple(sum(entry.split == part for entry in entries) for part in (TRAIN, TEST))
-    asked = _membership(found, before, (images[0], images[1]), scores=card.access != "labels")
+    asked = _membership(found, before, (data.of(TRAIN), data.of(TEST)), scores=card.access != "labels")
     return replace(found, membership=asked)
 
 
@@ -182,11 +179,9 @@ def _membership(
     )
 
 
-def tested(request: AuditRequest) -> int:
+def tested(data: Counted) -> int:
     """How many images of `--data` show whether the model recognises people: those for testing, or a tenth of all."""
-    entries, _ = list_labelled(request.data)
-    stated = sum(entry.split == TEST for entry in entries)
-    return stated or ceil(TEST_FRACTION * len(entries))
+    return data.of(TEST) or ceil(TEST_FRACTION * data.pictures.total())
 
 
 def _rounded(queries: int) -> int:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core import screen
 from smoothsweep.core.audit.references import Beside
-from smoothsweep.core.data.sources import TEST, TRAIN, list_labelled
+from smoothsweep.core.data.sources import TEST, TRAIN
 from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.membership import Membership
@@ -120,8 +120,10 @@ def _holds(folder: Path) -> bool:
 
 def _too_few(work: Work) -> bool:
     """Whether a person has too few images for a half; says so once."""
-    entries, _ = list_labelled(work.request.data)
-    counts = Counter(str(entry.label) for entry in entries if entry.split in (TRAIN, TEST))
+    counts: Counter[str] = Counter()
+    for (label, split), images in work.people.pictures.items():
+        if split in (TRAIN, TEST):
+            counts[str(label)] += images
     try:
         check_part(tuple(counts[label] for label in sorted(counts)), Membership.share, TITLE)
     except InputError as error:

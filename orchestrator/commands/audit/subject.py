@@ -13,9 +13,9 @@ from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.audit.portfolio import MOST_SEEDS
 from smoothsweep.core.audit.references import EPOCHS, Beside, trained_beside
 from smoothsweep.core.checks import present
-from smoothsweep.core.data.sources import TEST, list_labelled
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.kinds import KINDS, Named, Source, asked_with, is_external, kind_made_of, kind_of
+from smoothsweep.core.external.base import ForeignModel
+from smoothsweep.core.external.kinds import KINDS, Named, asked_with, is_external, kind_made_of, kind_of, name_of
 from smoothsweep.core.external.recogniser import EnrolledEmbedder, read_recogniser
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.core.models.image_sizes import LEAST, check_image_size
@@ -27,11 +27,11 @@ from smoothsweep.orchestrator.commands.audit.sweep_file import imported_prior
 from smoothsweep.orchestrator.commands.importing.converting import TargetRequest, import_target_file
 from smoothsweep.orchestrator.commands.importing.describing import Reading, as_typed
 from smoothsweep.orchestrator.commands.importing.enrolling import Gallery, import_recogniser
-from smoothsweep.orchestrator.commands.importing.named import name_of
 from smoothsweep.sweeps.imported import CARD, ImportedClassifier, TargetCard
 
 if TYPE_CHECKING:
     from smoothsweep.core.external.enrolling import Templates
+    from smoothsweep.core.external.kinds import Source
 
 NEEDS_PUBLIC = (
     "--public: expected images of the same kind that show none of these people (a folder or a Parquet file), got none: "
@@ -80,10 +80,19 @@ class AuditRequest(Reading):
         return self.out or Path("audits") / self.model.stem
 
     @property
+    def imported(self) -> Path | None:
+        """The model, where it is a folder that `smoothsweep import target` wrote."""
+        return self.model if isinstance(self.model, Path) and (self.model / CARD).is_file() else None
+
+    def foreign(self, architecture: str | None) -> ForeignModel | None:
+        """The model with the options given for its kind; None for a network of ours. Raises InputError."""
+        return asked_with(architecture if is_external(architecture) else None, self.options, self.model)
+
+    @property
     def _kind(self) -> str | None:
         """The kind of model that it is, where it is no network of ours."""
-        if isinstance(self.model, Path) and (self.model / CARD).is_file():
-            architecture = ImportedClassifier(imported=str(self.model.resolve())).checked.architecture
+        if self.imported is not None:
+            architecture = ImportedClassifier(imported=str(self.imported.resolve())).checked.architecture
             return architecture if is_external(architecture) else None
         return kind_of(self.model) or kind_made_of(self.architecture)
 
@@ -104,7 +113,7 @@ class AuditRequest(Reading):
         """Raise InputError for what can be seen to be wrong before anything is read."""
         if isinstance(self.model, Path) and not self.model.exists():
             raise InputError(f"MODEL {self.model}: expected a checkpoint or an imported folder, got nothing there")
-        kind = asked_with(self._kind, self.options, self.model)
+        kind = self.foreign(self._kind)
         if kind is not None:
             kind.check(name_of(self.model))
         if not math.isfinite(self.minutes) or self.minutes <= 0:
@@ -201,21 +210,12 @@ def _check_size(reference: str, image_size: int) -> None:
         raise InputError(f"--reference {error}") from None
 
 
-def people_of(data: Path) -> tuple[int, bool]:
-    """How many people the private images show, and whether the data say which are test images.
-
-    Raises InputError for data that cannot be read.
-    """
-    entries, folders = list_labelled(data)
-    return len({entry.label for entry in entries} | set(folders)), any(entry.split == TEST for entry in entries)
-
-
 def imported_model(request: AuditRequest, people: int) -> tuple[Path, TargetCard]:
     """The model as a folder with a card, converted where it is a checkpoint. A checkpoint that was converted by an
     earlier audit into the same place is not converted again. Raises InputError, also where the card cannot be true."""
-    if isinstance(request.model, Path) and (request.model / CARD).is_file():
+    if request.imported is not None:
         _refuse_reading(request)
-        folder = request.model
+        folder = request.imported
     elif request.gallery:
         folder = request.folder / "model"
         _enrol(request, folder, people)
@@ -224,8 +224,7 @@ def imported_model(request: AuditRequest, people: int) -> tuple[Path, TargetCard
         if not _is_known(request, folder):
             import_target_file(as_target(request, folder, people))
     card = ImportedClassifier(imported=str(folder.resolve())).checked
-    foreign = asked_with(card.architecture if is_external(card.architecture) else None, request.options, request.model)
-    if foreign is not None:
+    if (foreign := request.foreign(card.architecture)) is not None:
         foreign.agree(folder)
     if card.num_classes != people:
         wanted = f"the model's {card.num_classes} people"
@@ -288,7 +287,7 @@ def _is_known(request: AuditRequest, folder: Path) -> bool:
         return False
     source = ImportedClassifier(imported=str(folder)).checked.source
     if isinstance(request.model, Named):
-        kind = present(asked_with(request.model.kind, request.options, request.model), "kind")
+        kind = present(request.foreign(request.model.kind), "kind")
         now = hashlib.sha256(kind.describe(request.model.text, folder).encode()).hexdigest()
     else:
         now = file_sha256(request.model)

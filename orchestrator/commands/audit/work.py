@@ -13,7 +13,7 @@ from typing import Any
 from smoothsweep.core import screen
 from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.audit.references import Beside
-from smoothsweep.core.data.sources import list_unlabelled
+from smoothsweep.core.data.sources import TEST, Counted, list_unlabelled
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.readers.files import read_text
@@ -42,6 +42,7 @@ from smoothsweep.orchestrator.commands.audit.sweep_file import (
 )
 from smoothsweep.orchestrator.commands.confirm import Confirmation
 from smoothsweep.orchestrator.commands.run import run_and_report
+from smoothsweep.orchestrator.reading.audit.notes import RunNotes
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import TargetCard
 from smoothsweep.sweeps.yaml_reader import read_yaml
@@ -53,18 +54,18 @@ SLOWER = 2.0
 
 @dataclass(kw_only=True)
 class Work:
-    """One audit while it is made. started: monotonic seconds; own_test: whether the data say which images are for
-    testing. told: what the pages say of the public images. planned: of what is trained beside the model, by its label.
-    unfit: sentences on what there was no time for. has_pages: whether this run has written them. shadows: models by
-    which membership is attacked beside the reference, those there are and those to be trained; attacked_by: how many
-    this run has attacked with. beside: of the last round.
+    """One audit while it is made. started: monotonic seconds; people: who the private images show, in numbers; told:
+    what the pages say of the public images. planned: of what is trained beside the model, by its label. unfit:
+    sentences on what there was no time for. has_pages: whether this run has written them. shadows: models by which
+    membership is attacked beside the reference, those there are and those to be trained; attacked_by: how many this
+    run has attacked with. beside: of the last round.
     """
 
     request: AuditRequest
     model: Path
     card: TargetCard
     started: float
-    own_test: bool
+    people: Counted
     told: tuple[str, ...] = ()
     planned: dict[str, Cost] = field(default_factory=dict)
     unfit: list[str] = field(default_factory=list)
@@ -108,7 +109,7 @@ class Work:
     @cached_property
     def allowance(self) -> Allowance:
         """Of queries to the model: without bound unless it is an endpoint."""
-        return allowance_of(self.request, self.card)
+        return allowance_of(self.request, self.card, self.people)
 
     def earlier(self, wanted: Sequence[Beside]) -> Round | None:
         """The widest round that an earlier run of this command answered, with all of it in the store; None without.
@@ -197,14 +198,16 @@ class Work:
             name=brief(self.request.model.stem),
             card=self.card,
             anonymous=self.request.redact,
-            untried=self.left_out,
-            own_test=self.own_test,
-            unfit=tuple(self.unfit),
-            planned={label: cost.device_s for label, cost in self.planned.items()},
-            strangers=self._images,
-            told=self.told,
+            notes=RunNotes(
+                untried=self.left_out,
+                unfit=tuple(self.unfit),
+                own_test=self.people.of(TEST) > 0,
+                planned={label: cost.device_s for label, cost in self.planned.items()},
+                strangers=self._images,
+                told=self.told,
+                unmeasured=self.allowance.membership.left_out,
+            ),
             member_access=self.access if self.request.trained_on_data else None,
-            unmeasured=self.allowance.membership.left_out,
             second=self.second if self.request.second and self.second.is_file() else None,
             shadowed=as_loaded(self.shadow_tree(self.beside, found, with_reference=True)) if found else None,
             without_shadows=shadows.without(self),
@@ -252,11 +255,8 @@ class Work:
     @property
     def left_out(self) -> tuple[str, ...]:
         """A sentence on every attack that the model cannot give enough for, or may not be asked enough for."""
-        return (*untried(self.request.access, self.card), *self.allowance.left_out(self._every_attack))
-
-    @property
-    def _every_attack(self) -> list[dict[str, Any]]:
-        return portfolio(self.access, whole=True)
+        every = portfolio(self.access, whole=True)
+        return (*untried(self.request.access, self.card), *self.allowance.left_out(every))
 
     def _attacks(self, one: Round) -> list[dict[str, Any]]:
         """Those of the round that the model may be asked enough for."""

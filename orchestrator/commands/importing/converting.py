@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.kinds import KINDS, asked_with, kind_made_of, kind_of
+from smoothsweep.core.external.kinds import KINDS, asked_with, kind_made_of, kind_of, name_of
 from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.orchestrator.commands.importing.describing import (
     TargetRequest,
@@ -20,7 +20,6 @@ from smoothsweep.orchestrator.commands.importing.describing import (
     said_of,
     tried,
 )
-from smoothsweep.orchestrator.commands.importing.named import name_of
 from smoothsweep.orchestrator.commands.importing.programs import import_made, import_program, refuse_layers
 from smoothsweep.sweeps.imported import CARD, WEIGHTS, TargetCard, checked_card
 

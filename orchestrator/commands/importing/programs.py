@@ -15,7 +15,7 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers, ForeignModel
 from smoothsweep.core.external.consent import agree_to, needs_consent
-from smoothsweep.core.external.kinds import KINDS, Named
+from smoothsweep.core.external.kinds import KINDS, Named, Source
 from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.orchestrator.commands.importing.describing import (
     TargetRequest,
@@ -25,7 +25,6 @@ from smoothsweep.orchestrator.commands.importing.describing import (
     said_of,
     tried,
 )
-from smoothsweep.orchestrator.commands.importing.named import source_file
 from smoothsweep.sweeps.imported import CARD, TargetCard, checked_card
 
 if TYPE_CHECKING:
@@ -91,7 +90,7 @@ def _import(
     if isinstance(request.file, Named):
         described(request, architecture=kind, outside=stated)  # before anything of it is written, run or asked
         model.agree(request.out)
-    file = made or source_file(request.file, request.out, model, place)
+    file = made or _source_file(request.file, request.out, model, place)
     if needs_consent(kind):
         agree_to(file)  # the user who runs this command named it
         if model.computes_alone:
@@ -120,6 +119,15 @@ def _import(
         write_file(draft / CARD, json.dumps(card.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")
     _tell(request, model, card, found.access, opened.remark)
     return 0
+
+
+def _source_file(source: Source, out: Path, model: ForeignModel, place: Path) -> Path:
+    """The file that stands for a model: its own, or what describes it, written into `place`. Raises InputError."""
+    if not isinstance(source, Named):
+        return source
+    file = place / model.file
+    write_file(file, model.describe(source.text, out))
+    return file
 
 
 def _unseen(kind: str, num_classes: int, sha256: str) -> dict[str, Any]:

@@ -132,11 +132,7 @@ def _questions(
     if all(len(of_person) < 2 for of_person in rows.values()):
         raise InputError("study: expected somebody with 2 training images for the attention checks, got nobody")
     # Beside the seed what was reconstructed: the order is no other sweep's.
-    reconstructions = [
-        present(stages.reconstructions, "reconstructions").fingerprint
-        for of_seed in chosen.stages.values()
-        for stages in of_seed
-    ]
+    reconstructions = [stages.inverted.fingerprint for of_seed in chosen.stages.values() for stages in of_seed]
     entropy = [seed, *(int(fingerprint[:8], 16) for fingerprint in reconstructions)]
     return draw_questions(
         rows,

@@ -48,7 +48,7 @@ def studied(
     first = next(iter(stages.values()))
     if len({json.dumps(json.loads(store.needed_file(one.data, "names.json").read_text())) for one in first}) > 1:
         raise InputError(f"{loaded.source}: expected recipes trained on the same people, got others")
-    attacks = {present(inversion(trials[0].settings).attack, "attack").label for trials in chosen.values()}
+    attacks = {inversion(trials[0].settings).inverted_by.label for trials in chosen.values()}
     return Studied(
         attack=name or attacks.pop(),
         recipes=tuple(chosen),
@@ -99,11 +99,7 @@ def _with_pictures(
     found: dict[str, dict[int, InversionStages]] = {}
     for recipe, trials in chosen.items():
         every = {trial.seed: inversion_stages(inversion(trial.settings), trial.seed) for trial in trials}
-        found[recipe] = {
-            seed: one
-            for seed, one in every.items()
-            if store.has(present(one.reconstructions, "reconstructions")) and store.has(one.data)
-        }
+        found[recipe] = {seed: one for seed, one in every.items() if one.has_pictures(store)}
         if not found[recipe]:
             raise InputError(
                 f"{loaded.source}: expected reconstructions of {ascii_text(recipe)} in {store.location}, got none: "

@@ -135,6 +135,40 @@ class Canvas:
         return ElementTree.tostring(tree, encoding="unicode")
 
 
+Place = Literal["inside", "across", "up", "frame"]
+"""In what a note's place is given: units of the axes; its width, its height, or both, as fractions of the panel."""
+_COORDINATES: dict[Place, Any] = {
+    "inside": "data",
+    "across": ("axes fraction", "data"),
+    "up": ("data", "axes fraction"),
+    "frame": "axes fraction",
+}
+
+
+def note(
+    axes: Axes,
+    words: str,
+    at: tuple[float, float],
+    shift: tuple[float, float] = (0, 0),
+    *,
+    place: Place = "inside",
+    size: float = 11,
+    colour: str = SOFT,
+    bold: bool = False,
+    **look: Any,
+) -> None:
+    """Words beside a place of a panel, `shift` pixels to the right of it and above."""
+    weight = "bold" if bold else "normal"
+    given: dict[str, Any] = {
+        "fontsize": size,
+        "color": colour,
+        "weight": weight,
+        "xycoords": _COORDINATES[place],
+        **look,
+    }
+    axes.annotate(words, at, shift, textcoords="offset pixels", **given)
+
+
 def words_for(text: str) -> str:
     """Text that a drawing may hold: control characters and marks of direction as escapes, on one line."""
     return _harmless(text.replace("\n", " "))

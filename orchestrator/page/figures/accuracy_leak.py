@@ -17,6 +17,7 @@ from smoothsweep.orchestrator.page.drawing.canvas import (
     PAPER,
     SOFT,
     Canvas,
+    note,
     percent,
     percent_sign,
     plain,
@@ -117,17 +118,9 @@ def draw(canvas: Canvas, panel: Panel, left: float, top: float, width: float, he
     axes.xaxis.set_major_formatter(percent)
     axes.yaxis.set_major_formatter(percent_sign if panel.spec.unit == "percent" else plain)
     axes.set_xlabel("test accuracy, %", fontsize=12, color=SOFT)
-    corner: dict[str, Any] = {"xycoords": "axes fraction", "textcoords": "offset pixels"}
     lines, size = _title_lines(panel.title, width)
-    axes.annotate(
-        "\n".join(lines),
-        (0, 1),
-        (0 if panel.shape is None else 18, 12 if len(lines) == 1 else 3),
-        fontsize=size,
-        color=panel.colour,
-        weight="bold",
-        **corner,
-    )
+    shift = (0 if panel.shape is None else 18, 12 if len(lines) == 1 else 3)
+    note(axes, "\n".join(lines), (0, 1), shift, place="frame", size=size, colour=panel.colour, bold=True)
     if panel.shape is not None:
         axes.plot(
             [0.012],
@@ -140,7 +133,7 @@ def draw(canvas: Canvas, panel: Panel, left: float, top: float, width: float, he
             clip_on=False,
         )
     better = "better \u2198" if panel.spec.better == "low" else "better \u2197"
-    axes.annotate(better, (1, 1), (0, 12), ha="right", fontsize=11, color=SOFT, **corner)
+    note(axes, better, (1, 1), (0, 12), place="frame", ha="right")
     drawing = _Drawing(canvas=canvas, axes=axes, panel=panel)
     drawing.background()
     for point in panel.points:
@@ -276,4 +269,4 @@ class _Drawing:
     def _beside(self, at: tuple[float, float], words: str, *, above: float) -> None:
         x, y = self.axes.transData.transform(at)
         self.labels.keep_clear(x, -y - above - 14, x + text_width(words, 11) + 10, -y)
-        self.axes.annotate(words_for(words), at, (5, above), textcoords="offset pixels", fontsize=11, color=SOFT)
+        note(self.axes, words_for(words), at, (5, above))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.text import minus
-from smoothsweep.orchestrator.page.drawing.canvas import INK, PAPER, SOFT, Canvas, percent, words_for
+from smoothsweep.orchestrator.page.drawing.canvas import INK, PAPER, SOFT, Canvas, note, percent, words_for
 from smoothsweep.orchestrator.reading.findings.searches import aim_words, value_words
 from smoothsweep.orchestrator.reading.numbers.search_model import Objective, Proposed, SearchView
 
@@ -153,29 +153,12 @@ def _draw_axis(axes: Axes, place: int, scale: Scale, *, last: bool, room: float)
     axes.plot([place, place], [0, 1], color=SOFT, lw=1.2, zorder=3)
     for height, words in scale.ticks:
         axes.plot([place], [height], marker="_", color=SOFT, ms=7, zorder=3)
-        axes.annotate(
-            words_for(words),
-            (place, height),
-            (-7 if last else 7, 0),
-            textcoords="offset pixels",
-            ha="right" if last else "left",
-            va="center",
-            fontsize=10,
-            color=INK,
-            zorder=4,
-            bbox={"boxstyle": "square,pad=0.12", "fc": PAPER, "ec": "none", "alpha": 0.75},
-        )
+        box = {"boxstyle": "square,pad=0.12", "fc": PAPER, "ec": "none", "alpha": 0.75}
+        look: dict[str, Any] = {"ha": "right" if last else "left", "va": "center", "zorder": 4, "bbox": box}
+        note(axes, words_for(words), (place, height), (-7 if last else 7, 0), size=10, colour=INK, **look)
     lines = _wrapped(scale.title, max(10, int(room / 9)))
-    axes.annotate(
-        "\n".join(map(words_for, lines)),
-        (place, 1),
-        (0, 10),
-        textcoords="offset pixels",
-        ha="left" if place == 0 else "right" if last else "center",
-        fontsize=11,
-        weight="bold",
-        color=INK,
-    )
+    side = "left" if place == 0 else "right" if last else "center"
+    note(axes, "\n".join(map(words_for, lines)), (place, 1), (0, 10), ha=side, colour=INK, bold=True)
 
 
 def _wrapped(text: str, most: int) -> list[str]:

@@ -12,7 +12,7 @@ import pandas as pd
 
 from smoothsweep.core.judges.columns import CLASS_METRICS, CLOSED_SET, metric_of
 from smoothsweep.core.judges.table import JUDGES
-from smoothsweep.orchestrator.page.drawing.canvas import INK, LINE, PAPER, SOFT, Canvas, percent, words_for
+from smoothsweep.orchestrator.page.drawing.canvas import INK, LINE, PAPER, SOFT, Canvas, note, percent, words_for
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.labels import LINE_HEIGHT, text_width
 from smoothsweep.orchestrator.reading.findings.display import LONG, shown_rows
@@ -90,15 +90,7 @@ def _judges_key(axes: Axes, keys: Sequence[str], classes: int | None) -> None:
     if classes:
         chance = 1 / classes
         axes.axvline(chance, color=SOFT, lw=1, ls=(0, (2, 4)))
-        axes.annotate(
-            f"chance {number(metric_of(keys[1]), chance)}",
-            (chance, 1),
-            (4, -8),
-            fontsize=11,
-            color=SOFT,
-            xycoords=("data", "axes fraction"),
-            textcoords="offset pixels",
-        )
+        note(axes, f"chance {number(metric_of(keys[1]), chance)}", (chance, 1), (4, -8), place="up")
 
 
 def exposure(summary: Summary, colours: Colours) -> Canvas | None:
@@ -112,15 +104,7 @@ def exposure(summary: Summary, colours: Colours) -> Canvas | None:
     what = f"a class's reconstructions matched by the {spec.label}, %"
     title = "Leak of every single class under each recipe"
     canvas, axes, places = _rows(summary, colours, list(strips), title, what, 58, 150)
-    axes.annotate(
-        "matched more\noften than not",
-        (1, 1),
-        (14, -12),
-        xycoords="axes fraction",
-        fontsize=11,
-        textcoords="offset pixels",
-        color=SOFT,
-    )
+    note(axes, "matched more\noften than not", (1, 1), (14, -12), place="frame")
     tallest = max(int(np.bincount(_bins(people)).max()) for people in strips.values())
     for row, y in places.items():
         recipe, people = summary.frame.loc[row, "recipe"], sorted(strips[row], key=lambda one: one.rate)
@@ -140,16 +124,7 @@ def exposure(summary: Summary, colours: Colours) -> Canvas | None:
             told = f"{one.key}: {rate_words(spec, one)}, among the {AMONG} most exposed: {among_words(one)}"
             canvas.tell(dot, told, recipe=recipe)
         often = f"{sum(one.rate > 0.5 for one in people)} of {len(people)}"
-        axes.annotate(
-            often,
-            (1, y),
-            (14, -4),
-            xycoords=("axes fraction", "data"),
-            textcoords="offset pixels",
-            fontsize=12.5,
-            weight="bold",
-            color=INK,
-        )
+        note(axes, often, (1, y), (14, -4), place="across", size=12.5, colour=INK, bold=True)
     return canvas
 
 
@@ -195,18 +170,13 @@ def _rows(
     axes.xaxis.set_major_formatter(percent)
     axes.set_xlabel(what, fontsize=12, color=SOFT)
     for y, (row, name) in enumerate(lines):
-        at: dict[str, Any] = {
-            "xycoords": ("axes fraction", "data"),
-            "textcoords": "offset pixels",
-            "fontsize": 12.5,
-            "va": "center",
-        }
+        look: dict[str, Any] = {"place": "across", "size": 12.5, "va": "center"}
         if row is None:
-            axes.annotate(words_for(name), (0, y), (-left, 4), color=SOFT, **at)
+            note(axes, words_for(name), (0, y), (-left, 4), **look)
             continue
         places[row] = float(y)
         label = "\n".join(written[name])
-        axes.annotate(label, (0, y), (-14, 0), ha="right", weight="bold", color=colours.of(name), **at)
+        note(axes, label, (0, y), (-14, 0), ha="right", bold=True, colour=colours.of(name), **look)
     return canvas, axes, places
 
 

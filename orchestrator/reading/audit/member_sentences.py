@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.core.text import NBSP
-from smoothsweep.orchestrator.reading.audit.members import LEAST_OTHERS, AuditMembership, Membership, Told
-from smoothsweep.orchestrator.reading.audit.shadow_sentences import PICKED, shadow_lines
+from smoothsweep.orchestrator.reading.audit.members import LEAST_OTHERS, AuditMembership, Membership
+from smoothsweep.orchestrator.reading.audit.shadow_sentences import PICKED, shadow_lines, shown_rate
 from smoothsweep.orchestrator.reading.leak.membership import UNCLEAR, WORDS
 from smoothsweep.orchestrator.reading.numbers.format import count
 
@@ -36,16 +36,6 @@ def membership_lines(found: AuditMembership) -> tuple[str, ...]:
     )
 
 
-def auc_words(one: Told) -> str:
-    """`0.74 [0.70, 0.78]`."""
-    return f"{one.auc:.2f} [{one.low:.2f}, {one.high:.2f}]"
-
-
-def found_words(one: Told) -> str:
-    """`5.2 %` of the training images; `too few test images` where the rate cannot be shown."""
-    return "too few test images" if one.found is None else f"{100 * one.found:.1f}{NBSP}%"
-
-
 def _images(members: int, others: int) -> str:
     return f"{count(members, 'training image')} from {count(others, 'test image')}"
 
@@ -55,11 +45,11 @@ def _finding(found: AuditMembership) -> str:
     sure = "is better than chance" if best.low > CHANCE else "is not shown to be better than chance"
     picked = ""
     if before is not best:
-        picked = f" It was {PICKED}; the attack chosen beforehand, {before.title}, reaches {auc_words(before)}."
+        picked = f" It was {PICKED}; the attack chosen beforehand, {before.title}, reaches {before.words}."
     return (
         f"Membership: from this model's {best.access}, the strongest of {count(len(found.model.told), 'attack')} "
         f"({best.title}) distinguishes {_images(*found.tried_on(best))} of the same people with an AUC of "
-        f"{auc_words(best)}. That {sure} (0.5; the interval is over people).{picked}"
+        f"{best.words}. That {sure} (0.5; the interval is over people).{picked}"
     )
 
 
@@ -69,7 +59,7 @@ def _at_low_rates(found: AuditMembership) -> tuple[str, ...]:
         _, others = found.tried_on(best)
         return (f"So few test images ({others}) show no false positive rate of 1{NBSP}%: that takes {LEAST_OTHERS}.",)
     return (
-        f"At 1{NBSP}% false positives the attack ({best.title}) finds {found_words(best)} of the training images "
+        f"At 1{NBSP}% false positives the attack ({best.title}) finds {shown_rate(best.found)} of the training images "
         f"(1{NBSP}% is chance).",
     )
 
@@ -78,7 +68,7 @@ def _by_labels(found: AuditMembership) -> tuple[str, ...]:
     one = found.model.by_labels
     if one is None or one is found.strongest:
         return ()
-    return (f"By labels alone ({one.title}) the AUC is {auc_words(one)}.",)
+    return (f"By labels alone ({one.title}) the AUC is {one.words}.",)
 
 
 def _beside_reference(found: AuditMembership) -> tuple[str, ...]:
@@ -88,10 +78,10 @@ def _beside_reference(found: AuditMembership) -> tuple[str, ...]:
     if plain is None or same is None:
         return ()
     labels = plain.by_labels
-    apart = f", and by labels alone {auc_words(labels)}" if labels is not None and labels is not same else ""
+    apart = f", and by labels alone {labels.words}" if labels is not None and labels is not same else ""
     mean = f" (mean of {plain.trainings} trainings)" if plain.trainings > 1 else ""
     return (
-        f"Of the reference, trained here on the same images, the same attack reaches an AUC of {auc_words(same)}{apart}"
+        f"Of the reference, trained here on the same images, the same attack reaches an AUC of {same.words}{apart}"
         f"{mean}. {_compared(found.model, plain)}",
     )
 

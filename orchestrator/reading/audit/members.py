@@ -14,11 +14,10 @@ import pandas as pd
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.audit.membership import attack_table
 from smoothsweep.core.judges.table import stage_of
-from smoothsweep.core.membership.measuring import BY_LABELS, WITHOUT, Measured, membership_only
-from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
+from smoothsweep.core.membership.measuring import BY_LABELS, WITHOUT, membership_only
 from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
-from smoothsweep.orchestrator.reading.audit.shadows import SCORES, ByShadows
+from smoothsweep.orchestrator.reading.audit.shadows import SCORES, Attacked, ByShadows, measured_in
 from smoothsweep.orchestrator.reading.leak.membership import LESS, MORE, UNCLEAR, two_leaks
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary, recipe_label
@@ -33,27 +32,16 @@ LEAST_OTHERS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
-    """How well one attack tells training from test images.
+class Told(Attacked):
+    """One attack over all images; the mean over trainings where there are several.
 
     Attributes:
-        attack: Its name, as results have it.
         access: What it sees: labels or scores.
-        auc: With low and high, 95 % over people; the mean over trainings where there are several.
         found: Fraction of training images found at 1 % false positives; None with fewer than 100 test images.
     """
 
-    attack: str
     access: str
-    auc: float
-    low: float
-    high: float
     found: float | None
-
-    @property
-    def title(self) -> str:
-        """What a page calls it."""
-        return MEMBERSHIP_ATTACKS[self.attack].title
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,7 +152,7 @@ def read_membership(
     if own is None:
         return None
     files = {name: tuple(store.needed_file(s, SCORES) for s in found.values()) for name, found in stages.items()}
-    first = _measured(files[own][0])
+    first = measured_in(files[own][0])
     facts = store.metrics(next(iter(stages[own].values())))
     words = _words(data, summary, access)
     seen = np.isfinite(first.scores[BY_LABELS]) if BY_LABELS in first.scores else np.zeros(len(first.member), bool)
@@ -208,7 +196,7 @@ def _words(data: ReportData, summary: Summary, access: str) -> dict[str, str]:
 def _told(files: tuple[Path, ...], access: str) -> tuple[Told, ...]:
     """Of the trainings with these scores, which never change; pages are written again after every round."""
     within = ACCESS_LEVELS.index(access)
-    table = attack_table([_measured(file) for file in files])
+    table = attack_table([measured_in(file) for file in files])
     return tuple(
         Told(
             attack=str(row["attack"]),
@@ -220,14 +208,4 @@ def _told(files: tuple[Path, ...], access: str) -> tuple[Told, ...]:
         )
         for row in table.to_dict("records")
         if ACCESS_LEVELS.index(row["access"]) <= within
-    )
-
-
-def _measured(file: Path) -> Measured:
-    frame = pd.read_parquet(file)
-    named = [column for column in frame.columns if column in MEMBERSHIP_ATTACKS]
-    return Measured(
-        scores={name: frame[name].to_numpy(dtype=np.float64) for name in named},
-        member=frame["member"].to_numpy(dtype=bool),
-        labels=frame["class"].to_numpy(),
     )

@@ -11,7 +11,6 @@ import pandas as pd
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
-from smoothsweep.orchestrator.reading.audit.members import AuditMembership
 from smoothsweep.orchestrator.reading.audit.notes import AuditNotes
 from smoothsweep.orchestrator.reading.leak.exposure import Exposed, exposed
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, compare
@@ -75,19 +74,19 @@ class Trained:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Audit:
-    """judge: the metric that decides, and ceiling what it says of real photographs (None: not measured). reached: all
-    attacks, then all controls, the strongest first; beyond: the strongest attack minus the best control, by person and
-    seed. people: first who is most probably among the most exposed. test_acc: of the model on the test images; chance:
-    one over the classes. untried: sentences on the attacks that the model could not be put under. beside: the model,
-    the reference and what else was trained, in the order of the sweep; empty where nothing was. unfit: sentences on
-    what there was no time for. own_test: whether the data say which images are for testing. architecture, epochs: of
-    what was trained. is_program: the model itself cannot be trained here. is_enrolled: its classes are people
-    enrolled with an embedder. standing: the strongest attack by every judge, beside chance, the control, the prior's
-    reach and the ceiling. strangers: how many public images there were for the thresholds of verification, None where
-    they are rendered. second: the same attack by a second embedder of the name `second_name`; empty without one. told:
-    sentences on public images that may not fit. membership: which images it was trained on; None where that was not
-    measured, for which `unmeasured` has the reason if it was asked.
+class Audit(AuditNotes):
+    """The numbers, beside their notes.
+
+    Attributes:
+        judge: The metric that decides, and ceiling what it says of real photographs (None: not measured).
+        reached: All attacks, then all controls, the strongest first.
+        beyond: The strongest attack minus the best control, by person and seed.
+        people: First who is most probably among the most exposed.
+        test_acc: Of the model on the test images.
+        chance: One over the classes.
+        beside: The model, the reference and what else was trained, in the order of the sweep; empty where nothing was.
+        standing: The strongest attack by every judge, beside chance, the control, the prior's reach and the ceiling.
+        second: The same attack by a second embedder of the name `second_name`; empty without one.
     """
 
     judge: str
@@ -97,22 +96,10 @@ class Audit:
     people: tuple[Person, ...]
     test_acc: float
     chance: float
-    classes: int
-    untried: tuple[str, ...] = ()
     beside: tuple[Trained, ...] = ()
-    unfit: tuple[str, ...] = ()
-    own_test: bool = False
-    architecture: str = ""
-    epochs: int = 0
-    is_program: bool = False
-    is_enrolled: bool = False
     standing: tuple[Standing, ...] = ()
-    strangers: int | None = None
     second: tuple[Standing, ...] = ()
     second_name: str = ""
-    told: tuple[str, ...] = ()
-    membership: AuditMembership | None = None
-    unmeasured: tuple[str, ...] = ()
 
     @property
     def model(self) -> Trained | None:
@@ -177,6 +164,7 @@ def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit |
     line = [controls[0].row if controls else None]
     ceiling = frame[summary.spec.ceiling].mean() if summary.spec.ceiling in summary.measured else float("nan")
     return Audit(
+        **vars(notes),
         judge=summary.primary,
         ceiling=None if pd.isna(ceiling) else float(ceiling),
         reached=tuple(ordered),
@@ -185,19 +173,7 @@ def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit |
         standing=() if strongest.control else standings(summary, strongest.row, *line, notes.classes),
         test_acc=float(frame["test_acc"].mean()),
         chance=1 / notes.classes,
-        classes=notes.classes,
         beside=_beside(data, summary, own, notes),
-        untried=notes.untried,
-        unfit=notes.unfit,
-        own_test=notes.own_test,
-        architecture=notes.architecture,
-        epochs=notes.epochs,
-        is_program=notes.is_program,
-        is_enrolled=notes.is_enrolled,
-        strangers=notes.strangers,
-        told=notes.told,
-        membership=notes.membership,
-        unmeasured=notes.unmeasured,
     )
 
 

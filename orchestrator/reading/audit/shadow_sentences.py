@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from smoothsweep.core.membership.measuring import RATES
 from smoothsweep.core.text import NBSP
-from smoothsweep.orchestrator.reading.audit.shadows import ByShadows, Within
+from smoothsweep.orchestrator.reading.audit.shadows import ByShadows
 from smoothsweep.orchestrator.reading.numbers.format import count, duration
 
 PICKED = "picked by this result, which tends to make the number too high"
@@ -22,12 +22,6 @@ def shadow_lines(found: ByShadows) -> tuple[str, ...]:
     )
 
 
-def within_words(one: Within) -> str:
-    """`0.74 [0.70, 0.78]`; without interval for one person."""
-    ends = "" if one.low != one.low else f" [{one.low:.2f}, {one.high:.2f}]"
-    return f"{one.auc:.2f}{ends}"
-
-
 def shown_rate(value: float | None) -> str:
     """`5.2 %`; `too few test images` where the rate cannot be shown."""
     return "too few test images" if value is None else f"{100 * value:.1f}{NBSP}%"
@@ -37,15 +31,13 @@ def _finding(found: ByShadows) -> str:
     best, before, plain = found.strongest, found.beforehand, found.threshold
     picked = ""
     if before is not best:
-        picked = (
-            f" {best.title} was {PICKED}; the attack chosen beforehand, {before.title}, reaches {within_words(before)}."
-        )
+        picked = f" {best.title} was {PICKED}; the attack chosen beforehand, {before.title}, reaches {before.words}."
     return (
         f"By shadow models: an attacker who has these images trains {count(found.count, 'model')} like the reference, "
         "each on a random half of them, and compares their scores with this model's. That distinguishes a person's "
-        f"training images from their test images with an AUC of {within_words(best)} ({best.title}; mean over "
+        f"training images from their test images with an AUC of {best.words} ({best.title}; mean over "
         f"{count(found.persons, 'person', 'people')}; 0.5 is chance). The best threshold on the scores "
-        f"({plain.title}) reaches {within_words(plain)}.{picked}"
+        f"({plain.title}) reaches {plain.words}.{picked}"
     )
 
 
@@ -64,4 +56,4 @@ def _of_reference(found: ByShadows) -> tuple[str, ...]:
     same = found.of_reference(found.strongest.attack)
     if same is None:
         return ()
-    return (f"On the reference itself, whose recipe is that of the shadow models, it reaches {within_words(same)}.",)
+    return (f"On the reference itself, whose recipe is that of the shadow models, it reaches {same.words}.",)

@@ -26,26 +26,40 @@ SEES = "scores"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Within:
-    """How well one attack tells a person's training images from their test images.
+class Attacked:
+    """How well one attack tells training from test images.
 
     Attributes:
         attack: Its name, as results have it.
-        auc: Mean over persons of the AUC among the images of each, with low and high, 95 % over persons (NaN for one).
-        found: Name of a false positive rate -> fraction of training images found at it; None where so few test images
-            do not show that rate.
+        auc: With low and high, 95 % over persons (NaN for one).
     """
 
     attack: str
     auc: float
     low: float
     high: float
-    found: Mapping[str, float | None]
 
     @property
     def title(self) -> str:
         """What a page calls it."""
         return MEMBERSHIP_ATTACKS[self.attack].title
+
+    @property
+    def words(self) -> str:
+        """`0.74 [0.70, 0.78]`; without interval for one person."""
+        return f"{self.auc:.2f}" + ("" if self.low != self.low else f" [{self.low:.2f}, {self.high:.2f}]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Within(Attacked):
+    """One attack within persons: its AUC is the mean over them of the AUC among the images of each.
+
+    Attributes:
+        found: Name of a false positive rate -> fraction of training images found at it; None where so few test images
+            do not show that rate.
+    """
+
+    found: Mapping[str, float | None]
 
     @property
     def has_shadows(self) -> bool:
@@ -128,16 +142,21 @@ def read_shadows(trials: Sequence[Trial], store: Store) -> ByShadows | None:
     )
 
 
-@lru_cache(maxsize=16)
-def _within(file: Path) -> tuple[tuple[Within, ...], int]:
-    """Attacks that see scores, the strongest first, and over how many persons; the file never changes."""
+def measured_in(file: Path) -> Measured:
+    """The scores of every attack that a judge of membership has left."""
     frame = pd.read_parquet(file)
-    names = [name for name in frame.columns if name in MEMBERSHIP_ATTACKS and MEMBERSHIP_ATTACKS[name].access == SEES]
-    measured = Measured(
-        scores={name: frame[name].to_numpy(dtype=np.float64) for name in names},
+    return Measured(
+        scores={name: frame[name].to_numpy(dtype=np.float64) for name in frame.columns if name in MEMBERSHIP_ATTACKS},
         member=frame["member"].to_numpy(dtype=bool),
         labels=frame["class"].to_numpy(),
     )
+
+
+@lru_cache(maxsize=16)
+def _within(file: Path) -> tuple[tuple[Within, ...], int]:
+    """Attacks that see scores, the strongest first, and over how many persons; the file never changes."""
+    measured = measured_in(file)
+    names = [name for name in measured.scores if MEMBERSHIP_ATTACKS[name].access == SEES]
     by_class = measured.by_class(tuple(names))
     told = [_told(measured, name, list(by_class[name].values())) for name in names]
     ordered = tuple(sorted(told, key=lambda one: -one.auc))

@@ -93,7 +93,7 @@ def images_column(metric: str) -> str:
 
 
 OWN = tuple(key for key, spec in BY_KEY.items() if spec.counted == "own images")
-"""Rates of images that their stage chose: a trial's row says how many (`reading.derived.image_counts`)."""
+"""Rates of images that their stage chose: a trial's row says how many (`reading.derived`)."""
 
 
 def _counted(

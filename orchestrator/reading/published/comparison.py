@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
@@ -143,54 +143,37 @@ def paper_comparison(data: ReportData, summary: Summary) -> Published | None:
     )
 
 
-def published_frame(published: Published) -> pd.DataFrame:
-    """The comparison as rows, for `published_comparison.parquet`: one per cell and metric.
+COLUMNS: dict[str, tuple[Any, Callable[[Published, Block, Line], Any]]] = {
+    "table": (None, lambda published, block, line: published.table),
+    "dataset": (None, lambda published, block, line: block.row.first.dataset),
+    "paper_row": (int, lambda published, block, line: block.row.first.row),
+    "recipe": (None, lambda published, block, line: block.recipe),
+    "attack": (None, lambda published, block, line: block.attack),
+    "protocol": (None, lambda published, block, line: published.protocol),
+    "metric": (None, lambda published, block, line: line.spec.key),
+    "paper": (float, lambda published, block, line: None if line.paper is None else line.paper.value),
+    "ours": (float, lambda published, block, line: line.mean),
+    "ours_low": (float, lambda published, block, line: line.low),
+    "ours_high": (float, lambda published, block, line: line.high),
+    "n": (int, lambda published, block, line: line.n),
+    "difference": (float, lambda published, block, line: line.difference),
+    "within": ("boolean", lambda published, block, line: {"within": True, "outside": False}.get(line.mark)),
+    "mark": (None, lambda published, block, line: line.mark),
+    "remark": (None, lambda published, block, line: line.remark),
+}
+"""Column of `published_comparison.parquet` -> its type, None for text, and what stands in it.
 
-    table, dataset, paper_row (its position in the table), recipe, attack, protocol (of our number), metric, paper (as
-    printed, fractions for percentages), ours, ours_low, ours_high, n, difference (ours minus the paper's), within
-    (null where it cannot be said), mark (one of `MARKS`), remark.
-    """
-    columns: dict[str, Any] = {
-        "table": None,
-        "dataset": None,
-        "paper_row": int,
-        "recipe": None,
-        "attack": None,
-        "protocol": None,
-        "metric": None,
-        "paper": float,
-        "ours": float,
-        "ours_low": float,
-        "ours_high": float,
-        "n": int,
-        "difference": float,
-        "within": "boolean",
-        "mark": None,
-        "remark": None,
-    }
-    rows = [
-        (
-            published.table,
-            block.row.first.dataset,
-            block.row.first.row,
-            block.recipe,
-            block.attack,
-            published.protocol,
-            line.spec.key,
-            None if line.paper is None else line.paper.value,
-            line.mean,
-            line.low,
-            line.high,
-            line.n,
-            line.difference,
-            line.mark == "within" if line.mark in ("within", "outside") else None,
-            line.mark,
-            line.remark,
-        )
-        for block in published.blocks
-        for line in block.lines
-    ]
-    return pd.DataFrame(rows, columns=list(columns)).astype({name: kind for name, kind in columns.items() if kind})
+paper_row: position in the table; protocol: of our number; paper: as printed, fractions for percentages; difference:
+ours minus the paper's; within: null where it cannot be said; mark: one of `MARKS`.
+"""
+
+
+def published_frame(published: Published) -> pd.DataFrame:
+    """The comparison as rows, one per cell and metric, in the columns of `COLUMNS`."""
+    lines = [(block, line) for block in published.blocks for line in block.lines]
+    rows = [[said(published, block, line) for _, said in COLUMNS.values()] for block, line in lines]
+    kinds = {name: kind for name, (kind, _) in COLUMNS.items() if kind}
+    return pd.DataFrame(rows, columns=list(COLUMNS)).astype(kinds)
 
 
 def _row(axes: Mapping[str, object] | None, table: str) -> tuple[PaperRow | None, str]:

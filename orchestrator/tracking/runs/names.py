@@ -68,7 +68,7 @@ def _training_params(settings: InversionSweep) -> dict[str, Any]:
 def _attack_params(settings: InversionSweep) -> dict[str, Any]:
     """Every parameter of the attack, those of its stages and pool under the name of what holds them."""
     found = {}
-    for key, value in present(settings.attack, "attack").model_dump(mode="json", exclude_none=True).items():
+    for key, value in settings.inverted_by.model_dump(mode="json", exclude_none=True).items():
         for name, part in value.items() if isinstance(value, dict) else ((None, value),):
             found[f"attack_{key}" if name is None else f"attack_{key}_{name}"] = part
     return found

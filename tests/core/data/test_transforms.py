@@ -14,7 +14,6 @@ from smoothsweep.core.data.augmentation import (
     Augmentation,
     _pixel_box,
     apply_augmentation,
-    augment_batch,
     draw_augmentation,
 )
 from smoothsweep.core.data.transforms import (
@@ -159,7 +158,8 @@ def test_colour_factors_are_torchvisions(images, part, function):
 
 def test_hue_leaves_grey_images_alone():
     grey = torch.rand(4, 1, 6, 6, generator=generator()).expand(4, 3, 6, 6)
-    out = augment_batch(grey, Augmentation.none().replace(hue=0.5), generator=generator())
+    draw = draw_augmentation(len(grey), Augmentation.none().replace(hue=0.5), generator())
+    out = apply_augmentation(grey, draw)
     torch.testing.assert_close(out, grey)
 
 
@@ -171,7 +171,8 @@ def test_flip_mirrors_the_drawn_images_only(images):
 
 
 def test_no_augmentation_returns_the_images(images):
-    assert torch.equal(augment_batch(images, Augmentation.none(), generator=generator()), images)
+    draw = draw_augmentation(len(images), Augmentation.none(), generator())
+    assert torch.equal(apply_augmentation(images, draw), images)
 
 
 def test_a_slice_of_the_draw_gives_the_slice_of_the_batch(images):

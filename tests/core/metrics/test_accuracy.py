@@ -10,7 +10,6 @@ from smoothsweep.core.metrics.accuracy import (
     accuracy_report,
     class_means,
     mean_target_confidence,
-    per_class_precision,
     result_slots,
     std_over_classes,
     std_over_slots,
@@ -41,7 +40,7 @@ def test_per_sample_and_per_class_values_equal_the_official_ones():
     assert torch.equal(hits, torch.from_numpy(GOLDEN["acc_predictions"]) == LABELS)
     confidence = target_confidence(LOGITS, LABELS)
     np.testing.assert_allclose(confidence.numpy(), GOLDEN["acc_target_conf"], rtol=0, atol=1e-7)
-    classes, precision = per_class_precision(hits, LABELS)
+    classes, precision = class_means(hits, LABELS)
     ours = np.stack([classes.numpy(), class_means(confidence, LABELS)[1].numpy(), precision.numpy()], axis=1)
     np.testing.assert_allclose(ours, GOLDEN["acc_per_class_target_meanconf_precision"], rtol=0, atol=1e-7)
 

@@ -7,6 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from smoothsweep.core.audit.portfolio import portfolio
+from smoothsweep.core.data.sources import count_labelled
 from smoothsweep.core.external.answers import KeptAnswers
 from smoothsweep.core.external.http_endpoint import answers_database
 from smoothsweep.core.judges.membership import Membership
@@ -102,10 +103,9 @@ def test_what_the_flag_asks_for_is_in_the_sweep_and_nothing_without_it(
 )
 def test_membership_takes_no_more_than_the_budget_leaves(monkeypatch, people, access, budget, drawn, fits):
     agreed = SimpleNamespace(budget=SimpleNamespace(queries=budget, per_second=10.0))
-    monkeypatch.setattr(queries, "asked_with", lambda *_: agreed)
-    request = SimpleNamespace(data=people, people=20, options={}, model=None, access="gradients", trained_on_data=True)
+    request = SimpleNamespace(people=20, foreign=lambda architecture: agreed, access="gradients", trained_on_data=True)
     card = SimpleNamespace(num_classes=len(PEOPLE), architecture="endpoint", access=access)
-    found = allowance_of(request, card)
+    found = allowance_of(request, card, count_labelled(people))
     asked = found.membership
     first = found.kept(portfolio(access, whole=False))
     assert found.fixed + sum(found.needed(one) or 0 for one in first) <= budget

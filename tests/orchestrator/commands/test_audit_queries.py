@@ -8,6 +8,7 @@ from types import SimpleNamespace
 import pytest
 
 from smoothsweep.core.audit.portfolio import portfolio
+from smoothsweep.core.data.sources import count_labelled
 from smoothsweep.orchestrator.commands.audit import queries as counting
 from smoothsweep.orchestrator.commands.audit.queries import Allowance, MembershipAsked, allowance_of
 
@@ -114,17 +115,16 @@ def split(root, train, test):
 
 @pytest.mark.parametrize(("train", "test", "expected"), [(7, 2, 6), (7, 0, 3), (10, 0, 3), (11, 0, 4)])
 def test_images_for_testing_show_whether_people_are_recognised_or_a_tenth_of_all(tmp_path, train, test, expected):
-    assert counting.tested(SimpleNamespace(data=split(tmp_path, train, test))) == expected
+    assert counting.tested(count_labelled(split(tmp_path, train, test))) == expected
 
 
-def asking(monkeypatch, data, budget, *, access, people=20):
+def asking(data, budget, *, access, people=20):
     agreed = SimpleNamespace(budget=budget and SimpleNamespace(queries=budget, per_second=10.0))
-    monkeypatch.setattr(counting, "asked_with", lambda *_: agreed)
     request = SimpleNamespace(
-        data=data, people=people, options={}, model=None, access="gradients", trained_on_data=True
+        people=people, foreign=lambda architecture: agreed, access="gradients", trained_on_data=True
     )
     card = SimpleNamespace(num_classes=3, architecture="endpoint", access=access)
-    return allowance_of(request, card)
+    return allowance_of(request, card, count_labelled(data))
 
 
 @pytest.mark.parametrize(
@@ -139,34 +139,34 @@ def asking(monkeypatch, data, budget, *, access, people=20):
     ],
 )
 def test_the_budget_that_is_named_for_membership_is_enough_to_measure_it_whole(
-    monkeypatch, tmp_path, access, people, train, test, budget
+    tmp_path, access, people, train, test, budget
 ):
     """Also where with more queries attacks come first that did not fit before."""
     data = split(tmp_path, train, test)
-    found = asking(monkeypatch, data, budget, access=access, people=people)
+    found = asking(data, budget, access=access, people=people)
     [line] = found.membership.left_out
     enough, each = int(re.search(r"with --queries (\d+) measures it", line)[1]), 14 if access == "scores" else 12
-    more = asking(monkeypatch, data, enough, access=access, people=people)
+    more = asking(data, enough, access=access, people=people)
     assert more.membership.settings == {"trained_on_data": True} and not more.membership.left_out
     for one in (found.membership.unbounded, more.membership.unbounded, more.membership.queries):
         assert one == each * 3 * (train + test)
 
 
-def test_the_sentence_of_membership_that_was_left_out_is_kept_word_for_word(monkeypatch, tmp_path):
-    found = asking(monkeypatch, split(tmp_path, 30, 20), 300, access="labels")
+def test_the_sentence_of_membership_that_was_left_out_is_kept_word_for_word(tmp_path):
+    found = asking(split(tmp_path, 30, 20), 300, access="labels")
     assert found.membership.left_out == (
         "Not measured: membership, which may ask 1,800 queries for 150 images (480 where labels are asked of 20 "
         "training and test images alone); --queries 300 does not allow it. The same command with --queries 2000 "
         "measures it, in about 3 min 00 s at 10 a second.",
     )
-    less = asking(monkeypatch, tmp_path, 800, access="labels")
+    less = asking(tmp_path, 800, access="labels")
     assert less.membership.coming == ("to come: membership: 672 queries at most, about 1 min 07 s at 10 a second",)
 
 
 @pytest.mark.parametrize(("people", "attacked"), [(2, 2), (3, 3), (20, 3)])
-def test_no_more_people_are_attacked_than_there_are(monkeypatch, tmp_path, people, attacked):
-    found = asking(monkeypatch, split(tmp_path, 4, 2), 10**6, access="scores", people=people)
+def test_no_more_people_are_attacked_than_there_are(tmp_path, people, attacked):
+    found = asking(split(tmp_path, 4, 2), 10**6, access="scores", people=people)
     assert (found.people, found.reading, found.per_second) == (attacked, 8 + 2 * 6, 10.0)
-    free = asking(monkeypatch, tmp_path, None, access="scores", people=people)
+    free = asking(tmp_path, None, access="scores", people=people)
     assert (free.people, free.queries, free.reading) == (attacked, None, 0)
     assert free.membership == MembershipAsked(settings={"trained_on_data": True})

@@ -4,7 +4,7 @@ import pytest
 
 from smoothsweep.core.audit.portfolio import MOST_SEEDS, portfolio
 from smoothsweep.core.audit.references import trained_beside
-from smoothsweep.core.audit.timing import training_seconds
+from smoothsweep.core.audit.training import training_seconds
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit import auditing, work

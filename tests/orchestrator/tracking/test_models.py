@@ -10,7 +10,7 @@ from safetensors.torch import save_file
 from smoothsweep.orchestrator.running.recorder import open_recorder
 from smoothsweep.orchestrator.tracking import models
 from smoothsweep.orchestrator.tracking.server.exporting import export
-from smoothsweep.tasks.training import load_classifier, new_classifier
+from smoothsweep.tasks.training import Training, load_classifier, new_classifier
 
 # MLflow's own, about its type hints, and torch's, when it maps a file of tensors.
 pytestmark = [
@@ -25,7 +25,7 @@ def with_weights(trials, store):
     """Give every target the weights of a freshly made network, as its configuration says."""
     for trial in trials:
         stage = next(stage for stage in trial.stages if stage.name == "target")
-        model = new_classifier(dict(stage.config), 4)
+        model = new_classifier(Training.of(dict(stage.config)), 4)
         state = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
         manifest = store.manifest(stage)
         store.discard(stage)

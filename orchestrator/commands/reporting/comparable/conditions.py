@@ -12,7 +12,6 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from smoothsweep.core.checks import present
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
 from smoothsweep.orchestrator.stages.shared import canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage
@@ -98,7 +97,7 @@ def _judges(stages: InversionStages) -> dict[str, str]:
     masked = {stages.target.fingerprint: "target"}
     if stages.attack is not None:
         masked |= {stages.attack.fingerprint: "attack"}
-        masked |= {present(stages.reconstructions, "reconstructions").fingerprint: "reconstructions"}
+        masked |= {stages.inverted.fingerprint: "reconstructions"}
     return {name: _digest(stage, masked) for name, stage in stages.judges.items()}
 
 

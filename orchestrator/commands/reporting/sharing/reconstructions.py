@@ -91,13 +91,12 @@ def _stages(trial: Trial, store: Store) -> InversionStages | None:
     if settings.attack is None:
         return None
     stages = inversion_stages(settings, trial.seed)
-    made = store.has(present(stages.reconstructions, "reconstructions")) and store.has(stages.data)
-    return stages if made else None
+    return stages if stages.has_pictures(store) else None
 
 
 def _provenance(sweep: str, one: Pictured, name: str, label: int, rank: int, store: Store) -> dict[str, Any]:
     """Where a picture comes from; rank: from 0, counted from 1 for readers."""
-    reconstructions = present(one.stages.reconstructions, "reconstructions")
+    reconstructions = one.stages.inverted
     return {
         "kind": "reconstruction by an attack on a model, not a photograph",
         "sweep": sweep,

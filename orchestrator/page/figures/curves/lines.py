@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from smoothsweep.orchestrator.page.drawing.canvas import INK, SOFT, Canvas, plain, words_for
+from smoothsweep.orchestrator.page.drawing.canvas import INK, SOFT, Canvas, note, plain, words_for
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 
 if TYPE_CHECKING:
@@ -31,13 +31,5 @@ def name_ends(axes: Axes, ends: Mapping[str, float], colours: Colours) -> None:
     last = -1e9
     for height, name in heights:
         last = max(height, last + 16)
-        axes.annotate(
-            words_for(name),
-            (1, ends[name]),
-            (10, height - last - 4),
-            color=colours.of(name),
-            fontsize=12,
-            weight="bold",
-            xycoords=("axes fraction", "data"),
-            textcoords="offset pixels",
-        )
+        shift = (10, height - last - 4)
+        note(axes, words_for(name), (1, ends[name]), shift, place="across", size=12, colour=colours.of(name), bold=True)

@@ -8,7 +8,7 @@ import pandas as pd
 
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.orchestrator.page.drawing.canvas import INK, SOFT, Canvas, limits, percent, plain, words_for
+from smoothsweep.orchestrator.page.drawing.canvas import INK, SOFT, Canvas, limits, note, percent, plain, words_for
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.curves.lines import name_ends, panel
 from smoothsweep.orchestrator.reading.leak.queries import by_access
@@ -53,16 +53,7 @@ def query_curves(asked: pd.DataFrame | None, colours: Colours) -> Canvas | None:
         axes.xaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
         axes.xaxis.set_minor_formatter(lambda value, _: "")
         axes.yaxis.set_major_formatter(percent if spec.unit == "percent" else plain)
-        axes.annotate(
-            WHO[level],
-            (0, 1),
-            (-LEFT + 6, 58),
-            xycoords="axes fraction",
-            textcoords="offset pixels",
-            fontsize=12.5,
-            weight="bold",
-            color=INK,
-        )
+        note(axes, WHO[level], (0, 1), (-LEFT + 6, 58), place="frame", size=12.5, colour=INK, bold=True)
         axes.set_ylabel(spec.label + (", %" if spec.unit == "percent" else ""), fontsize=11, color=SOFT)
         _draw(canvas, axes, rows, level, spec, colours)
     return canvas
@@ -102,15 +93,5 @@ def _name_attacks(axes: Axes, known: pd.DataFrame) -> None:
     for at, names in groups:
         first = words_for(names[0] if len(names[0]) <= LONGEST else names[0][: LONGEST - 1] + "\u2026")
         text = first if len(names) == 1 else f"{first} and {len(names) - 1} more"
-        axes.annotate(
-            text,
-            (at, 1),
-            (0, 4),
-            xycoords=("figure pixels", "axes fraction"),
-            rotation=20,
-            textcoords="offset pixels",
-            ha="left",
-            va="bottom",
-            fontsize=10,
-            color=SOFT,
-        )
+        where = ("figure pixels", "axes fraction")
+        note(axes, text, (at, 1), (0, 4), size=10, xycoords=where, rotation=20, ha="left", va="bottom")

@@ -119,6 +119,7 @@ def found():
         people=people,
         test_acc=0.91,
         chance=0.05,
+        names=(),
         classes=20,
         beside=beside,
         architecture="resnet18",
@@ -274,6 +275,7 @@ def test_zero_has_no_sign_and_what_is_not_known_is_null():
         people=(),
         test_acc=0.9,
         chance=0.5,
+        names=(),
         classes=2,
     )
     assert json.dumps(audit_json(audit, {})["beyond_control"]) == json.dumps(

@@ -10,7 +10,7 @@ from tiny import write_tiny
 
 from benchmarks import tracking as made_up
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.reading.derived.balanced import TARGET, mean_over_classes
+from smoothsweep.orchestrator.reading.derived import TARGET, mean_over_classes
 from smoothsweep.orchestrator.reading.results import trial_row
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep

@@ -1,19 +1,23 @@
-"""Balanced accuracy on real images: the mean over classes, each counting alike however many test images it has.
+"""Numbers that follow from the rows a stage left: balanced accuracies, and how many images a rate is of.
 
-Read from the accuracies by class that a classifier's artifact holds beside its manifest, so that it is there for stores
-of any age that have them. Equal to the accuracy where all classes have equally many test images.
+Read from what artifacts hold beside their manifests, so that they are there for stores of any age that have it. A
+balanced accuracy is the mean over classes, each counting alike however many test images it has: equal to the accuracy
+where all have equally many. Where a stage chose its images, their number gives a rate an interval though all were hits.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from math import fsum
 from pathlib import Path
 
 import pandas as pd
 
 from smoothsweep.core.judges.base import ClassifierJudge
+from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.judges.table import JUDGES, stage_of
 from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.reading.numbers.estimates import images_column
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
 
@@ -45,3 +49,28 @@ def mean_over_classes(path: Path) -> float:
 def _balanced(stage: Stage, store: Store) -> float | None:
     path = store.file(stage, BY_CLASS) if store.has(stage) else None
     return None if path is None else mean_over_classes(path)
+
+
+COUNTED = {stage_of(name): kind for name, kind in JUDGES.items() if kind.answers}
+"""Stage of each judge whose rows say how many images its rates are of -> the judge."""
+TRAINING = "train_acc"
+
+
+def image_counts(trial: Trial, store: Store) -> dict[str, int]:
+    """`images_column` of a rate -> how many images it is of, of what has finished."""
+    found: dict[str, int] = {}
+    for stage in trial.stages:
+        if stage.name in COUNTED and store.has(stage):
+            found |= _of_judge(stage, store)
+        if stage.name in ("target", "imported") and store.has(stage) and store.has(stage.inputs["data"]):
+            trained = store.manifest(stage.inputs["data"])["metrics"].get("num_train")
+            found |= {TRAINING: int(trained)} if trained else {}
+    return {images_column(key): count for key, count in found.items() if key in BY_KEY}
+
+
+def _of_judge(stage: Stage, store: Store) -> Mapping[str, int]:
+    kind = COUNTED[stage.name]
+    path = store.file(stage, kind.answers)
+    if path is None:
+        return {}
+    return kind.counts(pd.read_parquet(path), {role: one.config for role, one in stage.inputs.items()})

@@ -1,4 +1,5 @@
-"""Whether the attacker's public images are of other people than the target's: not the same files, at least."""
+"""Whether a user's own images suit the sweep: the public ones show other people than the private ones, and these are as
+many as the attack takes."""
 
 from __future__ import annotations
 
@@ -6,9 +7,12 @@ import os
 from functools import lru_cache
 from pathlib import Path
 
+from smoothsweep.core.attacks.shared.base import Attack
+from smoothsweep.core.data.sources import class_count
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.stages.fingerprints import content_of
 from smoothsweep.sweeps.data import LabelledData, UnlabelledPublic
+from smoothsweep.sweeps.other_trials import known_classes
 from smoothsweep.sweeps.schema import InversionSweep
 
 
@@ -32,3 +36,23 @@ def _compare(private: str, public: str, *, by_content: bool) -> None:
     is_same = by_content and contents[0] == contents[1]
     if is_same or os.path.samefile(one, other) or one.is_relative_to(other) or other.is_relative_to(one):
         raise InputError(f"public.path: expected images of other people than data.path, got {one} and {other}")
+
+
+def refuse_listed_classes(settings: InversionSweep) -> None:
+    """Raise InputError for an attack that does not suit the classes of a labelled set.
+
+    What the sweep file says of their number was checked when it was read; attacks that take any number, and data that
+    are not there yet (a plan may be made before they are), are let pass.
+    """
+    attack, data = settings.inverted_by.built, settings.data
+    takes_any = type(attack).check_classes is Attack.check_classes
+    if takes_any or known_classes(settings) is not None or not isinstance(data, LabelledData):
+        return
+    path = Path(data.path).expanduser()
+    if path.exists():
+        attack.check_classes(_counted(path.resolve()))
+
+
+@lru_cache(maxsize=8)
+def _counted(path: Path) -> int:
+    return class_count(path)
