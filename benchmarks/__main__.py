@@ -9,6 +9,7 @@ BENCHMARKS = (
     "priors",
     "attack_core",
     "attack_side_by_side",
+    "attack_counted",
     "orchestration",
     "workers",
     "data_loading",

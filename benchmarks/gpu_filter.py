@@ -41,6 +41,33 @@ def filter_times(*, smoke: bool) -> Iterator[tuple[str, str]]:
     yield "sums of shifted images, channels last", _times(sums, last)
     compiled: Callable[[Tensor], Tensor] = torch.compile(sums, backend="eager" if smoke else "inductor", dynamic=False)
     yield "sums of shifted images, compiled", _times(compiled, last)
+    yield from _with_its_convolution(kernel, smoke=smoke)
+
+
+def _with_its_convolution(kernel: Tensor, *, smoke: bool) -> Iterator[tuple[str, str]]:
+    """The layer's transposed convolution and the filter behind it, and both as one convolution of 6 x 6."""
+    rows, inputs, outputs, side = (1, 8, 4, 8) if smoke else (25, 64, 32, 512)
+    source = generator(0, "up")
+    x = torch.randn((rows, inputs, side, side), generator=source).to(device(), torch.bfloat16)
+    x = x.contiguous(memory_format=torch.channels_last)
+    weight = torch.randn((outputs, inputs, 3, 3), generator=source).to(device(), torch.bfloat16)
+    joined = with_filter(weight.float(), kernel.float() * 4).to(torch.bfloat16)
+    joined = joined.contiguous(memory_format=torch.channels_last)
+
+    def two(x: Tensor) -> Tensor:
+        return low_pass(F.conv_transpose2d(x, weight.transpose(0, 1), stride=2), kernel * 4, padding=1)
+
+    yield "the last up-sampling layer, convolution and sums", _times(two, x)
+    yield (
+        "the last up-sampling layer, one convolution of 6 x 6",
+        _times(lambda x: F.conv_transpose2d(x, joined, stride=2, padding=2), x),
+    )
+
+
+def with_filter(weight: Tensor, kernel: Tensor) -> Tensor:
+    """[O, I, 3, 3] of a transposed convolution and the kernel of `low_pass` behind it -> [I, O, 6, 6], both in one."""
+    taps = kernel.flip((0, 1))[None, None].expand(weight.shape[0], 1, -1, -1)
+    return F.conv_transpose2d(weight.transpose(0, 1), taps, groups=weight.shape[0])
 
 
 def _times(function: Callable[[Tensor], Tensor], x: Tensor) -> str:

@@ -145,7 +145,7 @@ def demodulation(weight: Tensor, style: Tensor) -> Tensor:
 
 
 def _blur(x: Tensor, kernel: Tensor, *, padding: int) -> Tensor:
-    if x.is_cuda:
+    if x.device.type != "cpu":
         return low_pass(x, kernel.flip((0, 1)), padding=padding)
     channels = x.shape[1]
     return F.conv2d(x, _depthwise(kernel.flip((0, 1)), channels), padding=padding, groups=channels)

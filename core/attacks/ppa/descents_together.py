@@ -71,8 +71,7 @@ class _Descents:
         ]
 
     def _rows(self, w: Tensor) -> DeviceBatch:
-        with self.asked.view.uncounted():
-            return gradient_batch(self.asked.run, self.networks, w, self.config, most=ROWS)
+        return gradient_batch(self.asked.run, self.networks, w, self.config, most=ROWS)
 
     def _objective(self, **others: Any) -> LatentObjective:
         loss = loss_of(self.config, self.asked.protocol, self.temperature)

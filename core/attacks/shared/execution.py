@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import torch
@@ -22,14 +22,26 @@ Synthesize = Callable[[Tensor], Tensor]
 
 
 class Prepared:
-    """A target that an `Execution` has made ready, in a wrapping of somebody's: it is used as it is."""
+    """A target that an `Execution` has made ready, in a wrapping of somebody's: it is used as it is.
 
-    def __init__(self, answer: Target) -> None:
-        self._answer = answer
+    shown: where the wrapping counts the images that it has been shown, None where it does not.
+    """
+
+    def __init__(self, answer: Target, *, shown: list[int] | None = None) -> None:
+        self._answer, self._shown = answer, [0] if shown is None else shown
 
     def __call__(self, images: Tensor) -> Tensor:
         """images [N, 3, S, S] -> float32 logits [N, C]."""
         return self._answer(images)
+
+    @contextmanager
+    def uncounted(self) -> Generator[None]:
+        """For passes whose answers an attack does not use: finding out how many rows to compute at once."""
+        before = self._shown[0]
+        try:
+            yield
+        finally:
+            self._shown[0] = before
 
 
 class Execution:
@@ -88,10 +100,17 @@ class Execution:
     def gradient_batch(
         self, name: str, networks: tuple[object, ...], probe: Callable[[int], object], *, most: int
     ) -> DeviceBatch:
-        """The batch of passes with gradients through prepared networks; measured by `probe(rows)` on first use."""
+        """The batch of passes with gradients through prepared networks; measured by `probe(rows)` on first use.
+
+        What the probe shows a target is none of the attack's queries: it depends on who comes first in a process.
+        """
         key = (name, *map(id, networks), most)
         if key not in self._batches:
-            rows = self.config.rows_per_batch or suitable_rows(probe, self.device, most=most)
+            with ExitStack() as counts:
+                for network in networks:
+                    if isinstance(network, Prepared):
+                        counts.enter_context(network.uncounted())
+                rows = self.config.rows_per_batch or suitable_rows(probe, self.device, most=most)
             self._batches[key] = DeviceBatch(rows, what=name)
         return self._batches[key]
 

