@@ -9,6 +9,7 @@ from typing import Any
 
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.text import counted
 from smoothsweep.orchestrator.commands.reporting.plan_text import expectation
 from smoothsweep.orchestrator.planning.plan import Plan, plan_summary
 from smoothsweep.orchestrator.store.common.base import Store
@@ -93,4 +94,6 @@ def _unknown(summary: dict[str, Any], asked: Confirmation, budget_hours: float |
         bounded = bounded and budget_hours * asked.price <= asked.above_dollars
     if known or bounded:
         return None
+    if partly := summary["partly"]:
+        return f"the cost of {counted(partly['without'], 'stage')} is unknown"
     return "the cost is unknown: no such stage was measured in this store"

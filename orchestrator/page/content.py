@@ -88,6 +88,7 @@ def everything(data: ReportData, summary: Summary) -> dict[str, Any]:
         "first_measured": integrity.first_measured(summary),
         "keys": tables.shown_metrics(summary),
         "seeds": tables.seeds,
+        "too_inaccurate": tables.too_inaccurate(summary),
         "seed_of": dict(zip(done["trial"], done["seed"], strict=True)),
         "judges": display.judges_shown(summary),
         "hidden": hiding.hidings(summary),
@@ -114,7 +115,11 @@ def _other_views(summary: Summary) -> list[tuple[str | None, str | None]]:
 
 
 def _short_rows(summary: Summary) -> Sequence[int]:
-    """The rows of the first screen: each recipe that the decision is about, under its worst attack."""
+    """The rows of the first screen, by rising leak: recipes that the decision is about, under their worst attacks.
+
+    Where there is no room for all, the choice and the baseline come first, then the frontier, then what may leak as
+    little, then others that are accurate enough.
+    """
     evidence = None if summary.by_setting else summary.evidence
     if evidence is None:
         spec = integrity.first_measured(summary)
@@ -122,8 +127,10 @@ def _short_rows(summary: Summary) -> Sequence[int]:
         return list(rows.index[: 2 * SHORT])
     few = len(evidence.rows) <= SHORT or not evidence.pairs
     chosen = list(evidence.rows) if few else pairs.chosen_recipes(summary)
-    first = (evidence.recommendation.best, summary.baseline_recipe)
-    kept = sorted(chosen, key=lambda recipe: recipe not in first)[:SHORT]
+    choice = evidence.recommendation
+    first = (choice.best, summary.baseline_recipe)
+    by_concern = (first, decide(summary).front, choice.runners_up, choice.allowed)
+    kept = sorted(chosen, key=lambda recipe: [recipe not in part for part in by_concern])[:SHORT]
     return [evidence.rows[recipe] for recipe in chosen if recipe in kept]
 
 

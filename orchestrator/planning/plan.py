@@ -10,7 +10,7 @@ from typing import Any
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.history import History, read_history
-from smoothsweep.orchestrator.planning.reference import MACHINE, borrowed
+from smoothsweep.orchestrator.planning.reference import borrowed, borrowed_ahead, rated
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.fingerprints import lacks_files
 from smoothsweep.orchestrator.stages.shared import Shared, canonical_json
@@ -143,7 +143,8 @@ def plan_summary(
     """The plan as JSON values: counts, device-hours to run and device-hours reused, each with a range.
 
     Device-hours are null where a kind of stage was never measured here; `known_device_hours` is the part known, `about`
-    what another machine's rates say, null where they do not. price: dollars per device-hour. history: of the plan.
+    what another machine's rates say of the rest, null where they do not; `partly` what they say of some of it. price:
+    dollars per device-hour. history: of the plan.
     """
     missing = {stage.fingerprint for stage in plan.missing}
     to_run = _by_name(stage for stage in plan.stages if stage.fingerprint in missing)
@@ -155,10 +156,9 @@ def plan_summary(
     costs = {name: history.total(stages, held) for name, stages in to_run.items()}
     lent = {name: borrowed(stages, history, held) for name, stages in to_run.items()}
     lent_known = sum(seconds for seconds, _ in lent.values()), sum(n for _, n in lent.values())
-    has_looks = plan.ahead is not None and bool(plan.ahead.looks)
-    lent_ahead = borrowed(_stages_ahead(plan.ahead), history, held) if has_looks else (0.0, further[3])
+    lent_ahead = borrowed_ahead(plan.ahead.shared, plan.ahead.steps, history, held) if plan.ahead else (0.0, 0)
     lent_whole = lent_known[0] + lent_ahead[0], lent_known[1] + lent_ahead[1]
-    whole = _sum({"known": _sum(costs), "ahead": further}) if has_looks else _sum(costs)
+    has_looks = plan.ahead is not None and bool(plan.ahead.looks)
     savings = {name: history.total(stages, held) for name, stages in reused.items()}
     counts = Counter(stage.name for stage in plan.stages)
     return {
@@ -168,28 +168,30 @@ def plan_summary(
         "stages_cached": len(plan.cached),
         "stages_to_run": len(missing),
         **_cost(_with_ahead(_sum(costs), further, capped), price),
-        "about": _about(whole, lent_whole),
+        **rated(_sum({"known": _sum(costs), "ahead": further}), lent_whole, capped),
         "price_per_device_hour": price,
         "measured_on": sorted(set().union(*(history.devices.get(name, ()) for name in costs))),
         "reused": {"stages": len(plan.cached), **_cost(_sum(savings), price)},
         "looks": {
             "at_most_more_trials": plan.ahead.trials,
             "seeds": list(plan.ahead.looks),
-            "without": {**_cost(_sum(costs), price), "about": _about(_sum(costs), lent_known)},
+            "without": {**_cost(_sum(costs), price), **rated(_sum(costs), lent_known)},
             "without_stages": len(missing),
             **_cost(further, price),
-            "about": _about(further, lent_ahead),
+            **rated(further, lent_ahead),
         }
         if has_looks
         else None,
-        "search": None if has_looks else _search_ahead(plan.ahead, _cost(further, price)),
+        "search": None
+        if has_looks
+        else _search_ahead(plan.ahead, {**_cost(further, price), **rated(further, lent_ahead)}),
         "by_stage": {
             name: {
                 "total": counts[name],
                 "cached": len(reused[name]),
                 "to_run": len(to_run[name]),
                 **_cost(costs.get(name, NOTHING), price),
-                "about": _about(costs.get(name, NOTHING), lent.get(name, (0.0, 0))),
+                **rated(costs.get(name, NOTHING), lent.get(name, (0.0, 0))),
                 "reused": _cost(savings.get(name, NOTHING), price),
             }
             for name in counts
@@ -271,14 +273,6 @@ def devices_held(settings: Sweep, history: History) -> Callable[[Stage], float]:
 def _sum(totals: dict[str, Total]) -> Total:
     mean, least, most, unknown = map(sum, zip(NOTHING, *totals.values(), strict=True))
     return mean, least, most, unknown
-
-
-def _about(total: Total, lent: tuple[float, int]) -> dict[str, Any] | None:
-    """What is known and what another machine's rates say of the rest; None where nothing is missing or they do not."""
-    (mean, _, _, unknown), (seconds, without) = total, lent
-    if not unknown or without:
-        return None
-    return {"hours": (mean + seconds) / 3600, "stages": unknown, "machine": MACHINE}
 
 
 def _cost(total: Total, price: float | None) -> dict[str, Any]:

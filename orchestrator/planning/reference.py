@@ -8,7 +8,8 @@ confirmation by it where the store itself has not measured enough.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from smoothsweep.core.judges.membership import Membership
@@ -199,3 +200,40 @@ def borrowed(
             found = reference_s(stage)
             seconds, without = seconds + held(stage) * (found or 0.0), without + (found is None)
     return seconds, without
+
+
+def borrowed_ahead(
+    shared: Iterable[Stage],
+    steps: Iterable[tuple[int, Sequence[Sequence[Stage]]]],
+    history: History,
+    held: Callable[[Stage], float],
+) -> tuple[float, int]:
+    """As `borrowed`, of recipes that a search may still propose (`planning.plan.Ahead`): each sample of a step stands
+    for an equal part of its recipes."""
+    seconds, without = borrowed(shared, history, held)
+    for count, samples in steps:
+        lent = [borrowed(sample, history, held) for sample in samples]
+        if lent:
+            seconds += count * sum(one for one, _ in lent) / len(lent)
+            without += count * max(one for _, one in lent)
+    return seconds, without
+
+
+def rated(
+    total: tuple[float, float, float, int], lent: tuple[float, int], capped: float | None = None
+) -> dict[str, Any]:
+    """What these rates say of a cost, for a plan.
+
+    `about`: where they tell all that this store has not measured; `partly`: where they tell some of it; else null.
+
+    total: device-seconds that this store knows (mean, least, most), and of how many stages it knows nothing. lent: what
+    `borrowed` says of those. capped: device-seconds that a budget leaves, None without one.
+    """
+    (mean, _, _, unknown), (seconds, without) = total, lent
+    hours = min(mean + seconds, math.inf if capped is None else capped) / 3600
+    found = {"hours": hours, "stages": unknown, "machine": MACHINE}
+    some = bool(unknown and without and seconds)
+    return {
+        "about": found if unknown and not without else None,
+        "partly": {**found, "without": without} if some else None,
+    }

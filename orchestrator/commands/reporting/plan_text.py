@@ -127,9 +127,11 @@ def search_text(summary: dict[str, Any]) -> list[str]:
     """What a search may still propose and audit again: a few lines."""
     search = summary["search"]
     more, again = search["at_most_more_recipes"], search["at_most_audited_again"]
-    further = " more" if summary["trials"] else ""
-    parts = [f"at most {more}{further} {'recipe' if more == 1 else 'recipes'}, not proposed yet"] if more else []
-    parts += [f"at most {counted(again, 'recipe')} audited again, not chosen yet"] if again else []
+    begun = summary["trials"] > 0  # else the line before says that nothing is proposed yet
+    unproposed, unchosen = (", not proposed yet", ", not chosen yet") if begun else ("", "")
+    recipes = f"{' more' if begun else ''} {'recipe' if more == 1 else 'recipes'}"
+    parts = [f"at most {more}{recipes}{unproposed}"] if more else []
+    parts += [f"at most {counted(again, 'recipe')} audited again{unchosen}"] if again else []
     lines = [f"search: {'; '.join(parts)}: {time_text({**search, 'to_run': more + again})}"]
     if more and (whole := search["device_hours"]) is not None:
         audits = ", the second audit included" if again else ""
@@ -157,24 +159,25 @@ def expectation(summary: dict[str, Any]) -> list[str]:
     if summary["stages_to_run"] == 0 and not ahead:
         return ["expected device time: none, every stage is in the store"]
     measured = f", measured on {' and '.join(summary['measured_on'])}" if summary["measured_on"] else ""
-    told = summary["device_hours"] is not None or (summary["looks"] and summary["about"])
+    told = summary["device_hours"] is not None or summary["about"]
     most = "at most " if ahead and told else ""
     whole = {**summary, "to_run": summary["stages_to_run"] + ahead}
-    lines = [f"expected device time: {most}{time_text(whole)}{measured}"]
-    if summary["about"]:
-        lines = [f"{lines[0]} ({summary['about']['machine']})"]
+    lines = [f"expected device time: {most}{time_text(whole, name_machine=True)}{measured}"]
     if (price := summary["price_per_device_hour"]) is not None:
         lines.append(f"expected price: {most}{dollars_text(whole)} at ${price:,.2f} per device-hour")
     return lines
 
 
-def time_text(cost: dict[str, Any]) -> str:
+def time_text(cost: dict[str, Any], *, name_machine: bool = False) -> str:
     """Device time of what is to run, with its range: '3.0 h (between 2.5 h and 3.5 h)', what it took elsewhere, or why
-    it is unknown."""
-    if about := cost.get("about"):
+    it is unknown. name_machine: say which other machine that was."""
+    if by_rates := cost.get("about") or cost.get("partly"):
         known = cost["known_device_hours"]
         measured = f"{_hours(known)} + " if known else ""
-        return f"{measured}about {_hours(about['hours'] - known)}, from another machine"
+        without = by_rates.get("without", 0)
+        unknown = f", + unknown ({_unmeasured(without)} on either)" if without else ""
+        machine = f" ({by_rates['machine']})" if name_machine else ""
+        return f"{measured}about {_hours(by_rates['hours'] - known)}, from another machine{machine}{unknown}"
     return _with_range(cost, cost["device_hours"], cost["device_hours_range"], cost["known_device_hours"], _hours)
 
 

@@ -9,7 +9,7 @@ from smoothsweep.core.judges.columns import CLASS_METRICS, metric_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.reading.findings.display import of_cell
 from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_lines
-from smoothsweep.orchestrator.reading.numbers.decision import decide
+from smoothsweep.orchestrator.reading.numbers.decision import Decision, decide
 from smoothsweep.orchestrator.reading.numbers.format import aligned, ascii_text, axis_value, interval, number
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.reading.numbers.wording import LEGEND
@@ -24,14 +24,14 @@ KEY_METRICS = ("test_acc", "embedder_acc1", "attack_acc1", KNOWLEDGE, "dist_face
 def text_table(summary: Summary) -> str:
     """One line per cell: axes (the recipe where there is none), n, accuracy and judges; with one attack the reduction
     and the verdict of each recipe, which stand in a table of their own where several were tried. `*` marks the
-    recipe of the smallest leak (never with one seed), `=` the baseline."""
+    recipe of the smallest leak (never with one seed), `=` the baseline, `<` recipes below the accuracy asked for."""
     keys = [key for key in shown_metrics(summary) if key in ("test_acc", summary.primary, *CLASS_METRICS, *INTEGRITY)]
     axes = [axis.name for axis in summary.axes] or ["recipe"]
     head = ["", *axes, "n", *(metric_of(key).label for key in keys)]
     choice, rows = decide(summary), []
     by_row = summary.primary is not None and (len(summary.attacks) == 1 or len(summary.recipes) == 1)
     for index, cell in summary.cells.items():
-        mark = ("*" if index == choice.marked else "") + ("=" if cell["is_baseline"] else "")
+        mark = "".join(sign for sign, holds in _marks(choice, index, cell).items() if holds)
         values = [axis_value(axis, cell[axis.key]) for axis in summary.axes] or [cell["recipe"]]
         rows.append([mark, *values, seeds(cell), *(with_interval(metric_of(key), cell) for key in keys)])
         if by_row:
@@ -43,11 +43,28 @@ def text_table(summary: Summary) -> str:
     level = f"{100 * summary.settings.level:g} %"
     alone = "; with n = 1 it is over classes alone, or missing, and says nothing of the recipe"
     is_alone = any(seeds(cell) == "1" for cell in summary.cells.values())
-    starred = "" if choice.marked is None else f"* {choice.mark}   "
-    legend = f"{starred}= baseline   [low, high] {level} interval{alone if is_alone else ''}"
+    occurring = {sign for row in rows for sign in row[0]}
+    signs = [f"{sign} {words}" for sign, words in _legend(summary, choice).items() if sign in occurring]
+    legend = "   ".join([*signs, f"[low, high] {level} interval{alone if is_alone else ''}"])
     missing = map(ascii_text, incomplete_lines(summary))
     sign = [LEGEND] if by_row else []
     return "\n".join([lines[0], rule, *lines[1:], rule, legend, *sign, *missing])
+
+
+def _marks(choice: Decision, index: int, cell: Mapping[str, Any]) -> dict[str, bool]:
+    """Sign -> whether the cell of that row has it."""
+    return {"*": index == choice.marked, "=": bool(cell["is_baseline"]), "<": cell["recipe"] in choice.below}
+
+
+def _legend(summary: Summary, choice: Decision) -> dict[str, str]:
+    """Sign -> what it says."""
+    return {"*": choice.mark, "=": "baseline", "<": ascii_text(too_inaccurate(summary))}
+
+
+def too_inaccurate(summary: Summary) -> str:
+    """What every output calls a recipe that misses the accuracy asked for; empty where none is asked for."""
+    floor = summary.min_test_acc
+    return "" if floor is None else f"test accuracy below {number(metric_of('test_acc'), floor)}"
 
 
 def shown_metrics(summary: Summary) -> list[str]:

@@ -20,7 +20,7 @@ class Decision:
     clear: whether the best reduces the leak of the reference. told: whether it does that of every other allowed recipe,
     too. ties: other allowed recipes that leak exactly as little.
     front: recipes accurate enough that no other such recipe beats in both test accuracy and leak, most accurate first.
-    seeds: how many the recipes share.
+    below: recipes that miss the accuracy asked for. seeds: how many the recipes share.
     """
 
     rows: dict[str, int]
@@ -30,6 +30,7 @@ class Decision:
     told: bool = False
     ties: tuple[str, ...] = ()
     front: tuple[str, ...] = ()
+    below: tuple[str, ...] = ()
     seeds: int = 0
 
     @property
@@ -63,10 +64,10 @@ def decide(summary: Summary) -> Decision:
     if evidence is None:
         return Decision(rows={}, best=None, reference=None)
     rows, choice, baseline = dict(evidence.rows), evidence.recommendation, summary.baseline_recipe
-    front = _front(summary, rows, evidence.sign)
+    front, below = _front(summary, rows, evidence.sign), _below(summary, rows)
     reference = rows.get(baseline) if baseline is not None else None
     if choice.best is None:
-        return Decision(rows=rows, best=None, reference=reference, front=front, seeds=len(evidence.seeds))
+        return Decision(rows=rows, best=None, reference=reference, front=front, below=below, seeds=len(evidence.seeds))
     against = evidence.reduction(choice.best, baseline) if baseline is not None else None
     clear = against is not None and against.word == REDUCES
     least = evidence.mean(choice.best)
@@ -78,9 +79,16 @@ def decide(summary: Summary) -> Decision:
         clear=clear,
         ties=ties,
         front=front,
+        below=below,
         told=clear and not choice.runners_up,
         seeds=len(evidence.seeds),
     )
+
+
+def _below(summary: Summary, rows: dict[str, int]) -> tuple[str, ...]:
+    """The recipes that miss the accuracy asked for, or of which it is not known."""
+    floor, accuracy = summary.min_test_acc, summary.frame["test_acc"]
+    return () if floor is None else tuple(recipe for recipe, row in rows.items() if not accuracy[row] >= floor)
 
 
 def _front(summary: Summary, rows: dict[str, int], sign: int) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
 from smoothsweep.orchestrator.reading.findings.display import of_cell
 from smoothsweep.orchestrator.reading.findings.display import told as told_of
+from smoothsweep.orchestrator.reading.findings.tables import too_inaccurate
 from smoothsweep.orchestrator.reading.leak.hiding import Hidings
 from smoothsweep.orchestrator.reading.leak.looks import look_words
 from smoothsweep.orchestrator.reading.numbers.decision import decide
@@ -74,6 +75,7 @@ def verdicts_of(summary: Summary, found: Hidings, answer: str = "") -> Verdicts:
     worst, last = summary.worst(summary.primary), summary.stops(summary.primary)
     places, choice = _places(summary, worst), decide(summary)
     marked = None if choice.marked is None else summary.frame.loc[choice.marked, "recipe"]
+    inaccurate = ascii_text(too_inaccurate(summary))
     for index, row in summary.cells.items():
         one = found.verdicts.get(row["recipe"])
         look = ascii_text(look_words(summary, last[row["recipe"]])) if row["recipe"] in last else ""
@@ -90,7 +92,7 @@ def verdicts_of(summary: Summary, found: Hidings, answer: str = "") -> Verdicts:
             numbers=numbers,
             size=ascii_text(shown.size) if one and shown else "",
             needed=ascii_text(shown.needed) if shown else "",
-            mark=choice.mark if row["recipe"] == marked else "",
+            mark=choice.mark if row["recipe"] == marked else inaccurate if row["recipe"] in choice.below else "",
         )
         of_trials.update(dict.fromkeys(row["trials"] if not row["control"] and told.tags else (), told))
     words = "; ".join(f"{ascii_text(recipe)}: {one.word}" for recipe, one in found.verdicts.items())

@@ -9,8 +9,10 @@ from smoothsweep.core.priors.projection import STEPS
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.history import History
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
+from smoothsweep.orchestrator.planning.proposals import Proposed
 from smoothsweep.orchestrator.planning.reference import MACHINE, RATES, STEPS_OF_A_PROJECTION, borrowed, reference_s
 from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.search.forecast import ahead_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep, shipped_sweeps
@@ -113,6 +115,44 @@ def test_what_nobody_has_measured_stays_unknown(change, kind, tmp_path):
     summary = plan_summary(make_plan(trials_of(loaded), store), store)
     assert summary["about"] is None and summary["by_stage"][kind]["about"] is None
     assert summary["by_stage"]["data"]["about"]["hours"] > 0
+
+
+def test_where_the_rates_tell_a_part_the_plan_tells_that_part_and_how_many_stages_are_unknown(tmp_path, capsys):
+    """Of four targets one has a defense that nobody has measured: the three others are told."""
+    defenses = [{"kind": "label_smoothing", "alpha": alpha} for alpha in (0.0, 0.1, -0.2)] + [{"kind": "at_at"}]
+    path = write_tiny(
+        tmp_path, grid={"recipe.defense": defenses}, baseline={}, seeds=[1], judges={"embedder": {"name": "synthetic"}}
+    )
+    loaded = load_sweep(path)
+    store = LocalStore(root=tmp_path / "store")
+    plan = make_plan(trials_of(loaded), store)
+    known = [reference_s(stage) for stage in plan.stages if reference_s(stage) is not None]
+    unknown = len(plan.stages) - len(known)
+    summary = plan_summary(plan, store)
+    assert summary["about"] is None and 0 < unknown == summary["partly"]["without"]
+    assert summary["partly"]["hours"] == pytest.approx(sum(known) / 3600)
+    assert summary["by_stage"]["target"]["partly"]["without"] == 1 and summary["by_stage"]["data"]["partly"] is None
+    assert main(["plan", str(path), "--store", str(tmp_path / "store")]) == 0
+    (said,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("expected device time: ")]
+    stages = "1 stage" if unknown == 1 else f"{unknown} stages"
+    assert said.endswith(f"from another machine ({MACHINE}), + unknown ({stages} never measured on either)")
+    assert main(["run", str(path), "--store", str(tmp_path / "store")]) == 2
+    assert f"the cost of {stages} is unknown: expected --yes" in capsys.readouterr().err
+
+
+def test_a_search_that_has_not_begun_is_told_by_the_rates_and_never_above_its_budget(tmp_path):
+    store, sweep = LocalStore(root=tmp_path / "store"), shipped_sweeps()["search_schedules"]
+    told = {}
+    for hours in (2.0, 0.25):
+        loaded = load_sweep(sweep, [f"budget.device_hours={hours}", "reaudit=null"])
+        proposed = Proposed(loaded, store)
+        told[hours] = plan_summary(make_plan([], store, ahead_of(proposed)), store)
+    whole = told[2.0]
+    assert whole["about"]["hours"] == whole["search"]["about"]["hours"] and whole["device_hours"] is None
+    quickstart = load_sweep(shipped_sweeps()["quickstart"])
+    training = reference_s(stages_of(quickstart)["target"])  # the same network, people and epochs
+    assert 24 * 2 * training < 3600 * whole["about"]["hours"] < 2 * 24 * 2 * training
+    assert told[0.25]["about"]["hours"] == 0.25
 
 
 def test_what_this_store_has_measured_is_not_borrowed(tmp_path):

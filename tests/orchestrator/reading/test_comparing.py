@@ -124,6 +124,28 @@ def test_a_baseline_that_leaks_least_stands_in_the_matrix_once():
     assert chosen_recipes(summary) == sorted(POINTS, key=lambda r: POINTS[r][1])
 
 
+def test_the_first_screen_has_the_frontier_and_leaves_out_first_what_is_not_accurate_enough():
+    """Nine recipes for six rows: of those below the accuracy asked for, which leak least of all, none takes a row."""
+    low = {f"low{k}": (0.6 + 0.01 * k, 0.1 + 0.01 * k, 0.9) for k in range(3)}
+    others = {"between": (0.86, 0.5, 0.9), "behind": (0.85, 0.65, 0.9), "beaten": (0.84, 0.66, 0.9)}
+    front = {"best": (0.9, 0.4, 0.9), "middle": (0.93, 0.6, 0.9), "base": (0.95, 0.7, 0.9)}
+    data = sweep(low | others | front, baseline="base", min_test_acc=0.8, noise=0.01)
+    summary = summarise(data, resamples=50)
+    assert set(decide(summary).front) == set(front) and set(decide(summary).below) == set(low)
+    page = render(data, summary)
+    table = page[page.index('<table class="short"') :].split("</table>")[0]
+    shown = re.findall(r'<tr class="[^"]*" data-recipe="(\w+)"', table)
+    assert shown == ["best", "between", "middle", "behind", "beaten", "base"], "by rising leak"
+    assert "accuracy below" not in table
+    every = page[page.index('id="recipes"') :].split("</table>")[0]
+    assert ascii_text(every).count("test accuracy below 80.0 %") == len(low)
+    few = sweep({"low": low["low0"]} | front, baseline="base", min_test_acc=0.8)
+    page = render(few, summarise(few, resamples=50))
+    table = page[page.index('<table class="short"') :].split("</table>")[0]
+    (row,) = [row for row in table.split("<tr")[1:] if 'data-recipe="low"' in row]
+    assert "test accuracy below 80.0 %" in ascii_text(row) and table.count("accuracy below") == 1
+
+
 def test_many_recipes_show_those_a_decision_is_about_and_fold_the_rest():
     rng = np.random.default_rng(1)
     points = {f"r{k:02d}": (0.7 + 0.002 * k, 0.2 + 0.006 * k + 0.1 * rng.uniform(), 0.9) for k in range(60)}
