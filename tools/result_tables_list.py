@@ -77,7 +77,10 @@ TABLES: dict[str, Sheet] = {
     "membership-lfw": Sheet(numbers="membership_lfw", pages=_page("membership"), kind="leaks"),
     "membership-dp": Sheet(numbers="membership_dp", pages=_page("membership"), kind="leaks"),
     "answers": Sheet(numbers="audit_small_answers", pages=_page("answers"), kind="recipes", left_out=RANDOM),
-    "real-prior": Sheet(numbers="lfw_ffhq_small", pages=_page("real-prior"), kind="recipes"),
+    "real-prior": Sheet(numbers="lfw_ffhq_recipes", pages=_page("real-prior"), kind="recipes"),
+    "real-prior-verified": Sheet(
+        numbers="lfw_ffhq_recipes", pages=_page("real-prior"), kind="attacks", measure="Verified at 1 %"
+    ),
     "membership-scores": Sheet(
         numbers="membership",
         pages=_page("membership"),
