@@ -45,7 +45,7 @@ SWEEP = tiny_sweep(
     data={"kind": "stripes", "classes": 3, "samples_per_class": 6},
     prior={"kind": "parts", "parts": 8, "rounds": 20},
     attack=ATTACK,
-    judges={"embedder": {"name": "synthetic"}, "sharpness": {"step": 2}},
+    judges={"embedder": {"name": "synthetic"}, "sharpness": {"step": 2}, "membership": {"copies": 1, "levels": 1}},
     grid={"recipe.defense": DEFENSES},
     baseline={"recipe.defense": DEFENSES[0]},
 )
@@ -82,6 +82,7 @@ def test_the_command_lists_what_other_packages_bring(installed):
     rows = [line.split() for line in listed.stdout.splitlines()]
     assert [row[:4] for row in rows] == [
         ["langevin", "attacks", "smoothsweep-example", "0.1.0"],
+        ["loss_over_views", "membership", "smoothsweep-example", "0.1.0"],
         ["label_noise", "defenses", "smoothsweep-example", "0.1.0"],
         ["sharpness", "judges", "smoothsweep-example", "0.1.0"],
         ["parts", "priors", "smoothsweep-example", "0.1.0"],
@@ -100,6 +101,10 @@ def test_a_sweep_of_foreign_members_runs_and_its_report_says_whose_they_are(inst
     assert facts["Attack"].startswith("Langevin Plug") and facts["Attack"].endswith(whose)
     assert facts["Prior"] == f"parts {whose}" and facts["Private data"].startswith(f"stripes {whose}, 3 classes")
     assert f"label noise {whose}" in results and f"sharpness {whose}" in results
+    told = [json.loads(path.read_text()) for path in (store / "judge_membership").glob("*/manifest.json")]
+    assert len(told) == 2 and all(one["config"]["plugins"] == ["smoothsweep-example 0.1.0"] for one in told)
+    assert all(0 <= one["metrics"]["membership_loss_over_views_auc"] <= 1 for one in told)
+    assert f"loss, mean over image and mirror image {whose}" in results
     for kind in ("attack", "judge_sharpness"):
         made = [json.loads(path.read_text()) for path in (store / kind).glob("*/manifest.json")]
         assert len(made) == 2 and all(one["config"]["plugin"] == "smoothsweep-example 0.1.0" for one in made), kind

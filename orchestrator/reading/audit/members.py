@@ -15,7 +15,7 @@ from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.audit.membership import attack_table
 from smoothsweep.core.judges.table import stage_of
 from smoothsweep.core.membership.measuring import BY_LABELS, WITHOUT, Measured, membership_only
-from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
+from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS, title_of
 from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
 from smoothsweep.orchestrator.reading.audit.shadows import SCORES, ByShadows
@@ -53,7 +53,7 @@ class Told:
     @property
     def title(self) -> str:
         """What a page calls it."""
-        return MEMBERSHIP_ATTACKS[self.attack].title
+        return title_of(self.attack)
 
 
 @dataclass(frozen=True, kw_only=True)
