@@ -20,7 +20,7 @@ from smoothsweep.core.models.classifiers import Classifier, build_classifier, us
 from smoothsweep.core.models.normalisation import Normalisation
 from smoothsweep.core.training.batches import Stamp, preparation_generator
 from smoothsweep.core.training.classifier import train_classifier
-from smoothsweep.core.training.held_out import learn_kept_back, without_kept_back
+from smoothsweep.core.training.held_out import fit_held_out, without_held_out
 from smoothsweep.core.training.state import EpochRecord
 from smoothsweep.tasks.context import Config, TaskContext
 from smoothsweep.tasks.files import load_tensors, save_rows, save_tensors
@@ -105,11 +105,11 @@ def train(
 
     hurry(): asked after every epoch, on every rank; whether a checkpoint is due though it is not its turn.
     With `stop_at_test_acc` in the configuration it ends with the first epoch that has this accuracy on `test`.
-    What the defense learns from images that it kept back, it learns last.
+    What the defense learns from images that it held out, it learns last.
     """
     worker, defense = worker or Worker(), defense_from(config)
     recipe, goal = recipe_from(config), config.get(STOP_KEY)
-    data, stamp, back = without_kept_back(defense, data, stamp, config["seed"])
+    data, stamp, back = without_held_out(defense, data, stamp, config["seed"])
     model = new_classifier(config, data.num_classes)
 
     def reached(record: EpochRecord) -> bool:
@@ -141,7 +141,7 @@ def train(
         stop_when=None if goal is None else reached,
         stamp=stamp,
     )
-    learn_kept_back(defense, model, back, image_size=recipe.image_size, device=context.device)
+    fit_held_out(defense, model, back, image_size=recipe.image_size, device=context.device)
     return model, records
 
 

@@ -33,9 +33,9 @@ KINDS: dict[str, type[ForeignModel]] = {
 """Name in a card, in the place of an architecture -> the kind. An archive is of the first kind that knows it."""
 
 if TYPE_CHECKING:
-    OutsideKind = str
+    ForeignKind = str
 else:
-    OutsideKind = Literal[tuple(KINDS)]
+    ForeignKind = Literal[tuple(KINDS)]
 
 
 @dataclass(frozen=True)
