@@ -23,6 +23,8 @@ FAMILIES = {
     "judges": "smoothsweep.core.judges.table",
     "priors": "smoothsweep.core.priors.kinds",
     "data": "smoothsweep.core.data.kinds",
+    "models": "smoothsweep.core.external.kinds",
+    "search": "smoothsweep.sweeps.strategies",
 }
 """Family -> the module of its table. Each is looked for in the entry points `smoothsweep.<family>`."""
 

@@ -16,7 +16,8 @@ from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS, Model, Several
 from smoothsweep.sweeps.dimension import Dimension
 from smoothsweep.sweeps.settings import first_repeat
 from smoothsweep.sweeps.space import Space, inside, make_space
-from smoothsweep.sweeps.strategies import STRATEGIES, StrategyKind
+from smoothsweep.sweeps.strategies import STRATEGIES
+from smoothsweep.sweeps.strategy_kind import StrategyKind
 
 Direction = Literal["max", "min"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.core.text import NBSP
-from smoothsweep.orchestrator.reading.audit.members import LEAST_OTHERS, AuditMembership, Membership, Told
+from smoothsweep.orchestrator.reading.audit.members import LEAST_OTHERS, AttackFound, AuditMembership, Membership
 from smoothsweep.orchestrator.reading.audit.shadow_sentences import PICKED, shadow_lines
 from smoothsweep.orchestrator.reading.leak.membership import UNCLEAR, WORDS
 from smoothsweep.orchestrator.reading.numbers.format import count
@@ -36,12 +36,12 @@ def membership_lines(found: AuditMembership) -> tuple[str, ...]:
     )
 
 
-def auc_words(one: Told) -> str:
+def auc_words(one: AttackFound) -> str:
     """`0.74 [0.70, 0.78]`."""
     return f"{one.auc:.2f} [{one.low:.2f}, {one.high:.2f}]"
 
 
-def found_words(one: Told) -> str:
+def found_words(one: AttackFound) -> str:
     """`5.2 %` of the training images; `too few test images` where the rate cannot be shown."""
     return "too few test images" if one.found is None else f"{100 * one.found:.1f}{NBSP}%"
 
