@@ -6,7 +6,7 @@ the family's table like any other, and its distribution and version are part of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
@@ -16,8 +16,17 @@ from typing import TypeVar
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import brief
 
-FAMILIES = ("attacks", "defenses", "judges", "priors", "data")
-"""Each is looked for in the entry points `smoothsweep.<family>`."""
+FAMILIES = {
+    "attacks": "smoothsweep.core.attacks.registry",
+    "membership": "smoothsweep.core.membership.registry",
+    "defenses": "smoothsweep.core.defenses.registry",
+    "judges": "smoothsweep.core.judges.table",
+    "priors": "smoothsweep.core.priors.kinds",
+    "data": "smoothsweep.core.data.kinds",
+    "models": "smoothsweep.core.external.kinds",
+    "search": "smoothsweep.sweeps.strategies",
+}
+"""Family -> the module of its table. Each is looked for in the entry points `smoothsweep.<family>`."""
 
 T = TypeVar("T")
 
@@ -123,6 +132,12 @@ def foreign(family: str, name: str) -> dict[str, str]:
     """{'plugin': 'distribution version'} of a member that a plugin brings, for a fingerprint; {} of our own."""
     source = source_of(family, name)
     return {} if source is None else {"plugin": source}
+
+
+def foreign_among(family: str, names: Iterable[str]) -> dict[str, list[str]]:
+    """{'plugins': ['distribution version', ...]} of those among these that plugins bring, for a fingerprint, or {}."""
+    sources = {source for name in names if (source := source_of(family, name)) is not None}
+    return {"plugins": sorted(sources)} if sources else {}
 
 
 def by_plugin(words: str, family: str, name: str) -> str:

@@ -15,7 +15,7 @@ from smoothsweep.core.bounds import Count, Fraction
 from smoothsweep.core.cards.cards import read_card
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import Answers
-from smoothsweep.core.external.kinds import KINDS, OutsideKind, is_external
+from smoothsweep.core.external.kinds import KINDS, ForeignKind, is_external
 from smoothsweep.core.models.image_sizes import IN_UNIT_RANGE
 from smoothsweep.sweeps.base import SHA256, FilePath, Model, Several
 from smoothsweep.sweeps.mistakes import first_mistake
@@ -48,7 +48,7 @@ class Source(Model):
     """The file it came from, as `core.models.official_targets.ImportFacts` notes it."""
 
     file: Word
-    architecture: Architecture | OutsideKind
+    architecture: Architecture | ForeignKind
     num_classes: Count
     protocol: Literal["paper", "clean"]
     transform_input: bool | None = None
@@ -59,7 +59,7 @@ class Source(Model):
     epoch: int | None = None
 
 
-class Outside(Model):
+class ForeignAnswers(Model):
     """How a model answers that is no network of ours, as the import found it.
 
     access: the most that it can give; rows: the number of images that it takes at once, null for any.
@@ -82,14 +82,14 @@ class TargetCard(Model):
     """
 
     version: Annotated[int, Field(ge=1, le=CARD_VERSION)] = 1
-    architecture: Architecture | OutsideKind
+    architecture: Architecture | ForeignKind
     num_classes: Annotated[int, Field(ge=2, le=MOST_CLASSES)]
     image_size: Annotated[int, Field(ge=16, le=MOST_PIXELS)]
     transform_input: bool
     mean: Means = (0.5, 0.5, 0.5)
     std: Spreads = (0.5, 0.5, 0.5)
     channels: Channels = "rgb"
-    outside: Outside | None = None
+    outside: ForeignAnswers | None = None
     class_names: Several[Name] | None = None
     data: Word | None
     defense: StatedDefense | None

@@ -148,7 +148,7 @@ class AnyJudges(Model):
     @model_validator(mode="after")
     def _stand_beside_each_other(self) -> AnyJudges:
         for name, judge in self.built.items():
-            for other, why in judge.beside.items():
+            for other, why in judge.requires.items():
                 if other not in self.built:
                     raise ValueError(f"{name}: expected judges.{other} beside it, {why}, got none")
         return self

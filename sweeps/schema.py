@@ -145,9 +145,10 @@ class InversionSweep(AnySweep):
 
     @model_validator(mode="before")
     @classmethod
-    def _data_can_be_used(cls, given: Any) -> Any:
-        data = given.get("data") if isinstance(given, Mapping) else None
-        refuse_broken("data", data.get("kind") if isinstance(data, Mapping) else None)
+    def _plugins_can_be_used(cls, given: Any) -> Any:
+        for family, key in (("data", "kind"), ("search", "strategy")):
+            part = given.get(family) if isinstance(given, Mapping) else None
+            refuse_broken(family, part.get(key) if isinstance(part, Mapping) else None)
         return given
 
     @model_validator(mode="after")

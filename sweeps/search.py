@@ -16,7 +16,8 @@ from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS, Model, Several
 from smoothsweep.sweeps.dimension import Dimension
 from smoothsweep.sweeps.settings import first_repeat
 from smoothsweep.sweeps.space import Space, inside, make_space
-from smoothsweep.sweeps.strategies import STRATEGIES, StrategyKind
+from smoothsweep.sweeps.strategies import STRATEGIES
+from smoothsweep.sweeps.strategy_kind import StrategyKind
 
 Direction = Literal["max", "min"]
 
@@ -147,12 +148,12 @@ class Rung(Model):
 class Search(Model):
     """Proposes recipes out of a space. See `sweeps/search_schedules.yaml`.
 
-    strategy: noise_aware (the default), random, optuna, halving on cheap attacks, or the whole space as a grid.
+    strategy: how the next recipe is chosen.
     sampler: of strategy optuna: a Gaussian process (gp, the default), or tpe, which costs nothing to ask and suits
     hundreds of recipes.
     recipes: how many to propose at most; none for strategy grid.
     seed: of everything random in the search, null: 0; none for strategy grid.
-    in_flight: recipes that are open at once; null: 4 for optuna and noise_aware, else no limit.
+    in_flight: recipes that are open at once; null: 4 where the strategy learns from outcomes, else no limit.
     space: dotted key of the recipe -> what it may be.
     objectives: one to three columns of the results -> max or min.
     constraints: column of the results -> what a recipe must keep to.

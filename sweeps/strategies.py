@@ -5,44 +5,18 @@ docs/new-search.md shows how to add one. Reading this loads none of that code.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from importlib import import_module
-from typing import Any
+from collections.abc import Mapping
 
-_HERE = "smoothsweep.orchestrator.search.strategies."
+from smoothsweep.core.plugins import with_plugins
+from smoothsweep.sweeps.strategy_kind import StrategyKind
 
 
-@dataclass(frozen=True, kw_only=True)
-class StrategyKind:
-    """One strategy.
-
-    code: 'module:function' of `orchestrator/search/strategies`: (setup, proposals so far, their outcomes) -> the next
-    proposal, `Wait()` before more has come out, or None at the end. words: what it did, as a report says it.
-    own: keys of `search` that mean nothing to strategies that do not name them here. needs: keys that must be there ->
-    what is expected. without: keys that all others have -> why they mean nothing to it. learns: whether it proposes
-    from outcomes, so that only a few recipes are open at once. whole_space: whether it tries every point, so that the
-    space must be finite. count_shapes: whether the number of recipes shapes all proposals, so that another number is
-    another search.
-    """
-
-    code: str
-    words: str
-    own: tuple[str, ...] = ()
-    needs: Mapping[str, str] = field(default_factory=dict)
-    without: Mapping[str, str] = field(default_factory=dict)
-    learns: bool = False
-    whole_space: bool = False
-    count_shapes: bool = False
-
-    @property
-    def propose(self) -> Callable[..., Any]:
-        """The function itself."""
-        module, _, name = self.code.partition(":")
-        return getattr(import_module(_HERE + module), name)
+def _own_keys(kind: StrategyKind, known: Mapping[str, StrategyKind]) -> str | None:
+    """Why a plugin's strategy cannot stand beside those before it; None where it can."""
+    return f"expected no keys of search of its own, got {', '.join(kind.own)}" if kind.own else None
 
 
-STRATEGIES: Mapping[str, StrategyKind] = {
+_OWN: dict[str, StrategyKind] = {
     "grid": StrategyKind(
         code="unguided:propose_grid",
         words="Every point of the space was tried",
@@ -70,4 +44,6 @@ STRATEGIES: Mapping[str, StrategyKind] = {
         learns=True,
     ),
 }
+
+STRATEGIES: dict[str, StrategyKind] = with_plugins("search", _OWN, StrategyKind, _own_keys)
 """Name in sweep files -> the strategy."""

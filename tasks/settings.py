@@ -97,11 +97,11 @@ def _counts_under_poison(
     defense: Defense, config: Config, data: Config, poison: Config, classes: int
 ) -> tuple[int, ...]:
     """Images by class as the poison labels them. Raises InputError where the defense could learn nothing of those that
-    it keeps back and the poison leaves alone."""
-    from smoothsweep.core.training.held_out import kept_back
+    it holds out and the poison leaves alone."""
+    from smoothsweep.core.training.held_out import held_out_rows
 
     labels, chosen = present(poisoned_training(data, poison), "training images")
-    kept_back(defense, labels, chosen, classes=classes, seed=config["seed"])
+    held_out_rows(defense, labels, chosen, classes=classes, seed=config["seed"])
     return tuple(labels.bincount(minlength=classes).tolist())
 
 

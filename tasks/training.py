@@ -21,7 +21,7 @@ from smoothsweep.core.models.normalisation import Normalisation
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.training.batches import Stamp, preparation_generator
 from smoothsweep.core.training.classifier import train_classifier
-from smoothsweep.core.training.held_out import learn_kept_back, without_kept_back
+from smoothsweep.core.training.held_out import fit_held_out, without_held_out
 from smoothsweep.core.training.state import EpochRecord
 from smoothsweep.tasks.context import Config, TaskContext
 from smoothsweep.tasks.files import load_tensors, save_rows, save_tensors
@@ -142,10 +142,10 @@ def train(
 
     hurry(): asked after every epoch, on every rank; whether a checkpoint is due though it is not its turn.
     Where a test accuracy is asked for, it ends with the first epoch that has it on `test`.
-    What the defense learns from images that it kept back, it learns last.
+    What the defense learns from images that it held out, it learns last.
     """
     worker, config, recipe, defense = worker or Worker(), training.config, training.recipe, training.defense
-    data, stamp, back = without_kept_back(defense, data, stamp, config["seed"])
+    data, stamp, back = without_held_out(defense, data, stamp, config["seed"])
     model = new_classifier(training, data.num_classes)
 
     def after_epoch(record: EpochRecord, state: Callable[[], dict[str, Any]]) -> None:
@@ -174,7 +174,7 @@ def train(
         stop_when=None if training.goal is None else training.reached,
         stamp=stamp,
     )
-    learn_kept_back(defense, model, back, image_size=recipe.image_size, device=context.device)
+    fit_held_out(defense, model, back, image_size=recipe.image_size, device=context.device)
     return model, records
 
 

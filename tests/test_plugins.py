@@ -8,9 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import yaml
-from tiny import tiny_sweep
+from tiny import searchable, tiny_sweep
 
 RUN = """
 import sys
@@ -45,7 +46,7 @@ SWEEP = tiny_sweep(
     data={"kind": "stripes", "classes": 3, "samples_per_class": 6},
     prior={"kind": "parts", "parts": 8, "rounds": 20},
     attack=ATTACK,
-    judges={"embedder": {"name": "synthetic"}, "sharpness": {"step": 2}},
+    judges={"embedder": {"name": "synthetic"}, "sharpness": {"step": 2}, "membership": {"copies": 1, "levels": 1}},
     grid={"recipe.defense": DEFENSES},
     baseline={"recipe.defense": DEFENSES[0]},
 )
@@ -82,10 +83,13 @@ def test_the_command_lists_what_other_packages_bring(installed):
     rows = [line.split() for line in listed.stdout.splitlines()]
     assert [row[:4] for row in rows] == [
         ["langevin", "attacks", "smoothsweep-example", "0.1.0"],
+        ["loss_over_views", "membership", "smoothsweep-example", "0.1.0"],
         ["label_noise", "defenses", "smoothsweep-example", "0.1.0"],
         ["sharpness", "judges", "smoothsweep-example", "0.1.0"],
         ["parts", "priors", "smoothsweep-example", "0.1.0"],
         ["stripes", "data", "smoothsweep-example", "0.1.0"],
+        ["linear", "models", "smoothsweep-example", "0.1.0"],
+        ["latin", "search", "smoothsweep-example", "0.1.0"],
     ]
     assert all(Path(row[4]).is_file() for row in rows)
 
@@ -100,6 +104,10 @@ def test_a_sweep_of_foreign_members_runs_and_its_report_says_whose_they_are(inst
     assert facts["Attack"].startswith("Langevin Plug") and facts["Attack"].endswith(whose)
     assert facts["Prior"] == f"parts {whose}" and facts["Private data"].startswith(f"stripes {whose}, 3 classes")
     assert f"label noise {whose}" in results and f"sharpness {whose}" in results
+    told = [json.loads(path.read_text()) for path in (store / "judge_membership").glob("*/manifest.json")]
+    assert len(told) == 2 and all(one["config"]["plugins"] == ["smoothsweep-example 0.1.0"] for one in told)
+    assert all(0 <= one["metrics"]["membership_loss_over_views_auc"] <= 1 for one in told)
+    assert f"loss, mean over image and mirror image {whose}" in results
     for kind in ("attack", "judge_sharpness"):
         made = [json.loads(path.read_text()) for path in (store / kind).glob("*/manifest.json")]
         assert len(made) == 2 and all(one["config"]["plugin"] == "smoothsweep-example 0.1.0" for one in made), kind
@@ -139,6 +147,76 @@ def test_another_version_is_another_fingerprint(installed, sweep, tmp_path):
     assert not common  # the data, and all that is made of them
 
 
+SEARCH = {
+    "strategy": "latin",
+    "recipes": 5,
+    "objectives": {"embedder_acc1": "min"},
+    "space": {"recipe.defense.alpha": {"low": -1.0, "high": 0.0}},
+}
+SEARCHED = """
+import sys
+from pathlib import Path
+import yaml
+from smoothsweep.orchestrator.planning.proposals import Proposed
+from smoothsweep.orchestrator.search.shared.outcomes import Aims
+from smoothsweep.orchestrator.search.shared.setup import Setup, strategy
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.load import load_sweep
+
+loaded = load_sweep(Path(sys.argv[1]))
+search, found = loaded.sweep.search, []
+print(Proposed(loaded, open_store(sys.argv[2])).search["plugin"])
+aims = Aims(objectives=search.objectives)
+setup = Setup(space=search.dimensions, aims=aims, identity=str, seed=1, recipes=search.recipes)
+while (proposal := strategy(search.strategy)(setup, found, {})) is not None:
+    found.append(proposal)
+    print(proposal.values["recipe.defense.alpha"])
+"""
+
+
+def test_a_strategy_of_a_plugin_proposes_and_its_version_is_part_of_the_search(installed, tmp_path):
+    path = tmp_path / "tiny.yaml"
+    path.write_text(yaml.safe_dump(searchable("tiny", SEARCH), sort_keys=False))
+    done = ours(["-c", SEARCHED, str(path), str(tmp_path / "store")], [installed])
+    assert done.returncode == 0, done.stderr
+    source, *drawn = done.stdout.splitlines()
+    assert source == "smoothsweep-example 0.1.0"
+    assert sorted(int((float(alpha) + 1) * 5) for alpha in drawn) == [0, 1, 2, 3, 4]  # each fifth once
+
+
+def test_a_model_of_a_plugin_is_imported_and_its_version_is_part_of_the_target(installed, tmp_path):
+    draw = np.random.default_rng(0)
+    np.savez(tmp_path / "net.npz", weight=draw.normal(size=(4, 3 * 32 * 32)), bias=np.zeros(4))
+    out, path = tmp_path / "brought", tmp_path / "tiny.yaml"
+    command = ["-m", "smoothsweep", "import", "target", str(tmp_path / "net.npz"), "--out", str(out)]
+    done = ours([*command, "--classes", "4", "--image-size", "32"], [installed])
+    assert done.returncode == 0, done.stderr
+    assert json.loads((out / "target.json").read_text())["architecture"] == "linear" and (out / "linear.npz").is_file()
+    changed = {
+        "recipe": {"imported": str(out)},
+        "grid": {},
+        "baseline": {},
+        "judges": {"embedder": {"name": "synthetic"}},
+    }
+    path.write_text(yaml.safe_dump(tiny_sweep(**changed), sort_keys=False))
+    done = ours(["-c", CONFIGS, str(path)], [installed])
+    assert done.returncode == 0, done.stderr
+    configs = json.loads(done.stdout)
+    assert [one["plugin"] for one in configs["imported"]] == ["smoothsweep-example 0.1.0"]
+
+
+CONFIGS = """
+import json, sys
+from pathlib import Path
+from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.stages.stage import with_ancestors
+from smoothsweep.sweeps.load import load_sweep
+
+found = {}
+for stage in with_ancestors([stage for trial in trials_of(load_sweep(Path(sys.argv[1]))) for stage in trial.stages]):
+    found.setdefault(stage.name, []).append(dict(stage.config))
+print(json.dumps(found))
+"""
 FAULTS = {
     "attacks": {
         "broken = no_such_module:Thing": "cannot load no_such_module:Thing: ModuleNotFoundError",
@@ -148,6 +226,9 @@ FAULTS = {
     "judges": {
         "odd = json:JSONDecoder": "expected a Judge at json:JSONDecoder",
         "twin = smoothsweep.core.judges.fidelity:Fidelity": "columns that no other judge has, got coverage, density",
+    },
+    "search": {
+        "best = no_such_module:BEST": "cannot load no_such_module:BEST: ModuleNotFoundError",
     },
 }
 PLAN = """
@@ -170,9 +251,13 @@ def test_what_cannot_be_used_is_one_line_where_it_is_listed_and_where_it_is_name
     for family, lines in FAULTS.items():
         for line, said in lines.items():
             name = line.partition(" ")[0]
-            changed = {"attack": {**SMALL, "kind": name}} if family == "attacks" else {"judges": {name: {}}}
+            naming = {
+                "attacks": lambda name: tiny_sweep(attack={**SMALL, "kind": name}),
+                "judges": lambda name: tiny_sweep(judges={name: {}}),
+                "search": lambda name: searchable("tiny", {**SEARCH, "strategy": name}),
+            }
             path = tmp_path / f"{name}.yaml"
-            path.write_text(yaml.safe_dump(tiny_sweep(**changed), sort_keys=False))
+            path.write_text(yaml.safe_dump(naming[family](name), sort_keys=False))
             named[str(path)] = said
     refused = ours(["-c", PLAN, str(tmp_path / "store"), *named], places)
     assert refused.stdout.split() == ["2"] * len(named)

@@ -29,12 +29,15 @@ Pictures = Place | Tensor | np.ndarray
 People = Place | tuple[Tensor | np.ndarray, Tensor | np.ndarray] | ImageSet | SplitImages
 """Images with their labels [N], whole numbers from 0; or a folder with one folder per person, or a Parquet file."""
 
-PUBLIC_LIMIT = 8000
+PUBLIC_LIMIT = 8000  # images of a place, drawn at random where there are more
 TEST_FRACTION, SPLIT_SEED = 0.1, 42
 
 
 def public_pictures(pictures: Pictures, *, size: int) -> Tensor:
-    """uint8 [N, 3, S, S]; size: S in pixels where a place is read. Raises InputError, one line."""
+    """The public images, uint8 [N, 3, S, S].
+
+    size: S in pixels where a place is read, at most `PUBLIC_LIMIT` of its images. Raises InputError, one line.
+    """
     if isinstance(pictures, Place):
         found = load_unlabelled(pictures, size=size, limit=PUBLIC_LIMIT)
         if not len(found):
@@ -60,11 +63,13 @@ def people_of(data: People, *, size: int) -> SplitImages:
 
 
 def refuse_shared(people: SplitImages, public: Tensor) -> tuple[str, ...]:
-    """Raise InputError where a private picture is public too, pixel by pixel: who shows that one has shown nothing; or
-    where the public ones show another kind of thing. Returns what to be told of the others, a sentence each: private
-    pictures that are public in another frame, and why the public ones may not fit.
+    """Refuse public pictures among which there are private ones: an attack that shows one of these has shown nothing.
 
-    public: uint8 [N, 3, S, S]; pictures of another size are never the same as a private one.
+    public: uint8 [N, 3, S, S]; only pictures of the same size can be the same. Returns a warning, a sentence each, for
+    private pictures that are public in another frame, and for public ones that may not fit.
+
+    Raises InputError where a private picture is public too, pixel by pixel, and where the public ones show another kind
+    of thing.
     """
     parts = (people.train, people.test)
     own = look_at_tensors(torch.cat([part.images for part in parts]), "private row")

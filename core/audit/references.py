@@ -24,18 +24,20 @@ that costs no more than plain training and goes with every architecture (MIDRE's
 
 
 @dataclass(frozen=True, kw_only=True)
-class Beside:
-    """One training beside the model. label: its defense in words; settings: the recipe as a sweep file has it;
-    is_reference: it has no defense."""
+class AuditTraining:
+    """A recipe that an audit trains: the reference, or one that may lower the leak.
+
+    label: its defense in words; settings: the recipe as a sweep file has it; is_reference: it has no defense.
+    """
 
     label: str
     settings: Mapping[str, Any]
     is_reference: bool
 
 
-def trained_beside(
+def audit_trainings(
     architecture: str, *, image_size: int, transform_input: bool, epochs: int = EPOCHS, fix: bool
-) -> tuple[Beside, ...]:
+) -> tuple[AuditTraining, ...]:
     """The reference, and with `fix` the other recipes after it.
 
     architecture, image_size (pixels), transform_input: as the model has them. All start from weights of their own seed:
@@ -52,7 +54,7 @@ def trained_beside(
     if transform_input:
         common["transform_input"] = True
     return tuple(
-        Beside(
+        AuditTraining(
             label=recipe_words(defense).label,
             settings={**common, "defense": dict(defense)},
             is_reference=defense is PLAIN,

@@ -25,7 +25,7 @@ from smoothsweep.core.models.classifiers import Classifier, build_classifier
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.training.batches import preparation_generator
 from smoothsweep.core.training.classifier import train_classifier
-from smoothsweep.core.training.held_out import learn_kept_back, without_kept_back
+from smoothsweep.core.training.held_out import fit_held_out, without_held_out
 
 PROTOCOL = "clean"
 TRAINING: Mapping[str, Any] = {"epochs": EPOCHS, "batch_size": 50, "augmentation": AUGMENTATION}
@@ -79,7 +79,7 @@ def train_model(
     )
     chosen = defended(defense)
     network = _new(recipe, people.train.num_classes, chosen.defense, seed)
-    data, _, back = without_kept_back(chosen.defense, people.train, None, seed)
+    data, _, back = without_held_out(chosen.defense, people.train, None, seed)
     train_classifier(
         network,
         data,
@@ -90,7 +90,7 @@ def train_model(
         device=device,
         on_epoch=lambda record, _: on_progress((record.epoch + 1) / recipe.epochs, f"training: epoch {record.epoch}"),
     )
-    learn_kept_back(chosen.defense, network, back, image_size=recipe.image_size, device=device)
+    fit_held_out(chosen.defense, network, back, image_size=recipe.image_size, device=device)
     return Model(network.eval(), image_size=recipe.image_size, input_range=(-1, 1))
 
 

@@ -39,7 +39,7 @@ class AtAt(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("torp2026reducing",)
-    family: ClassVar[Family] = Family(
+    family: ClassVar[Family | None] = Family(
         name="AT-AT",
         word="AT-AT",
         parameter="weight",

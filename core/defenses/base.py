@@ -166,16 +166,16 @@ class Defense:
         """
         return None
 
-    def keep_back(self, labels: Tensor, generator: Generator) -> Tensor | None:
+    def hold_out(self, labels: Tensor, generator: Generator) -> Tensor | None:
         """Rows (int64, of labels int64 [N]) that are not trained on, because `fit` learns from them; None for none."""
         return None
 
-    def check_kept_back(self, labels: Tensor, classes: int) -> None:
+    def check_held_out(self, labels: Tensor, classes: int) -> None:
         """Raise InputError where nothing can be learned from images of these labels (int64 [N], of so many classes):
-        those kept back, without those that carry a trigger. Needs no image."""
+        those held out, without those that carry a trigger. Needs no image."""
 
     def fit(self, model: Classifier, logits: Tensor, labels: Tensor) -> None:
-        """Learn from the trained network's logits [n, C] of the images that were kept back, into buffers of its."""
+        """Learn from the trained network's logits [n, C] of the images that were held out, into buffers of its."""
 
     def guarantees(self, recipe: TrainingRecipe, *, images: int, epochs: int) -> Mapping[str, float | None]:
         """Numbers that the whole training has by construction, as metrics: `images` trained on for `epochs`."""

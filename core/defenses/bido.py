@@ -52,7 +52,7 @@ class Bido(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("peng2022bilateral",)
-    family: ClassVar[Family] = Family(
+    family: ClassVar[Family | None] = Family(
         name="BiDO",
         word="BiDO",
         parameter="lambda",

@@ -22,7 +22,7 @@ class ConfidencePenalty(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("pereyra2017regularizing",)
-    family: ClassVar[Family] = Family(
+    family: ClassVar[Family | None] = Family(
         name="Confidence penalty", word="confidence penalty", parameter="beta", read=numbers("beta"), starts_plain=True
     )
 

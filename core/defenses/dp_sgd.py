@@ -55,7 +55,7 @@ class DpSgd(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("abadi2016deep", "yousefpour2021opacus")
-    family: ClassVar[Family] = Family(
+    family: ClassVar[Family | None] = Family(
         name="DP-SGD",
         word="DP-SGD",
         parameter="noise",

@@ -22,7 +22,7 @@ class Dropout(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("srivastava2014dropout",)
-    family: ClassVar[Family] = Family(
+    family: ClassVar[Family | None] = Family(
         name="Dropout", word="dropout", parameter="p", read=numbers("p"), starts_plain=True
     )
 

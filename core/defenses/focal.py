@@ -29,7 +29,7 @@ class Focal(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("lin2017focal",)
-    family: ClassVar[Family] = Family(
+    family: ClassVar[Family | None] = Family(
         name="Focal loss", word="focal", parameter="", read=numbers("gamma", named=True), starts_plain=True
     )
 

@@ -44,7 +44,7 @@ class Freeze(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("ho2024model",)
-    family: ClassVar[Family] = Family(
+    family: ClassVar[Family | None] = Family(
         name="Freezing (TL-DMI)", word="freeze", parameter="", read=_frozen, starts_plain=True
     )
 

@@ -29,7 +29,7 @@ class Loft(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("yu2024calor",)
-    family: ClassVar[Family] = Family(
+    family: ClassVar[Family | None] = Family(
         name="LoFt",
         word="LoFt",
         parameter="",

@@ -25,7 +25,7 @@ class LogitClipping(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("wei2023mitigating",)
-    family: ClassVar[Family] = Family(
+    family: ClassVar[Family | None] = Family(
         name="Logit clipping",
         word="logit clipping",
         parameter="norm",

@@ -52,7 +52,7 @@ class Mid(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("wang2021improving",)
-    family: ClassVar[Family] = Family(
+    family: ClassVar[Family | None] = Family(
         name="MID",
         word="MID",
         parameter="",

@@ -26,7 +26,7 @@ class Mixup(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("zhang2018mixup",)
-    family: ClassVar[Family] = Family(
+    family: ClassVar[Family | None] = Family(
         name="Mixup", word="mixup", parameter="alpha", read=numbers("alpha"), starts_plain=True
     )
 

@@ -47,7 +47,7 @@ class RandomErasing(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("tran2025defending", "zhong2020random")
-    family: ClassVar[Family] = Family(
+    family: ClassVar[Family | None] = Family(
         name="Random erasing (MIDRE)",
         word="random erasing",
         parameter="area",

@@ -73,7 +73,7 @@ class SkipRemoval(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("koh2024vulnerability",)
-    family: ClassVar[Family] = Family(
+    family: ClassVar[Family | None] = Family(
         name="Skip removal (RoLSS)", word="skip removal", parameter="", read=_skipped, starts_plain=True
     )
 

@@ -5,7 +5,7 @@ by softmax(f / temperature), no further than eps times the entropy of f (nats), 
 budget allows. Nobody is shown the network's own answers or a gradient of them.
 
 Departures: the drawn class follows from the image (`draws: by_image`), so that an attack's numbers do not depend on
-what was asked before; `fresh` draws anew, as published. The images that the mean answers are of are kept back from the
+what was asked before; `fresh` draws anew, as published. The images that the mean answers are of are held out from the
 training class by class, at least one of each; the paper splits all images at random. Where f has zeros, 0 log 0 is 0
 (the official code gives NaN). Entries of a mean answer below 1e-12 are raised to that, and the answer is scaled to
 a sum of 1 again, so that no ratio divides by zero (there they stay as they are).
@@ -44,13 +44,13 @@ class Ssd(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("zhuang2025stealthy",)
-    family: ClassVar[Family] = Family(
+    family: ClassVar[Family | None] = Family(
         name="SSD",
         word="SSD",
         parameter="eps",
         read=numbers("eps"),
         starts_plain=False,
-        why="at eps 0 images are still kept back from the training",
+        why="at eps 0 images are still held out from the training",
         defaults={"temperature": 0.1, "share": 0.1, "draws": "by_image"},
     )
     leaves: ClassVar[Literal["labels", "scores", "gradients"]] = "scores"
@@ -65,7 +65,7 @@ class Ssd(Defense):
         return sum(count - self._kept_of(label, count) for label, count in enumerate(counts))
 
     def _kept_of(self, label: int, images: int) -> int:
-        """How many of a class's images are kept back. Raises InputError where none would be left."""
+        """How many of a class's images are held out. Raises InputError where none would be left."""
         count = max(1, round(self.share * images))
         if count >= images:
             raise InputError(
@@ -78,7 +78,7 @@ class Ssd(Defense):
         self.check(model.architecture)
         model.answer = ShieldedAnswers(model.num_classes, self)
 
-    def keep_back(self, labels: Tensor, generator: Generator) -> Tensor:
+    def hold_out(self, labels: Tensor, generator: Generator) -> Tensor:
         """Every class's share of rows, at least one. Raises InputError, naming the class, where none would be left."""
         kept = []
         for label in labels.unique().tolist():
@@ -87,16 +87,16 @@ class Ssd(Defense):
             kept.append(rows[torch.randperm(len(rows), generator=generator)[:count]])
         return torch.cat(kept).sort().values
 
-    def check_kept_back(self, labels: Tensor, classes: int) -> None:
+    def check_held_out(self, labels: Tensor, classes: int) -> None:
         """Raises InputError for a class without an image that nobody has stamped."""
         if missing := sorted(set(range(classes)) - set(labels.unique().tolist())):
             raise InputError(
-                f"defense ssd: expected a clean image of every class kept back, got none of class {missing[0]}"
+                f"defense ssd: expected a clean image of every class held out, got none of class {missing[0]}"
             )
 
     def fit(self, model: Classifier, logits: Tensor, labels: Tensor) -> None:
         """The mean answer to the images of every class. Raises InputError for a class without an image."""
-        self.check_kept_back(labels, model.num_classes)
+        self.check_held_out(labels, model.num_classes)
         answers = logits.double().softmax(1)
         rows = [answers[labels == label].mean(0) for label in range(model.num_classes)]
         answer = _shield_of(model)

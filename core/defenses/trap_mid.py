@@ -49,7 +49,7 @@ class TrapMid(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("liu2024trap",)
-    family: ClassVar[Family] = Family(
+    family: ClassVar[Family | None] = Family(
         name="Trap-MID",
         word="Trap-MID",
         parameter="weight",

@@ -21,7 +21,7 @@ class WeightDecay(Defense):
     """
 
     cites: ClassVar[tuple[str, ...]] = ("krogh1991simple",)
-    family: ClassVar[Family] = Family(
+    family: ClassVar[Family | None] = Family(
         name="Weight decay", word="weight decay", parameter="", read=numbers("value"), starts_plain=True
     )
 

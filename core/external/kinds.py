@@ -19,10 +19,18 @@ from smoothsweep.core.external.http_endpoint import HTTPEndpoint
 from smoothsweep.core.external.onnx_file import ONNX
 from smoothsweep.core.external.recogniser import EnrolledEmbedder
 from smoothsweep.core.external.torchscript import TorchScript
+from smoothsweep.core.plugins import with_plugins
 from smoothsweep.core.readers.archives import names_of
 from smoothsweep.core.uris import shown_uri
 
-KINDS: dict[str, type[ForeignModel]] = {
+
+def _same_file(kind: type[ForeignModel], known: Mapping[str, type[ForeignModel]]) -> str | None:
+    """Why a plugin's kind cannot stand beside those before it; None where it can."""
+    again = kind.file in {one.file for one in known.values()}
+    return f"expected a file in folders that no other kind of model has, got {kind.file!r}" if again else None
+
+
+_OWN: dict[str, type[ForeignModel]] = {
     "torch_export": TorchExport,
     "torchscript": TorchScript,
     "onnx": ONNX,
@@ -30,12 +38,14 @@ KINDS: dict[str, type[ForeignModel]] = {
     "endpoint": HTTPEndpoint,
     "recogniser": EnrolledEmbedder,
 }
+
+KINDS: dict[str, type[ForeignModel]] = with_plugins("models", _OWN, ForeignModel, _same_file)
 """Name in a card, in the place of an architecture -> the kind. An archive is of the first kind that knows it."""
 
 if TYPE_CHECKING:
-    OutsideKind = str
+    ForeignKind = str
 else:
-    OutsideKind = Literal[tuple(KINDS)]
+    ForeignKind = Literal[tuple(KINDS)]
 
 
 @dataclass(frozen=True)

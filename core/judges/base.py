@@ -124,7 +124,7 @@ class Judge:
     who measures them. hints: settings that no number depends on.
     needs_attack: whether a sweep that inverts nothing cannot have it. independent: whether its features learnt nothing
     of the target's images, so that its word comes first. learns_private: whether it is trained on these images.
-    beside: judges that a sweep must have with it,
+    requires: judges that a sweep must have with it,
     with the reason in words. sees: the most that it is shown of a target's answers; layers: whether it looks at the
     network's layers. needs: what it cannot do without, where that is less than what it sees; None: all of that.
     accompanies: the judge whose settings it has, and beside which it is planned wherever it is
@@ -146,7 +146,7 @@ class Judge:
     needs_attack: ClassVar[bool] = True
     independent: ClassVar[bool] = False
     learns_private: ClassVar[bool] = False
-    beside: ClassVar[Mapping[str, str]] = {}
+    requires: ClassVar[Mapping[str, str]] = {}
     sees: ClassVar[Access] = "none"
     needs: ClassVar[Access | None] = None
     layers: ClassVar[bool] = False

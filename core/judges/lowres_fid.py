@@ -69,7 +69,7 @@ class PublishedFid(InceptionJudge):
     """
 
     work = Work(run="smoothsweep.tasks.lowres_fid:judge_by_published_fid", labelled=("verdicts", "real", "loot"))
-    beside: ClassVar[Mapping[str, str]] = {"evaluator": "whose hits alone it counts"}
+    requires: ClassVar[Mapping[str, str]] = {"evaluator": "whose hits alone it counts"}
 
     def wants_decoded(self, attack: Attack, protocol: str) -> bool:
         """Always."""

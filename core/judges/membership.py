@@ -12,8 +12,9 @@ from smoothsweep.core.bounds import Count, Inside, Seed
 from smoothsweep.core.checks import require
 from smoothsweep.core.judges.base import Bench, Judge, Planned, Work
 from smoothsweep.core.membership.base import LEAST_SHADOWS
-from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
+from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS, VERSION, title_of
 from smoothsweep.core.metrics.metric import Metric
+from smoothsweep.core.plugins import foreign_among
 
 NO_SHADOWS = "judges.membership.shadows is 0: no shadow model was trained"
 TOO_FEW = "fewer other images than one over the false positive rate: no threshold shows it"
@@ -37,17 +38,17 @@ def _of_attack(name: str) -> tuple[Metric, Metric]:
     """One attack's AUC, and its true positives at 1 % false ones."""
     attack = MEMBERSHIP_ATTACKS[name]
     null = NO_SHADOWS if "shadow_phi" in attack.needs else None
-    what = f"({attack.title}; sees {attack.access}{' and shadow models' if null else ''})"
+    title, what = title_of(name), f"({attack.title}; sees {attack.access}{' and shadow models' if null else ''})"
     return (
         _leak(
             f"membership_{name}_auc",
-            f"membership AUC, {attack.title}",
+            f"membership AUC, {title}",
             f"Membership attack `{name}` {what}: probability that a training image scores higher than a test image.",
             null,
         ),
         _leak(
             f"membership_{name}_tpr_fpr1",
-            f"members found at 1 % FPR, {attack.title}",
+            f"members found at 1 % FPR, {title}",
             f"Membership attack `{name}` {what}: fraction of training images above the threshold that 1 % of test "
             "images exceed.",
             f"{null}, or {TOO_FEW}" if null else TOO_FEW,
@@ -158,6 +159,7 @@ class Membership(Judge):
         dict.fromkeys(key for attack in MEMBERSHIP_ATTACKS.values() for key in attack.cites)
     )
     work = Work(
+        version=VERSION,
         run="smoothsweep.tasks.membership:judge_membership",
         labelled=("target", "data", *map(shadow_name, range(MOST_SHADOWS))),
         check="smoothsweep.tasks.settings:check_membership",
@@ -234,4 +236,5 @@ class Membership(Judge):
         """The target, its images, and shadow models of its recipe."""
         inputs = {"target": "target", "data": "target.data"}
         inputs |= {shadow_name(number): shadow_name(number) for number in range(self.shadows)}
-        return Planned(config={"settings": bench.stated({"shadow_recipe"})}, inputs=inputs)  # which its inputs say
+        settings = bench.stated({"shadow_recipe"})  # which its inputs say
+        return Planned(config={"settings": settings, **foreign_among("membership", MEMBERSHIP_ATTACKS)}, inputs=inputs)

@@ -23,13 +23,14 @@ LEAST_SHADOWS = 4
 class MembershipAttack:
     """An attack that calls no image a member; a kind of attack overrides what it changes.
 
-    title: what a page calls it. cites: its sources, as `core.citations` has them. access: what it sees of the target.
-    needs: the fields of `Evidence` that it reads. published: whether it reads scores as published attacks do, so that
-    masked scores lower it though labels keep the leak.
+    title: what a page calls it. cites: its sources, as `core.citations` has them. since: the version of the stage
+    `judge_membership` that first had it, or first had its present numbers: a new attack has the next version. access:
+    what it sees of the target. needs: the fields of `Evidence` that it reads.
     """
 
     title: ClassVar[str] = "an attack"
     cites: ClassVar[tuple[str, ...]] = ()
+    since: ClassVar[int] = 1
     access: ClassVar[Access] = "scores"
     needs: ClassVar[tuple[str, ...]] = ()
 

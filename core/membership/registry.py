@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from smoothsweep.core.declared import build
@@ -10,8 +11,16 @@ from smoothsweep.core.membership.base import MembershipAttack
 from smoothsweep.core.membership.label_only import LabelDistance, LabelViews
 from smoothsweep.core.membership.shadow_attacks import BavariaN, BavariaT, Lira, LiraOffline, Rmia, RmiaOffline
 from smoothsweep.core.membership.thresholds import Loss, LossPerClass, LossTrace, Margin, MarginPerClass
+from smoothsweep.core.plugins import by_plugin, refuse_broken, with_plugins
 
-MEMBERSHIP_ATTACKS: dict[str, type[MembershipAttack]] = {
+
+def _same_title(attack: type[MembershipAttack], known: Mapping[str, type[MembershipAttack]]) -> str | None:
+    """Why a plugin's attack cannot stand beside those before it; None where it can."""
+    again = attack.title in {one.title for one in known.values()}
+    return f"expected a title that no other membership attack has, got {attack.title!r}" if again else None
+
+
+_OWN: dict[str, type[MembershipAttack]] = {
     "margin": Margin,
     "margin_per_class": MarginPerClass,
     "loss": Loss,
@@ -27,12 +36,23 @@ MEMBERSHIP_ATTACKS: dict[str, type[MembershipAttack]] = {
     "loss_trace": LossTrace,
 }
 
+MEMBERSHIP_ATTACKS: dict[str, type[MembershipAttack]] = with_plugins("membership", _OWN, MembershipAttack, _same_title)
+
+VERSION = max(attack.since for attack in _OWN.values())
+"""Of the stage that makes them all: another attack of ours is another version, one of a plugin is in its settings."""
+
+
+def title_of(kind: str) -> str:
+    """What pages call the attack, and whose it is."""
+    return by_plugin(MEMBERSHIP_ATTACKS[kind].title, "membership", kind)
+
 
 def make_membership_attack(kind: str, **parameters: Any) -> MembershipAttack:
     """The named attack with these parameters, plain values as a file gives them.
 
     Raises InputError for an unknown name or parameter, or a value out of range.
     """
+    refuse_broken("membership", kind)
     if kind not in MEMBERSHIP_ATTACKS:
         raise InputError(f"membership attack: expected one of {', '.join(MEMBERSHIP_ATTACKS)}, got {kind!r}")
     what = f"membership attack {kind}"

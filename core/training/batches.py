@@ -72,7 +72,7 @@ def preparation_generator(seed: int) -> Generator:
     return _generator(seed, _PREPARATION)
 
 
-def keeping_back_generator(seed: int) -> Generator:
+def held_out_generator(seed: int) -> Generator:
     """Where a defense draws from when it chooses the images that are not trained on."""
     return _generator(seed, _KEEPING_BACK)
 

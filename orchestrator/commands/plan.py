@@ -21,7 +21,7 @@ from smoothsweep.orchestrator.planning.rates.before_data import before_data
 from smoothsweep.orchestrator.planning.rates.calibrated import calibrated_cost
 from smoothsweep.orchestrator.planning.rates.calibration import Calibration, read_calibration
 from smoothsweep.orchestrator.planning.rates.devices import DEVICES
-from smoothsweep.orchestrator.search.forecast import ahead_of
+from smoothsweep.orchestrator.search.forecast import forecast_of
 from smoothsweep.orchestrator.stages.fingerprints import files_may_be_absent
 from smoothsweep.orchestrator.stages.weights import weights_summary
 from smoothsweep.orchestrator.store.opening import open_store
@@ -50,7 +50,7 @@ def tell_plan(
     with without_collection(), files_may_be_absent() as absent:
         proposed = Proposed(loaded, store)
         trials = proposed.trials()
-        planned = make_plan(trials, store, ahead_of(proposed))
+        planned = make_plan(trials, store, forecast_of(proposed))
         refuse_impossible(planned)
         stated = None if overrides else loaded.hardware  # what the file says is of the file as it is
         history = history_of(planned, store)

@@ -25,7 +25,7 @@ from smoothsweep.orchestrator.running.sweep_run import SweepRun, begin_run, clos
 from smoothsweep.orchestrator.running.workplace import Workplace
 from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.search.budget import Meter, hours_left, spent
-from smoothsweep.orchestrator.search.forecast import ahead_of, refuse_small_budget
+from smoothsweep.orchestrator.search.forecast import forecast_of, refuse_small_budget
 from smoothsweep.orchestrator.search.looks import LookAgenda
 from smoothsweep.orchestrator.search.reaudit import frontier_recipes
 from smoothsweep.orchestrator.search.record import write_end
@@ -67,8 +67,8 @@ def run_and_report(
     for stop in lacks.stops:
         raise InputError(stop.message)
     quarantine_damaged(store, with_ancestors([stage for trial in [*trials, *first] for stage in trial.stages]))
-    plan = make_plan(trials, store, ahead_of(proposed))
-    work = make_plan([*trials, *first], store, plan.ahead)
+    plan = make_plan(trials, store, forecast_of(proposed))
+    work = make_plan([*trials, *first], store, plan.forecast)
     refuse_impossible(work)
     if guard is not None:
         guard(plan)
@@ -87,7 +87,7 @@ def run_and_report(
             recorder=recorder,
             display=Display(),
             meter=Meter(store, loaded.sweep.name, loaded.sweep.budget),
-            kept_back=loaded.sweep.reaudit.share if agenda and loaded.sweep.reaudit else 0.0,
+            reserved=loaded.sweep.reaudit.share if agenda and loaded.sweep.reaudit else 0.0,
             code=code,
         )
         _run_phases(run, proposed, [trial for trial in trials if trial.phase != "reaudit"], agenda, place)

@@ -10,7 +10,7 @@ from typing import Any
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.history import History, read_history
-from smoothsweep.orchestrator.planning.reference import borrowed, borrowed_ahead, rated
+from smoothsweep.orchestrator.planning.reference import borrowed, borrowed_forecast, rated
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.fingerprints import lacks_files
 from smoothsweep.orchestrator.stages.shared import Shared, canonical_json
@@ -21,11 +21,12 @@ from smoothsweep.tasks.stage_names import shown_stage
 
 Total = tuple[float, float, float, int]  # device-seconds: mean, least, most; and how many stages are of unknown cost
 SEEDS = ("seed", "seeds")  # keys of a stage's configuration, which decide nothing but where its task says so
+Held = Callable[[Stage], float]  # how many devices, or what share of one, a stage holds
 NOTHING: Total = (0.0, 0.0, 0.0, 0)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ahead:
+class SearchForecast:
     """What a search may still propose and audit again, told from a few recipes drawn out of its space.
 
     recipes: at most so many more. again: how many of all are to be audited again. settings: of one of them. steps: (how
@@ -49,13 +50,13 @@ class Ahead:
 class Plan:
     """Trials of a sweep, their distinct stages (inputs first), and which of those have artifacts.
 
-    ahead: what a search may still propose; None where there is nothing more to come.
+    forecast: what a search may still propose; None where there is nothing more to come.
     """
 
     trials: list[Trial]
     stages: list[Stage]
     cached: frozenset[str]  # fingerprints
-    ahead: Ahead | None = None
+    forecast: SearchForecast | None = None
 
     @cached_property
     def missing(self) -> list[Stage]:
@@ -76,14 +77,14 @@ class Plan:
         return all(stage.fingerprint in self.cached for stage in trial.stages)
 
 
-def make_plan(trials: list[Trial], store: Store, ahead: Ahead | None = None) -> Plan:
+def make_plan(trials: list[Trial], store: Store, forecast: SearchForecast | None = None) -> Plan:
     """Look every stage up in the store; a damaged artifact does not count, and is told of."""
     for trial in _cell_by_cell(trials):
         trial.stages  # noqa: B018 - made now: what the seeds of a cell share is then made once
     stages = with_ancestors([stage for trial in trials for stage in trial.stages])
     present = {name: store.finished(name) for name in {stage.name for stage in stages}}
     cached = frozenset(s.fingerprint for s in stages if s.fingerprint in present[s.name] and store.has(s))
-    return Plan(trials=trials, stages=stages, cached=cached, ahead=ahead)
+    return Plan(trials=trials, stages=stages, cached=cached, forecast=forecast)
 
 
 def _cell_by_cell(trials: list[Trial]) -> list[Trial]:
@@ -133,7 +134,7 @@ def _objects(config: Mapping[str, Any], seed_decides: bool) -> Iterable[object]:
 
 def history_of(plan: Plan, store: Store) -> History:
     """What stages of the plan's kinds have cost so far."""
-    names = {stage.name for stage in (*plan.stages, *_stages_ahead(plan.ahead))}
+    names = {stage.name for stage in (*plan.stages, *_forecast_stages(plan.forecast))}
     return read_history(store, names, known=plan.stages)
 
 
@@ -150,15 +151,15 @@ def plan_summary(
     to_run = _by_name(stage for stage in plan.stages if stage.fingerprint in missing)
     reused = _by_name(s for s in plan.stages if s.fingerprint in plan.cached and s.fingerprint not in missing)
     history = history or history_of(plan, store)
-    known = plan.trials[0].settings if plan.trials else None if plan.ahead is None else plan.ahead.settings
+    known = plan.trials[0].settings if plan.trials else None if plan.forecast is None else plan.forecast.settings
     held = devices_held(known, history) if known is not None else lambda _: 1.0
-    further, capped = _cost_ahead(plan.ahead, history, held)
+    further, capped = _forecast_cost(plan.forecast, history, held)
     costs = {name: history.total(stages, held) for name, stages in to_run.items()}
     lent = {name: borrowed(stages, history, held) for name, stages in to_run.items()}
     lent_known = sum(seconds for seconds, _ in lent.values()), sum(n for _, n in lent.values())
-    lent_ahead = borrowed_ahead(plan.ahead.shared, plan.ahead.steps, history, held) if plan.ahead else (0.0, 0)
-    lent_whole = lent_known[0] + lent_ahead[0], lent_known[1] + lent_ahead[1]
-    has_looks = plan.ahead is not None and bool(plan.ahead.looks)
+    lent_forecast = _forecast_lent(plan.forecast, history, held)
+    lent_whole = lent_known[0] + lent_forecast[0], lent_known[1] + lent_forecast[1]
+    has_looks = plan.forecast is not None and bool(plan.forecast.looks)
     savings = {name: history.total(stages, held) for name, stages in reused.items()}
     counts = Counter(stage.name for stage in plan.stages)
     return {
@@ -173,18 +174,18 @@ def plan_summary(
         "measured_on": sorted(set().union(*(history.devices.get(name, ()) for name in costs))),
         "reused": {"stages": len(plan.cached), **_cost(_sum(savings), price)},
         "looks": {
-            "at_most_more_trials": plan.ahead.trials,
-            "seeds": list(plan.ahead.looks),
+            "at_most_more_trials": plan.forecast.trials,
+            "seeds": list(plan.forecast.looks),
             "without": {**_cost(_sum(costs), price), **rated(_sum(costs), lent_known)},
             "without_stages": len(missing),
             **_cost(further, price),
-            **rated(further, lent_ahead),
+            **rated(further, lent_forecast),
         }
         if has_looks
         else None,
         "search": None
         if has_looks
-        else _search_ahead(plan.ahead, {**_cost(further, price), **rated(further, lent_ahead)}),
+        else _search_summary(plan.forecast, {**_cost(further, price), **rated(further, lent_forecast)}),
         "by_stage": {
             name: {
                 "total": counts[name],
@@ -206,53 +207,57 @@ def _by_name(stages: Iterable[Stage]) -> dict[str, list[Stage]]:
     return found
 
 
-def _search_ahead(ahead: Ahead | None, cost: dict[str, Any]) -> dict[str, Any] | None:
+def _search_summary(forecast: SearchForecast | None, cost: dict[str, Any]) -> dict[str, Any] | None:
     """What a search may still propose, as JSON values."""
-    if ahead is None:
+    if forecast is None:
         return None
     return {
-        "at_most_more_recipes": ahead.recipes,
-        "at_most_audited_again": ahead.again,
-        "budget_device_hours_left": ahead.budget_hours,
+        "at_most_more_recipes": forecast.recipes,
+        "at_most_audited_again": forecast.again,
+        "budget_device_hours_left": forecast.budget_hours,
         **cost,
     }
 
 
-def _stages_ahead(ahead: Ahead | None) -> list[Stage]:
-    if ahead is None:
+def _forecast_stages(forecast: SearchForecast | None) -> list[Stage]:
+    if forecast is None:
         return []
-    return [*ahead.shared, *(s for _, samples in ahead.steps for sample in samples for s in sample)]
+    return [*forecast.shared, *(s for _, samples in forecast.steps for sample in samples for s in sample)]
 
 
-def _cost_ahead(ahead: Ahead | None, history: History, held: Callable[[Stage], float]) -> tuple[Total, float | None]:
+def _forecast_lent(forecast: SearchForecast | None, history: History, held: Held) -> tuple[float, int]:
+    return (0.0, 0) if forecast is None else borrowed_forecast(forecast.shared, forecast.steps, history, held)
+
+
+def _forecast_cost(forecast: SearchForecast | None, history: History, held: Held) -> tuple[Total, float | None]:
     """Device-seconds of all that a search may still propose, and at most how many its budget leaves.
 
     The least and the most are those of the cheapest and the dearest sample recipe, as often as there are recipes.
     """
-    if ahead is None:
+    if forecast is None:
         return NOTHING, None
-    total = history.total(ahead.shared, held)
-    for count, samples in ahead.steps:
+    total = history.total(forecast.shared, held)
+    for count, samples in forecast.steps:
         costs = [history.total(sample, held) for sample in samples]
         if not costs:
             continue
         mean = sum(cost[0] for cost in costs) / len(costs)
         least, most = min(cost[1] for cost in costs), max(cost[2] for cost in costs)
-        least = 0.0 if ahead.looks else least
+        least = 0.0 if forecast.looks else least
         unknown = max(cost[3] for cost in costs)
         total = _sum({"a": total, "b": (count * mean, count * least, count * most, count * unknown)})
-    return total, None if ahead.budget_hours is None else 3600 * ahead.budget_hours
+    return total, None if forecast.budget_hours is None else 3600 * forecast.budget_hours
 
 
 def _with_ahead(known: Total, further: Total, capped: float | None) -> Total:
     """Both together, but never more than the budget."""
-    mean, least, most, unknown = _sum({"known": known, "ahead": further})
+    mean, least, most, unknown = _sum({"known": known, "forecast": further})
     if capped is None:
         return mean, least, most, unknown
     return min(mean, capped), min(least, capped), min(most, capped), unknown
 
 
-def devices_held(settings: Sweep, history: History) -> Callable[[Stage], float]:
+def devices_held(settings: Sweep, history: History) -> Held:
     """How many devices a stage of this sweep occupies while it runs.
 
     A device is a GPU where such stages were measured on GPUs, and two tasks that share one hold half of it each.

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.plugins import foreign
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.shared import canonical_json
 from smoothsweep.orchestrator.store.common.base import Store
@@ -92,7 +93,7 @@ class Proposed:
         without = set() if sweep.search.row.count_shapes else {"recipes"}
         given = sweep.search.model_dump(mode="json", exclude=without, exclude_none=True)
         baseline = {key: value for key, value in sweep.baseline.items() if key in sweep.search.space}
-        return {**given, "baseline": baseline}
+        return {**given, "baseline": baseline, **foreign("search", sweep.search.strategy)}
 
     @cached_property
     def make(self) -> Any:

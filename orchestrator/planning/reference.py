@@ -202,14 +202,14 @@ def borrowed(
     return seconds, without
 
 
-def borrowed_ahead(
+def borrowed_forecast(
     shared: Iterable[Stage],
     steps: Iterable[tuple[int, Sequence[Sequence[Stage]]]],
     history: History,
     held: Callable[[Stage], float],
 ) -> tuple[float, int]:
-    """As `borrowed`, of recipes that a search may still propose (`planning.plan.Ahead`): each sample of a step stands
-    for an equal part of its recipes."""
+    """As `borrowed`, of recipes that a search may still propose (`planning.plan.SearchForecast`): each sample of a step
+    stands for an equal part of its recipes."""
     seconds, without = borrowed(shared, history, held)
     for count, samples in steps:
         lent = [borrowed(sample, history, held) for sample in samples]

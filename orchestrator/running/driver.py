@@ -61,7 +61,7 @@ def run_search(run: SweepRun, loaded: LoadedSweep, agenda: Agenda, place: Workpl
     if _is_spent(run):
         agenda.stop()
     else:
-        _keep_back(run, agenda)
+        _keep_reserve(run, agenda)
     if not run.stopped and agenda.has_work():
         from smoothsweep.orchestrator.running.tuning import tune_search
 
@@ -76,9 +76,9 @@ def run_search(run: SweepRun, loaded: LoadedSweep, agenda: Agenda, place: Workpl
         run.left_open |= {trial.id: trial for trial in open_trials}
 
 
-def _keep_back(run: SweepRun, agenda: Agenda) -> None:
+def _keep_reserve(run: SweepRun, agenda: Agenda) -> None:
     """Have the search propose nothing more once only the re-audit's share of the budget is left."""
-    if run.kept_back and not agenda.closed and (reason := run.meter.exceeded(run.kept_back)):
+    if run.reserved and not agenda.closed and (reason := run.meter.exceeded(run.reserved)):
         agenda.close(reason)
         run.display.say(f"budget: {reason} are spent, the rest is kept for the re-audit; no more recipes are proposed")
 
@@ -135,7 +135,7 @@ def _watch(
                 if run.stopped is None and (reason := run.meter.exceeded()):
                     _stop(run, scheduler, halt, agenda, reason)
                 elif agenda is not None and run.stopped is None:
-                    _keep_back(run, agenda)
+                    _keep_reserve(run, agenda)
                 run.forecast(parallel)
                 run.display.update(run.state)
                 if time.monotonic() - saved_at > STATE_EVERY_S:

@@ -34,7 +34,7 @@ class SweepRun:
 
     failures: trial id -> cause. left_open: trials that a stop left unfinished. never_run: fingerprint ->
     planned stage that no trial has run though it ended without a failure. stopped: why the sweep was stopped
-    before its end, None if it was not. kept_back: the share of the budget that a search leaves to its re-audit.
+    before its end, None if it was not. reserved: the share of the budget that a search leaves to its re-audit.
     code: digest of the code that it began with, None for any.
     """
 
@@ -45,7 +45,7 @@ class SweepRun:
     recorder: Recorder
     display: Display
     meter: Meter
-    kept_back: float = 0.0
+    reserved: float = 0.0
     code: str | None = None
     failures: dict[str, str] = field(default_factory=dict)
     left_open: dict[str, Trial] = field(default_factory=dict)
@@ -135,7 +135,7 @@ def begin_run(
     recorder: Recorder,
     display: Display,
     meter: Meter,
-    kept_back: float = 0.0,
+    reserved: float = 0.0,
     code: str | None = None,
 ) -> SweepRun:
     """A run of these trials, of which nothing has been started."""
@@ -148,7 +148,7 @@ def begin_run(
         recorder=recorder,
         display=display,
         meter=meter,
-        kept_back=kept_back,
+        reserved=reserved,
         code=code,
     )
     display.say(

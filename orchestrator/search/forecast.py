@@ -7,7 +7,7 @@ from typing import cast
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.planning.history import read_history
-from smoothsweep.orchestrator.planning.plan import Ahead, Plan, devices_held
+from smoothsweep.orchestrator.planning.plan import Plan, SearchForecast, devices_held
 from smoothsweep.orchestrator.planning.proposals import Proposal, Proposed, TrialMaker
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.search.agenda import setup_of
@@ -24,11 +24,11 @@ FAR = 10**9  # numbers of these draws: no proposal's
 AGAIN = "again"  # beside the rungs: the audit under fresh seeds
 
 
-def ahead_of(proposed: Proposed) -> Ahead | None:
+def forecast_of(proposed: Proposed) -> SearchForecast | None:
     """What the search of the sweep may still propose, or its looks; None for a sweep without, or that is through."""
     sweep, store = proposed.loaded.sweep, proposed.store
     if sweep.looks is not None:
-        return _looks_ahead(proposed)
+        return _forecast_of_looks(proposed)
     if sweep.search is None:
         return None
     proposals, make = proposed.proposals(), proposed.make
@@ -52,7 +52,7 @@ def ahead_of(proposed: Proposed) -> Ahead | None:
             samples.append(tuple(stages))
         steps.append((count, tuple(samples)))
     common = [s for s in with_ancestors(whole[0]) if s.fingerprint in shared and not store.has(s)]
-    return Ahead(
+    return SearchForecast(
         recipes=counts[0][1] + (bool(setup.rungs and setup.baseline) and not proposals),
         again=again,
         settings=sweep,
@@ -62,7 +62,7 @@ def ahead_of(proposed: Proposed) -> Ahead | None:
     )
 
 
-def _looks_ahead(proposed: Proposed) -> Ahead | None:
+def _forecast_of_looks(proposed: Proposed) -> SearchForecast | None:
     """All that looks may still train: every recipe that the last one left open, if it leaves them all open."""
     sweep, make, proposals = proposed.loaded.sweep, proposed.make, proposed.proposals()
     asked = max((proposal.look for proposal in proposals if proposal.look is not None), default=0)
@@ -77,7 +77,7 @@ def _looks_ahead(proposed: Proposed) -> Ahead | None:
     known = {stage.fingerprint for stage in with_ancestors([s for t in first for s in t.stages])}
     stages = with_ancestors([stage for trial in trials for stage in trial.stages])
     added = tuple(stage for stage in stages if stage.fingerprint not in known and not proposed.store.has(stage))
-    return Ahead(
+    return SearchForecast(
         recipes=0,
         settings=sweep,
         steps=((1, (added,)),),
@@ -98,7 +98,7 @@ def refuse_small_budget(loaded: LoadedSweep, plan: Plan, store: Store) -> None:
         return
     missing = {stage.fingerprint for stage in plan.missing}
     trials = [[s for s in with_ancestors(t.stages) if s.fingerprint in missing] for t in plan.trials[:50]]
-    works = [(stages, 1) for stages in trials if stages] or _recipes_ahead(loaded, plan.ahead, store)
+    works = [(stages, 1) for stages in trials if stages] or _recipes_of(loaded, plan.forecast, store)
     history = read_history(store, {stage.name for stages, _ in works for stage in stages}, known=plan.stages)
     held = devices_held(loaded.sweep, history)
     totals = [(history.total(stages, held), trials) for stages, trials in works]
@@ -112,12 +112,12 @@ def refuse_small_budget(loaded: LoadedSweep, plan: Plan, store: Store) -> None:
         )
 
 
-def _recipes_ahead(loaded: LoadedSweep, ahead: Ahead | None, store: Store) -> list[tuple[list[Stage], int]]:
+def _recipes_of(loaded: LoadedSweep, forecast: SearchForecast | None, store: Store) -> list[tuple[list[Stage], int]]:
     """Stages of recipes that may be proposed, and how many trials they are together."""
-    if ahead is None or not ahead.steps:
+    if forecast is None or not forecast.steps:
         return []
     trials = len(loaded.sweep.every_seed) * len(loaded.sweep.combinations)
-    samples = [[stage for stage in stages if not store.has(stage)] for stages in ahead.steps[0][1]]
+    samples = [[stage for stage in stages if not store.has(stage)] for stages in forecast.steps[0][1]]
     return [(stages, trials) for stages in samples if stages]
 
 

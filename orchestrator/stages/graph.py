@@ -89,7 +89,8 @@ def judging_model_stage(model: Training | ImportedClassifier, data: Stage, proto
 
 def imported_stage(model: ImportedClassifier, data: Stage, protocol: str) -> Stage:
     """A brought-in classifier, tested on our data: its content and its card count, not where it lies."""
-    config = {**model.checked.reading, **content_of(model.file, "imported")}
+    reading = model.checked.reading
+    config = {**reading, **content_of(model.file, "imported"), **foreign("models", reading["architecture"])}
     config |= {"seed": 0, "protocol": protocol}
     return Stage(name="imported", config=config, hints={"path": model.imported}, inputs={"data": data})
 

@@ -26,7 +26,7 @@ from smoothsweep.orchestrator.tracking.runs.points import already_gone, finished
 from smoothsweep.orchestrator.tracking.runs.recipes import RecipeMeans, phase_of, recipe_id, recipe_means
 from smoothsweep.orchestrator.tracking.runs.runs import CONTENT, Found, Runs
 from smoothsweep.orchestrator.tracking.runs.searching import PHASE, PROPOSAL, proposal_tags, strategy_tags
-from smoothsweep.orchestrator.tracking.runs.verdicts import ORDER, PLACES, Told, Verdicts, tell
+from smoothsweep.orchestrator.tracking.runs.verdicts import ORDER, PLACES, RunVerdict, Verdicts, write_verdict
 from smoothsweep.orchestrator.tracking.server import connection
 from smoothsweep.orchestrator.tracking.server.moving import artifact_folder, follow
 from smoothsweep.orchestrator.tracking.server.scratch import scratch, sweep_away_scratch
@@ -184,7 +184,7 @@ class Tracker:
         present = {"trial": {one.id for one in closing.trials}, "recipe": {recipe_id(one) for one in closing.trials}}
         if retired := retire(self._client, self._runs, present):
             self._remarks.append(f"MLflow: {retired} runs of earlier versions of code or data are no longer shown")
-        self._tell_verdicts(closing, progress)
+        self._write_verdicts(closing, progress)
         for path in closing.files:
             self._client.log_artifact(parent, str(path), "figures" if path.parent.name == "figures" else None)
             progress()
@@ -194,7 +194,7 @@ class Tracker:
         text = "\n\n".join(part for part in (answer_text(found, closing.verdicts), intro) if part)
         tags = {NOTE: text[:4900], "smoothsweep.recommended": found.recommended.label if found.recommended else ""}
         write(self._client, parent, params={}, tags=tags, points=[])
-        self._tell_sweep(closing, found)
+        self._write_sweep_verdict(closing, found)
         self._describe_experiment(text, found)
         if closing.trials and (inputs := dataset_inputs(closing.trials[0], self.store)):
             self._client.log_inputs(parent, datasets=inputs)
@@ -205,40 +205,40 @@ class Tracker:
         self._client.set_terminated(parent, "FAILED" if closing.failed else "FINISHED", end_time=ended)
         return remarks
 
-    def _tell_verdicts(self, closing: Closing, progress: Callable[[], None]) -> None:
+    def _write_verdicts(self, closing: Closing, progress: Callable[[], None]) -> None:
         """What the report says of each recipe, on its run and on those of its trials, where they do not say it yet.
 
         Tags can be written over, numbers cannot: those of a sweep that is not whole wait until it is.
         """
         of_trials = closing.verdicts.of_trials
         for trial in closing.trials:
-            told = of_trials.get(trial.id) if phase_of(trial) == "sweep" else None
-            if told is None:
+            verdict = of_trials.get(trial.id) if phase_of(trial) == "sweep" else None
+            if verdict is None:
                 continue
-            told = replace(told, numbers={}) if closing.failed else told
-            order = {name: value for name, value in told.numbers.items() if name in PLACES}
-            self._tell("trial", trial.id, replace(told, numbers=order), finished_at(trial, self.store))
-            self._tell("recipe", recipe_id(trial), told, finished_at(trial, self.store))
+            verdict = replace(verdict, numbers={}) if closing.failed else verdict
+            order = {name: value for name, value in verdict.numbers.items() if name in PLACES}
+            self._write_verdict("trial", trial.id, replace(verdict, numbers=order), finished_at(trial, self.store))
+            self._write_verdict("recipe", recipe_id(trial), verdict, finished_at(trial, self.store))
             progress()
 
-    def _tell_sweep(self, closing: Closing, found: Answer) -> None:
+    def _write_sweep_verdict(self, closing: Closing, found: Answer) -> None:
         """On the sweep's own run: the numbers of the recipe that the answer names, and every recipe's word."""
         at = max((finished_at(trial, self.store) for trial in closing.trials), default=0)
-        told = Told(tags=closing.verdicts.whole)
+        of_sweep = RunVerdict(tags=closing.verdicts.whole)
         if found.least is not None and found.leak is not None:
             shown = {key: found.least.metrics[key] for key in ("test_acc", found.leak) if key in found.least.metrics}
-            verdict = closing.verdicts.of_trials.get(found.least.trial.id, Told())
+            verdict = closing.verdicts.of_trials.get(found.least.trial.id, RunVerdict())
             numbers = {key: value for key, value in verdict.numbers.items() if key != ORDER}
             numbers = {} if closing.failed else {**shown, **numbers}
-            told = Told(tags={**verdict.tags, **told.tags}, numbers=numbers)
-        self._tell("sweep", self.experiment, told, at)
+            of_sweep = RunVerdict(tags={**verdict.tags, **of_sweep.tags}, numbers=numbers)
+        self._write_verdict("sweep", self.experiment, of_sweep, at)
 
-    def _tell(self, kind: str, fingerprint: str, told: Told, at: int) -> None:
-        """Have a run say this, unless it does."""
+    def _write_verdict(self, kind: str, fingerprint: str, verdict: RunVerdict, at: int) -> None:
+        """Write the verdict to a run that does not hold it yet."""
         found = self._runs.get(kind, fingerprint)
-        if found is not None and found.told != told.fingerprint:
-            tell(self._client, found.run_id, told, before=found.told, at=at)
-            self._runs.note(kind, fingerprint, replace(found, told=told.fingerprint))
+        if found is not None and found.told != verdict.fingerprint:
+            write_verdict(self._client, found.run_id, verdict, before=found.told, at=at)
+            self._runs.note(kind, fingerprint, replace(found, told=verdict.fingerprint))
 
     def _tag_proposals(self, trials: Iterable[Trial], progress: Callable[[], None]) -> None:
         """Which proposal of the search each trial belongs to, where its run does not say it yet."""

@@ -22,7 +22,7 @@ from smoothsweep.orchestrator.scheduling import scheduler
 from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler
 from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.search.budget import Meter
-from smoothsweep.orchestrator.search.forecast import ahead_of
+from smoothsweep.orchestrator.search.forecast import forecast_of
 from smoothsweep.orchestrator.search.reaudit import frontier_recipes
 from smoothsweep.orchestrator.stages.shared import canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
@@ -56,8 +56,8 @@ def far_ends(raw: dict[str, Any], folder: Path) -> dict[str, Any] | str:
             Proposed(loaded, store).write_reaudit(frontier_recipes(loaded, trials_of(loaded, store), store))
         trials = trials_of(loaded, store)
         found = {"folder": store.sweep_folder(sweep.name).name, "trials": [_trial(trial) for trial in trials]}
-        ahead = ahead_of(Proposed(loaded, LocalStore(root=folder / "empty")))
-        found["plan"] = plan_summary(make_plan(trials, store, ahead), store)
+        forecast = forecast_of(Proposed(loaded, LocalStore(root=folder / "empty")))
+        found["plan"] = plan_summary(make_plan(trials, store, forecast), store)
         found["opened"] = opened
         found["ray"] = _asked_of_ray(sweep, store)
         found["models"], found["needed"] = sweep.tracking.models, sweep.accuracy_needed

@@ -28,7 +28,7 @@ READS = {"loot", "data", "target", "prior"}
 
 def examples(name, changes=()):
     """`judges` of a sweep file: this one as its example is, and what it must have beside it."""
-    beside = {other: dict(JUDGES[other].example) for other in JUDGES[name].beside}
+    beside = {other: dict(JUDGES[other].example) for other in JUDGES[name].requires}
     return {**beside, name: {**JUDGES[name].example, **dict(changes)}}
 
 

@@ -1,1 +1,1 @@
-"""RLB-MI and BREP-MI: attacks that see scores or labels alone."""
+"""Attacks that see a target's scores or labels alone."""

@@ -52,8 +52,8 @@ def first_latents(
     commit 8a2e200), which has no end where a label is never found. `order` tells which labels its untargeted attack
     would have taken: those found first.
     """
-    none = torch.zeros(num_classes, per_label, dtype=torch.int64)
-    found, kept = Starts(z=torch.zeros(num_classes, per_label, size), batches=none, order=none - 1), 0
+    zeros, kept = torch.zeros(num_classes, per_label, dtype=torch.int64), 0
+    found = Starts(z=torch.zeros(num_classes, per_label, size), batches=zeros, order=zeros - 1)
     while found.drawn < max_batches and found.missing.any():
         z = draw(found.drawn).clamp(-clamp, clamp)
         found.drawn += 1
@@ -68,7 +68,7 @@ def first_latents(
 
 
 def make_starts(settings: Mapping[str, Any], inputs: AttackInputs, view: LabelView, workshop: Workshop) -> MadePart:
-    """z, batches and order of `first_latents`; of facts the batches drawn and the labels never hit.
+    """The part `starts`: z, batches and order of `first_latents`; as facts the batches drawn and the labels never hit.
 
     settings: those of `core.attacks.black_box.brep_mi.StartSearch`, with clamp, per_label, generator and the fields of
     `LatentSettings`.
@@ -80,7 +80,7 @@ def make_starts(settings: Mapping[str, Any], inputs: AttackInputs, view: LabelVi
     def draw(batch: int) -> Tensor:
         return torch.randn(settings["batch"], images.z_dim, generator=generator(settings["seed"], "starts", batch))
 
-    def tell(found: Starts) -> None:
+    def report(found: Starts) -> None:
         hit = int((found.batches[:, 0] > 0).sum())
         workshop.progress(hit / view.num_classes, f"{hit}/{view.num_classes} labels hit in {found.drawn} batches")
 
@@ -92,7 +92,7 @@ def make_starts(settings: Mapping[str, Any], inputs: AttackInputs, view: LabelVi
         size=images.z_dim,
         clamp=settings["clamp"],
         max_batches=settings["max_batches"],
-        on_batch=tell,
+        on_batch=report,
     )
     never = int((found.batches[:, 0] == 0).sum())
     return MadePart(

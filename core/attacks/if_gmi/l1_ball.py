@@ -9,7 +9,7 @@ from torch import Tensor
 
 
 def l1_balls(start: Tensor, spans: Sequence[slice], radius: float) -> Callable[[Tensor], Tensor]:
-    """What brings rows [B, N] back to within `radius` of those of `start`, in each span of columns by itself.
+    """What brings rows [B, N] back to within `radius` of those of `start` [B, N], in each span of columns by itself.
 
     The nearest point of the ball by Euclid's distance; what lies inside stays as it is, bit for bit.
     """

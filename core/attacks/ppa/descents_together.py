@@ -87,7 +87,7 @@ class _Descents:
         views = [of_class for c in classes if (of_class := self._views(spans, c)) is not None]
         return self._objective(
             target_class=torch.tensor(classes).repeat_interleave(self.count),
-            views=_Beside(views, self.count) if views else None,
+            views=_OfClasses(views, self.count) if views else None,
             first=0,
             scale=row_scale(spans, self.asked.protocol).repeat(len(classes)),
             batch=self.rows,
@@ -127,7 +127,7 @@ class _Descents:
         return [joined([rows_of(descent, slice(start, start + self.count))]) for start in starts]
 
 
-class _Beside(RowViews):
+class _OfClasses(RowViews):
     """The crops of classes whose rows lie one class after the other, `count` of each."""
 
     def __init__(self, classes: Sequence[RowViews], count: int) -> None:

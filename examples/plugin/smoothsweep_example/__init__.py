@@ -1,1 +1,1 @@
-"""An attack, a defense, a judge, a prior and a kind of data for smoothsweep."""
+"""A member of each family of smoothsweep that takes them from outside."""

@@ -30,13 +30,13 @@ def run_audit(request: AuditRequest) -> int:
     work = Work(request=request, model=model, card=card, started=started, people=people, told=told)
     for line in work.coming:
         screen.out(line)
-    wanted = request.beside(card)
+    wanted = request.trainings(card)
     done = work.earlier(wanted) or FIRST
     code = work.do(done)
-    beside = () if code else work.fitting(wanted, after=done)
-    if not code and all(one in done.beside for one in beside):
+    trainings = () if code else work.fitting(wanted, after=done)
+    if not code and all(one in done.trainings for one in trainings):
         code = work.attack_by_shadows()
-    for one in refinements(work.access, beside, seeds=request.seeds):
+    for one in refinements(work.access, trainings, seeds=request.seeds):
         wider = one.beyond(done)
         if wider == done:
             continue

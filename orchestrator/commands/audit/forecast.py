@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from smoothsweep.core.allotted import allotted_cpus
-from smoothsweep.core.audit.references import Beside
+from smoothsweep.core.audit.references import AuditTraining
 from smoothsweep.core.audit.training import training_seconds
 from smoothsweep.core.checks import present
 from smoothsweep.core.durations import duration
@@ -117,7 +117,7 @@ def _means(store: Store, stages: Iterable[Stage]) -> dict[str, float]:
     return {name: sum(seconds) / len(seconds) for name, seconds in found.items()}
 
 
-def cost_words(one: Beside, cost: Cost) -> str:
+def cost_words(one: AuditTraining, cost: Cost) -> str:
     """The network, and what a training and its attacks cost, in words."""
     network = f"{one.settings['architecture']}, {one.settings['epochs']} epochs"
     attacks = f"{duration(cost.rest)} to attack it and judge the reconstructions"

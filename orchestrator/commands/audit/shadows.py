@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core import screen
-from smoothsweep.core.audit.references import Beside
+from smoothsweep.core.audit.references import AuditTraining
 from smoothsweep.core.data.sources import TEST, TRAIN
 from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import InputError
@@ -30,13 +30,13 @@ COUNTS = (16, 8, LEAST_SHADOWS)
 TITLE = "membership by shadow models"
 
 
-def reference_of(beside: Sequence[Beside]) -> Beside | None:
+def reference_of(trainings: Sequence[AuditTraining]) -> AuditTraining | None:
     """The training without any defense, whose recipe shadow models have."""
-    return next((one for one in beside if one.is_reference), None)
+    return next((one for one in trainings if one.is_reference), None)
 
 
 def shadow_sweep(
-    tree: Mapping[str, Any], reference: Beside, count: int, membership: Mapping[str, Any], *, alone: bool = False
+    tree: Mapping[str, Any], reference: AuditTraining, count: int, membership: Mapping[str, Any], *, alone: bool = False
 ) -> dict[str, Any]:
     """The tree of the sweep that attacks the membership of the model, and of the first training of the reference.
 
@@ -56,15 +56,15 @@ def shadow_sweep(
     }
 
 
-def finished(work: Work, beside: Sequence[Beside]) -> int:
+def finished(work: Work, trainings: Sequence[AuditTraining]) -> int:
     """The largest number of shadow models by which the store holds an attack on the model; 0 for none."""
-    if reference_of(beside) is None or work.allowance.membership.settings is None:
+    if reference_of(trainings) is None or work.allowance.membership.settings is None:
         return 0
     store = open_store(work.store)
-    return next((count for count in COUNTS if has_membership(work.shadow_tree(beside, count), store)), 0)
+    return next((count for count in COUNTS if has_membership(work.shadow_tree(trainings, count), store)), 0)
 
 
-def planned(work: Work, wanted: Sequence[Beside], *, fit: bool, before: float) -> int:
+def planned(work: Work, wanted: Sequence[AuditTraining], *, fit: bool, before: float) -> int:
     """How many shadow models there are, or are to be trained: says what they will cost, or notes why there are none.
 
     wanted: what is trained beside the model. fit: whether the reference is among what there is time for. before:
@@ -91,7 +91,7 @@ def planned(work: Work, wanted: Sequence[Beside], *, fit: bool, before: float) -
     return done
 
 
-def _words(wanted: Sequence[Beside], count: int, cost: Cost) -> str:
+def _words(wanted: Sequence[AuditTraining], count: int, cost: Cost) -> str:
     reference = reference_of(wanted)
     assert reference is not None
     network = f"{reference.settings['architecture']}, {reference.settings['epochs']} epochs"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 from smoothsweep.core import screen
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.audit.portfolio import MOST_SEEDS
-from smoothsweep.core.audit.references import EPOCHS, Beside, trained_beside
+from smoothsweep.core.audit.references import EPOCHS, AuditTraining, audit_trainings
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import ForeignModel
@@ -188,13 +188,13 @@ class AuditRequest(Reading):
         if self.reference and self.image_size is not None:
             _check_size(self.reference, self.image_size)
 
-    def beside(self, card: TargetCard) -> tuple[Beside, ...]:
+    def trainings(self, card: TargetCard) -> tuple[AuditTraining, ...]:
         """What is to be trained beside the model. Raises InputError where the network cannot take its images."""
         if self.reference is None and not self.fix:
             return ()
         architecture = self.reference or card.architecture
         _check_size(architecture, card.image_size)
-        return trained_beside(
+        return audit_trainings(
             architecture,
             image_size=card.image_size,
             epochs=self.epochs or EPOCHS,

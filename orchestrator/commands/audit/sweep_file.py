@@ -18,7 +18,7 @@ from smoothsweep.core.audit.portfolio import (
     evaluator_of,
     spread,
 )
-from smoothsweep.core.audit.references import Beside
+from smoothsweep.core.audit.references import AuditTraining
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.kinds import KINDS
 from smoothsweep.core.priors.card import network_card
@@ -63,7 +63,7 @@ def audit_sweep(
     people: int,
     seeds: list[int],
     has_second: bool,
-    beside: Sequence[Beside] = (),
+    trainings: Sequence[AuditTraining] = (),
     images: int | None = None,
     prior: Mapping[str, Any] | None = None,
     membership: Mapping[str, Any] | None = None,
@@ -72,8 +72,8 @@ def audit_sweep(
 
     public: None for rendered faces; images: how many it shows, where that is known. independent: the judge that the
     user brought, as `judges` has it. attacks: settings of attacks and controls, one or more; people: how many to attack
-    at most; seeds: of attacks and trainings; beside: what is trained beside the model, the reference among them; prior:
-    the attacker's, None for eigenfaces. membership: settings of its judge, None where it is not measured. has_second:
+    at most; seeds: of attacks and trainings; trainings: of the reference and of fixes; prior: the attacker's, None for
+    eigenfaces. membership: settings of its judge, None where it is not measured. has_second:
     whether an evaluator is trained also beside an independent judge, whose first answer does not wait for a second
     opinion; where nobody else judges, one always is.
     """
@@ -85,13 +85,13 @@ def audit_sweep(
     learns = prior is None or any("public" in make_attack(**attack).reads for attack in attacks)
     judges = verified(independent)
     if not independent or has_second:
-        taken = (card.architecture, *(one.settings["architecture"] for one in beside))
+        taken = (card.architecture, *(one.settings["architecture"] for one in trainings))
         evaluator = {"architecture": evaluator_of(*taken), "image_size": judged, "pretrained": False}
         judges["evaluator"] = {**evaluator, **EVALUATOR_TRAINING}
     if membership is not None:
         judges["membership"] = dict(membership)
-    recipes = [{"imported": str(model)}, *(dict(one.settings) for one in beside)]
-    reference = next((dict(one.settings) for one in beside if one.is_reference), None)
+    recipes = [{"imported": str(model)}, *(dict(one.settings) for one in trainings)]
+    reference = next((dict(one.settings) for one in trainings if one.is_reference), None)
     return {
         "name": NAME,
         "seeds": seeds,
@@ -102,7 +102,7 @@ def audit_sweep(
         "prior": dict(prior) if prior else {"kind": "eigenfaces", "components": components_of(images)},
         "attack": attacks[0],
         "judges": judges,
-        **({"cells": [{"recipe": recipe} for recipe in recipes]} if beside else {}),
+        **({"cells": [{"recipe": recipe} for recipe in recipes]} if trainings else {}),
         "grid": {"attack": attacks},
         **({"baseline": {"recipe": reference}} if reference else {}),
     }

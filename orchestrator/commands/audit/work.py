@@ -12,7 +12,7 @@ from typing import Any
 
 from smoothsweep.core import screen
 from smoothsweep.core.audit.portfolio import portfolio
-from smoothsweep.core.audit.references import Beside
+from smoothsweep.core.audit.references import AuditTraining
 from smoothsweep.core.data.sources import TEST, Counted, list_unlabelled
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
@@ -58,7 +58,7 @@ class Work:
     what the pages say of the public images. planned: of what is trained beside the model, by its label. unfit:
     sentences on what there was no time for. has_pages: whether this run has written them. shadows: models by which
     membership is attacked beside the reference, those there are and those to be trained; attacked_by: how many this
-    run has attacked with. beside: of the last round.
+    run has attacked with. trainings: of the last round.
     """
 
     request: AuditRequest
@@ -72,7 +72,7 @@ class Work:
     has_pages: bool = False
     shadows: int = 0
     attacked_by: int = 0
-    beside: tuple[Beside, ...] = ()
+    trainings: tuple[AuditTraining, ...] = ()
 
     @property
     def access(self) -> str:
@@ -111,7 +111,7 @@ class Work:
         """Of queries to the model: without bound unless it is an endpoint."""
         return allowance_of(self.request, self.card, self.people)
 
-    def earlier(self, wanted: Sequence[Beside]) -> Round | None:
+    def earlier(self, wanted: Sequence[AuditTraining]) -> Round | None:
         """The widest round that an earlier run of this command answered, with all of it in the store; None without.
 
         What the pages show already is where a further run begins, however few its minutes are.
@@ -135,7 +135,7 @@ class Work:
 
         Attacks that were never measured are the slow ones: about twice the whole so far, by whichever run it was made.
         """
-        if one.beside != after.beside:
+        if one.trainings != after.trainings:
             return 0.0
         cost = forecast(self._tree(one), open_store(self.store))
         if not cost.device_s:
@@ -147,18 +147,18 @@ class Work:
 
     def do(self, one: Round) -> int:
         """Run a round, and write the pages. Returns the exit code."""
-        self.beside = one.beside
+        self.trainings = one.trainings
         return self._run(self.sweep, self._tree(one)) or self._judge_again(one) or self.attack_by_shadows()
 
     def attack_by_shadows(self) -> int:
         """Train the shadow models, where there are any to be trained beside the reference, and attack the membership of
         the model and of the reference by them. Returns the exit code."""
-        self.shadows = max(self.shadows, shadows.finished(self, self.beside))
-        if self.shadows <= self.attacked_by or shadows.reference_of(self.beside) is None:
+        self.shadows = max(self.shadows, shadows.finished(self, self.trainings))
+        if self.shadows <= self.attacked_by or shadows.reference_of(self.trainings) is None:
             return 0
         self.attacked_by = self.shadows
         return self._run(
-            self.request.folder / shadows.FILE, self.shadow_tree(self.beside, self.shadows, with_reference=True)
+            self.request.folder / shadows.FILE, self.shadow_tree(self.trainings, self.shadows, with_reference=True)
         )
 
     def _run(self, sweep: Path, tree: dict[str, Any]) -> int:
@@ -193,7 +193,7 @@ class Work:
     def write(self, *further: str) -> None:
         """The pages from what is in the store. further: sentences on what there was no time for."""
         self.unfit.extend(further)
-        found = shadows.finished(self, self.beside)
+        found = shadows.finished(self, self.trainings)
         context = AuditContext(
             name=brief(self.request.model.stem),
             card=self.card,
@@ -209,23 +209,23 @@ class Work:
             ),
             member_access=self.access if self.request.trained_on_data else None,
             second=self.second if self.request.second and self.second.is_file() else None,
-            shadowed=as_loaded(self.shadow_tree(self.beside, found, with_reference=True)) if found else None,
+            shadowed=as_loaded(self.shadow_tree(self.trainings, found, with_reference=True)) if found else None,
             without_shadows=shadows.without(self),
         )
         write_audit(self.sweep, self.store, self.request.folder, context)
         self.has_pages = True
 
-    def fitting(self, wanted: Sequence[Beside], *, after: Round) -> tuple[Beside, ...]:
+    def fitting(self, wanted: Sequence[AuditTraining], *, after: Round) -> tuple[AuditTraining, ...]:
         """Those of the trainings that there is time for, the reference first; without it none. Says what each will
         cost, and notes of the others that they were left out. after: the round on top of which they come."""
         if not wanted:
             return ()
         store, alone = open_store(self.store), Round(seeds=SEEDS[:1], reach="adapted").beyond(after)
         model_alone = forecast(self._tree(alone), store)
-        kept: list[Beside] = []
+        kept: list[AuditTraining] = []
         total, left = START_S + wall_seconds(model_alone.device_s), 0.0
         for one in wanted:
-            tree = self._tree(replace(alone, beside=(one,)).beyond(alone))
+            tree = self._tree(replace(alone, trainings=(one,)).beyond(alone))
             cost = forecast(tree, store).without(model_alone)
             seconds = wall_seconds(cost.device_s)
             if (kept or one.is_reference) and (not cost.device_s or self.has_time_for(total + seconds)):
@@ -243,7 +243,7 @@ class Work:
             )
         fits = bool(kept)
         self.shadows = shadows.planned(self, wanted, fit=fits, before=total if fits else total + left)
-        if self.unfit and all(one in after.beside for one in kept):
+        if self.unfit and all(one in after.trainings for one in kept):
             self.write()
         return tuple(kept)
 
@@ -275,15 +275,17 @@ class Work:
             people=self.request.people,
             seeds=list(one.seeds),
             has_second=one.reach == "whole",
-            beside=one.beside,
+            trainings=one.trainings,
             images=self._images,
             prior=self._prior,
             membership=self.allowance.membership.settings if membership else None,
         )
 
-    def shadow_tree(self, beside: Sequence[Beside], count: int, *, with_reference: bool = False) -> dict[str, Any]:
+    def shadow_tree(
+        self, trainings: Sequence[AuditTraining], count: int, *, with_reference: bool = False
+    ) -> dict[str, Any]:
         """The sweep of so many shadow models of the reference's recipe; without the reference, of the model alone."""
-        reference = shadows.reference_of(beside)
+        reference = shadows.reference_of(trainings)
         membership = self.allowance.membership.settings
         assert reference is not None and membership is not None
         return shadows.shadow_sweep(self._tree(FIRST), reference, count, membership, alone=not with_reference)

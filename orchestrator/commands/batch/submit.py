@@ -25,7 +25,7 @@ from smoothsweep.orchestrator.commands.batch.values import (
 )
 from smoothsweep.orchestrator.planning.plan import Plan, history_of, make_plan, refuse_impossible
 from smoothsweep.orchestrator.planning.proposals import Proposed
-from smoothsweep.orchestrator.search.forecast import ahead_of
+from smoothsweep.orchestrator.search.forecast import forecast_of
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.load import load_sweep
@@ -71,7 +71,7 @@ def submit_sweep(request: Request) -> int:
     """
     store, loaded = open_store(request.store), load_sweep(request.sweep, request.overrides)
     proposed = Proposed(loaded, store)
-    plan = make_plan(proposed.trials(), store, ahead_of(proposed))
+    plan = make_plan(proposed.trials(), store, forecast_of(proposed))
     refuse_impossible(plan)
     job = _job(request, loaded.sweep.name)
     _refuse_short(plan, store, seconds_of_limit(request.time), job.grace_s)

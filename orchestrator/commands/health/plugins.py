@@ -9,18 +9,10 @@ from smoothsweep.core import screen
 from smoothsweep.core.plugins import FAMILIES, broken, plugins
 from smoothsweep.core.text import printable
 
-TABLES = {
-    "attacks": "smoothsweep.core.attacks.registry",
-    "defenses": "smoothsweep.core.defenses.registry",
-    "judges": "smoothsweep.core.judges.table",
-    "priors": "smoothsweep.core.priors.kinds",
-    "data": "smoothsweep.core.data.kinds",
-}
-
 
 def add_plugins_command(commands: argparse._SubParsersAction) -> None:
     """Adds `plugins` to a parser's commands."""
-    help_text = "what other packages bring: attacks, defenses, judges, priors, data"
+    help_text = f"what other packages bring: {', '.join(FAMILIES)}"
     commands.add_parser("plugins", help=help_text).set_defaults(command=_list)
 
 
@@ -29,12 +21,12 @@ def _list(options: argparse.Namespace) -> int:
     found = [plugin for family in FAMILIES for plugin in plugins(family)]
     if not found:
         screen.out("no package brings anything; docs/plugins.md says how one would")
-    width = max((len(plugin.name) for plugin in found), default=0)
+    width, wide = (max((len(text) for text in texts), default=0) for texts in ([one.name for one in found], FAMILIES))
     for plugin in found:
-        line = f"{plugin.name:<{width}}  {plugin.family:<8}  {plugin.source}  {plugin.file or plugin.place}"
+        line = f"{plugin.name:<{width}}  {plugin.family:<{wide}}  {plugin.source}  {plugin.file or plugin.place}"
         screen.out(printable(line))
     for family in {plugin.family: None for plugin in found}:
-        import_module(TABLES[family])
+        import_module(FAMILIES[family])
     faults = [why for family in FAMILIES for why in broken(family)]
     for why in faults:
         screen.err(f"smoothsweep: {printable(why)}")

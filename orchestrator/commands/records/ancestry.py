@@ -16,14 +16,14 @@ GONE = "no manifest in the store: not finished, or deleted"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Made:
+class Provenance:
     """One artifact. manifest: None where it cannot be read, and `why`. inputs: role -> what it was made of."""
 
     kind: str
     fingerprint: str
     manifest: dict[str, Any] | None
     why: str | None = None
-    inputs: dict[str, Made] = field(default_factory=dict)
+    inputs: dict[str, Provenance] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -34,15 +34,15 @@ class Made:
         return None if self.manifest is None else self.manifest.get(key)
 
 
-class Maker:
+class ProvenanceReader:
     """Reads manifests of one store, each once."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._known: dict[tuple[str, str], Made] = {}
+        self._known: dict[tuple[str, str], Provenance] = {}
         self._reading: list[tuple[str, str]] = []
 
-    def __call__(self, kind: str, fingerprint: str) -> Made:
+    def __call__(self, kind: str, fingerprint: str) -> Provenance:
         """The artifact and all that it was made of. Manifests that are gone or damaged are said to be so."""
         key = (kind, fingerprint)
         if key not in self._known:
@@ -51,39 +51,41 @@ class Maker:
             self._reading.pop()
         return self._known[key]
 
-    def _input(self, kind: str, fingerprint: str) -> Made:
+    def _input(self, kind: str, fingerprint: str) -> Provenance:
         """As a call; what is being read already, or lies behind more inputs than stages ever have, is not read."""
         if (kind, fingerprint) in self._reading or len(self._reading) > _DEEPEST:
             why = "its manifest names an input that was made of itself, or of a chain of stages without an end"
-            return Made(kind=kind, fingerprint=fingerprint, manifest=None, why=why)
+            return Provenance(kind=kind, fingerprint=fingerprint, manifest=None, why=why)
         return self(kind, fingerprint)
 
-    def _read(self, kind: str, fingerprint: str) -> Made:
+    def _read(self, kind: str, fingerprint: str) -> Provenance:
         try:
             content = plain_content(self._store.manifest_file(kind, fingerprint))
             manifest = read_manifest(content, kind, fingerprint)
         except FileNotFoundError:
-            return Made(kind=kind, fingerprint=fingerprint, manifest=None, why=GONE)
+            return Provenance(kind=kind, fingerprint=fingerprint, manifest=None, why=GONE)
         except Damage as damage:
-            return Made(kind=kind, fingerprint=fingerprint, manifest=None, why=str(damage))
+            return Provenance(kind=kind, fingerprint=fingerprint, manifest=None, why=str(damage))
         except NotPlainError:
-            return Made(kind=kind, fingerprint=fingerprint, manifest=None, why="its manifest is no plain file")
+            return Provenance(kind=kind, fingerprint=fingerprint, manifest=None, why="its manifest is no plain file")
         except OSError as error:
-            return Made(kind=kind, fingerprint=fingerprint, manifest=None, why=f"{error.strerror}: {error.filename}")
+            return Provenance(
+                kind=kind, fingerprint=fingerprint, manifest=None, why=f"{error.strerror}: {error.filename}"
+            )
         sources = manifest.get("inputs", {})
         inputs = {role: self._input(source["stage"], source["fingerprint"]) for role, source in sorted(sources.items())}
-        return Made(kind=kind, fingerprint=fingerprint, manifest=manifest, inputs=inputs)
+        return Provenance(kind=kind, fingerprint=fingerprint, manifest=manifest, inputs=inputs)
 
 
-def in_order(ends: Iterable[Made]) -> list[Made]:
+def in_order(ends: Iterable[Provenance]) -> list[Provenance]:
     """All of it, inputs before what was made of them, each once."""
-    ordered: dict[tuple[str, str], Made] = {}
+    ordered: dict[tuple[str, str], Provenance] = {}
 
-    def visit(made: Made) -> None:
-        if (made.kind, made.fingerprint) not in ordered:
-            for source in made.inputs.values():
+    def visit(artifact: Provenance) -> None:
+        if (artifact.kind, artifact.fingerprint) not in ordered:
+            for source in artifact.inputs.values():
                 visit(source)
-            ordered[made.kind, made.fingerprint] = made
+            ordered[artifact.kind, artifact.fingerprint] = artifact
 
     for end in ends:
         visit(end)

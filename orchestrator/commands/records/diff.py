@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from smoothsweep.core import screen
 from smoothsweep.core.text import printable, shown
-from smoothsweep.orchestrator.commands.records.ancestry import Maker
+from smoothsweep.orchestrator.commands.records.ancestry import ProvenanceReader
 from smoothsweep.orchestrator.commands.records.chosen import Chosen, chosen
 from smoothsweep.orchestrator.commands.records.differences import Change, Differences, Number, differences
 from smoothsweep.orchestrator.store.opening import open_existing_store
@@ -33,7 +33,7 @@ def tell_differences(a: str, b: str, location: str, other_location: str | None, 
     store = open_existing_store(location)
     other = store if other_location is None else open_existing_store(other_location)
     one, two = chosen(store, a), chosen(other, b)
-    makers = (Maker(store), Maker(other))
+    makers = (ProvenanceReader(store), ProvenanceReader(other))
     found = differences(one, two, makers)
     if as_json:
         screen.out_text(json.dumps({"a": one.title, "b": two.title, **asdict(found)}, indent=1, default=str))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from smoothsweep.orchestrator.commands.records.ancestry import Made, Maker, leaves
+from smoothsweep.orchestrator.commands.records.ancestry import Provenance, ProvenanceReader, leaves
 from smoothsweep.orchestrator.commands.records.chosen import Chosen
 from smoothsweep.orchestrator.planning.trial_notes import TrialNote
 from smoothsweep.tasks.stage_names import shown_stage
@@ -60,7 +60,7 @@ class Differences:
     numbers: tuple[Number, ...]
 
 
-def differences(a: Chosen, b: Chosen, makers: tuple[Maker, Maker]) -> Differences:
+def differences(a: Chosen, b: Chosen, makers: tuple[ProvenanceReader, ProvenanceReader]) -> Differences:
     """Trial by trial: those that agree on seed, phase and every axis that both vary. One trial is compared with one
     whatever they are."""
     pairs, only_a, only_b = _paired(a, b)
@@ -131,7 +131,7 @@ class _Walk:
         self.same: dict[str, None] = {}  # kinds in the order in which they were met
         self._seen: set[tuple[str, str]] = set()
 
-    def ends(self, a: Mapping[str, Made], b: Mapping[str, Made]) -> None:
+    def ends(self, a: Mapping[str, Provenance], b: Mapping[str, Provenance]) -> None:
         for kind in dict.fromkeys((*a, *b)):
             if kind in a and kind in b:
                 self._stages(a[kind], b[kind])
@@ -139,23 +139,23 @@ class _Walk:
                 sides = (ABSENT if kind not in side else "there" for side in (a, b))
                 self._note("", "input", f"stage {shown_stage(kind)}", *sides)
 
-    def _stages(self, a: Made, b: Made, role: str | None = None) -> None:
+    def _stages(self, a: Provenance, b: Provenance, role: str | None = None) -> None:
         if (a.fingerprint, b.fingerprint) in self._seen:
             return
         self._seen.add((a.fingerprint, b.fingerprint))
         name = a.kind if role in (None, a.kind) else f"{a.kind} ({role})"  # a judge's classifier is a target, too
         if a.fingerprint == b.fingerprint:
             self.same[name] = None
-            self._mapping(name, "made by", *({key: made.says(key) for key in _MADE_BY} for made in (a, b)))
+            self._mapping(name, "made by", *({key: artifact.says(key) for key in _MADE_BY} for artifact in (a, b)))
             return
         self._note(name, "input", "", a.kind, b.kind)
         if a.manifest is None or b.manifest is None:
-            sides = [made.why or "there" for made in (a, b)]
+            sides = [artifact.why or "there" for artifact in (a, b)]
             self.changes.append(Change(stage=name, what="missing", key="", a=sides[0], b=sides[1]))
             return
         self._mapping(name, "setting", a.manifest["config"], b.manifest["config"])
         self._note(name, "version", "", a.says("version"), b.says("version"))
-        self._mapping(name, "made by", *({key: made.says(key) for key in _MADE_BY} for made in (a, b)))
+        self._mapping(name, "made by", *({key: artifact.says(key) for key in _MADE_BY} for artifact in (a, b)))
         for role in dict.fromkeys((*a.inputs, *b.inputs)):
             if role in a.inputs and role in b.inputs:
                 self._stages(a.inputs[role], b.inputs[role], role)
@@ -174,7 +174,9 @@ class _Walk:
             self.changes.append(Change(stage=stage, what=what, key=key, a=a, b=b))
 
 
-def _numbers(a: Mapping[str, Made], b: Mapping[str, Made]) -> Iterator[tuple[str, str, tuple[float, float]]]:
+def _numbers(
+    a: Mapping[str, Provenance], b: Mapping[str, Provenance]
+) -> Iterator[tuple[str, str, tuple[float, float]]]:
     for kind in (kind for kind in a if kind in b):  # in the order of the stages, so that every call says the same
         ours, theirs = (side[kind].says("metrics") or {} for side in (a, b))
         for key in ours:

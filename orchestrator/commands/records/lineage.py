@@ -14,7 +14,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import brief, counted, printable, shown
-from smoothsweep.orchestrator.commands.records.ancestry import Made, Maker, in_order
+from smoothsweep.orchestrator.commands.records.ancestry import Provenance, ProvenanceReader, in_order
 from smoothsweep.orchestrator.commands.records.chosen import chosen
 from smoothsweep.orchestrator.commands.reporting.sharing.provenance import SUFFIX, read_provenance
 from smoothsweep.orchestrator.page.origin import read_origin
@@ -39,51 +39,51 @@ def tell_lineage(name: str, location: str, number: str | None, *, as_json: bool)
     title, ends, wrong = _of_file(store, name, number) if _is_place(name) else _of_trial(store, name, number)
     stages = in_order(ends)
     if as_json:
-        screen.out_text(json.dumps({"of": title, "stages": [_row(store, made) for made in stages]}, indent=1))
+        screen.out_text(json.dumps({"of": title, "stages": [_row(store, artifact) for artifact in stages]}, indent=1))
     else:
         screen.out_text("\n".join(map(printable, [title, *wrong, *lineage_text(store, stages)])))
-    return 1 if wrong or any(made.manifest is None for made in stages) else 0
+    return 1 if wrong or any(artifact.manifest is None for artifact in stages) else 0
 
 
-def lineage_text(store: Store, stages: Sequence[Made]) -> list[str]:
+def lineage_text(store: Store, stages: Sequence[Provenance]) -> list[str]:
     """A block of lines for every stage, inputs first, and what all of it took."""
     lines: list[str] = []
-    for made in stages:
-        lines += ["", *_block(store, made)]
-    seconds = [made.manifest["seconds"] for made in stages if made.manifest is not None]
-    codes = sorted({made.manifest["code_version"] for made in stages if made.manifest is not None})
+    for artifact in stages:
+        lines += ["", *_block(store, artifact)]
+    seconds = [artifact.manifest["seconds"] for artifact in stages if artifact.manifest is not None]
+    codes = sorted({artifact.manifest["code_version"] for artifact in stages if artifact.manifest is not None})
     told = f"{len(seconds)} of {len(stages)} stages, {duration(sum(seconds))} in all"
     return [*lines, "", f"{told}; code {', '.join(codes)}" if codes else told]
 
 
-def _block(store: Store, made: Made) -> list[str]:
-    if made.manifest is None:
-        return [f"{made.label}: {made.why}"]
-    said = made.manifest
+def _block(store: Store, artifact: Provenance) -> list[str]:
+    if artifact.manifest is None:
+        return [f"{artifact.label}: {artifact.why}"]
+    manifest = artifact.manifest
     facts = [
-        _version(made),
-        duration(said["seconds"]),
-        f"{said.get('device')} on {said.get('host')}",
-        f"code {said['code_version']}",
-        _when(said["finished_at"]),
+        _version(artifact),
+        duration(manifest["seconds"]),
+        f"{manifest.get('device')} on {manifest.get('host')}",
+        f"code {manifest['code_version']}",
+        _when(manifest["finished_at"]),
     ]
-    lines = [f"{made.label}: {', '.join(facts)}"]
-    if made.inputs:
-        lines.append(f"  from {', '.join(_input(role, source) for role, source in made.inputs.items())}")
-    if numbers := {key: value for key, value in said["metrics"].items() if value is not None}:
+    lines = [f"{artifact.label}: {', '.join(facts)}"]
+    if artifact.inputs:
+        lines.append(f"  from {', '.join(_input(role, source) for role, source in artifact.inputs.items())}")
+    if numbers := {key: value for key, value in manifest["metrics"].items() if value is not None}:
         lines.append(f"  {', '.join(f'{key} {_value(value)}' for key, value in numbers.items())}")
-    return [*lines, f"  {store.manifest_file(made.kind, made.fingerprint)}"]
+    return [*lines, f"  {store.manifest_file(artifact.kind, artifact.fingerprint)}"]
 
 
-def _version(made: Made) -> str:
+def _version(artifact: Provenance) -> str:
     """Of the stage's meaning; and the present one where that is another."""
-    version, now = made.says("version"), TASKS.get(made.kind)
+    version, now = artifact.says("version"), TASKS.get(artifact.kind)
     if now is None:
         return f"version {version}, a kind of stage that is no more"
     return f"version {version}" if version == now.version else f"version {version} (now {now.version})"
 
 
-def _input(role: str, source: Made) -> str:
+def _input(role: str, source: Provenance) -> str:
     return source.label if role == source.kind else f"{role}: {source.label}"
 
 
@@ -95,47 +95,47 @@ def _when(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, tz=UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-def _row(store: Store, made: Made) -> dict[str, Any]:
+def _row(store: Store, artifact: Provenance) -> dict[str, Any]:
     row = {
-        "stage": made.kind,
-        "fingerprint": made.fingerprint,
-        "missing": made.why,
-        "manifest": str(store.manifest_file(made.kind, made.fingerprint)),
-        "inputs": {role: source.fingerprint for role, source in made.inputs.items()},
+        "stage": artifact.kind,
+        "fingerprint": artifact.fingerprint,
+        "missing": artifact.why,
+        "manifest": str(store.manifest_file(artifact.kind, artifact.fingerprint)),
+        "inputs": {role: source.fingerprint for role, source in artifact.inputs.items()},
     }
     keys = ("version", "seconds", "device", "host", "code_version", "finished_at", "libraries", "config", "metrics")
-    return row | {key: made.says(key) for key in keys}
+    return row | {key: artifact.says(key) for key in keys}
 
 
 # What was named.
 
 
-def _of_trial(store: Store, name: str, number: str | None) -> tuple[str, list[Made], list[str]]:
+def _of_trial(store: Store, name: str, number: str | None) -> tuple[str, list[Provenance], list[str]]:
     asked = chosen(store, name)
     if not asked.is_one:
         trials = ", ".join(trial.trial for trial in asked.trials[:5])
         expected = "expected one trial, by its id or as SWEEP:axis=value,seed=value"
         raise InputError(f"{expected}, got {brief(name)} with {len(asked.trials)}: {trials}, ...")
-    read, trial = Maker(store), asked.trials[0]
-    made = {kind: read(kind, fingerprint) for kind, fingerprint in trial.stages.items()}
+    read, trial = ProvenanceReader(store), asked.trials[0]
+    artifacts = {kind: read(kind, fingerprint) for kind, fingerprint in trial.stages.items()}
     if number is None:
-        return asked.title, list(made.values()), []
-    kind = _measuring(number, made)
-    value = (made[kind].says("metrics") or {}).get(number)
-    return f"{number} {'not there' if value is None else _value(value)} of {asked.title}", [made[kind]], []
+        return asked.title, list(artifacts.values()), []
+    kind = _measuring(number, artifacts)
+    value = (artifacts[kind].says("metrics") or {}).get(number)
+    return f"{number} {'not there' if value is None else _value(value)} of {asked.title}", [artifacts[kind]], []
 
 
-def _measuring(number: str, made: dict[str, Made]) -> str:
+def _measuring(number: str, artifacts: dict[str, Provenance]) -> str:
     """The stage whose manifest has the number, or that the table says it comes from."""
-    for kind, one in made.items():
+    for kind, one in artifacts.items():
         if number in (one.says("metrics") or {}):
             return kind
     if number not in BY_KEY:
-        known = {key for one in made.values() for key in one.says("metrics") or {}} | set(BY_KEY)
+        known = {key for one in artifacts.values() for key in one.says("metrics") or {}} | set(BY_KEY)
         near = suggestion(number, known)
         raise InputError(f"--number: expected a column of results.parquet, got {shown(number)}{near}")
     kind = BY_KEY[number].stage
-    if kind not in made:
+    if kind not in artifacts:
         raise InputError(f"--number {number}: expected one that the trial measures, got one that no stage of it does")
     return kind
 
@@ -144,7 +144,7 @@ def _is_place(name: str) -> bool:
     return "/" in name or Path(name).exists()
 
 
-def _of_file(store: Store, name: str, number: str | None) -> tuple[str, list[Made], list[str]]:
+def _of_file(store: Store, name: str, number: str | None) -> tuple[str, list[Provenance], list[str]]:
     if number is not None:
         raise InputError(f"--number {number}: expected none beside a file, whose artifact is told of as a whole")
     path = Path(name).expanduser().resolve()
@@ -158,39 +158,44 @@ def _of_file(store: Store, name: str, number: str | None) -> tuple[str, list[Mad
         expected = f"expected a trial, {files}, a report's page or an exported reconstruction"
         got = "something else" if path.exists() else "nothing there"
         raise InputError(f"{brief(name)}: {expected}, got {got}")
-    made = Maker(store)(parts[0], parts[1])
-    return f"{brief('/'.join(parts[2:]) or parts[0])} of {made.label}", [made], _wrong(path, parts[2:], made)
+    artifact = ProvenanceReader(store)(parts[0], parts[1])
+    return (
+        f"{brief('/'.join(parts[2:]) or parts[0])} of {artifact.label}",
+        [artifact],
+        _wrong(path, parts[2:], artifact),
+    )
 
 
-def _of_page(store: Store, path: Path) -> tuple[str, list[Made], list[str]]:
+def _of_page(store: Store, path: Path) -> tuple[str, list[Provenance], list[str]]:
     """What a report's page shows. The page only says which trials; what made them, the store alone says."""
-    said = read_origin(path)
-    if said.sweep not in store.sweeps():
-        named = f"; the page names the store {brief(said.store)}" if said.store != store.location else ""
-        expected = f"expected the sweep {brief(said.sweep)} of this page in --store {store.location}"
+    origin = read_origin(path)
+    if origin.sweep not in store.sweeps():
+        named = f"; the page names the store {brief(origin.store)}" if origin.store != store.location else ""
+        expected = f"expected the sweep {brief(origin.sweep)} of this page in --store {store.location}"
         raise InputError(f"{brief(path.name)}: {expected}, got none{named}")
-    noted, read = {note.trial: note for note in read_trial_notes(store, said.sweep)}, Maker(store)
-    known = [noted[trial] for trial in said.trials if trial in noted]
+    noted, read = {note.trial: note for note in read_trial_notes(store, origin.sweep)}, ProvenanceReader(store)
+    known = [noted[trial] for trial in origin.trials if trial in noted]
     ends = [read(kind, fingerprint) for note in known for kind, fingerprint in note.stages.items()]
     wrong = []
-    if gone := len(said.trials) - len(known):
+    if gone := len(origin.trials) - len(known):
         wrong = [f"  {gone} of its trials are none of the store's: the page is older, of another store, or edited"]
-    return f"{brief(path.name)}: {counted(len(said.trials), 'trial')} of {brief(said.sweep)}", ends, wrong
+    return f"{brief(path.name)}: {counted(len(origin.trials), 'trial')} of {brief(origin.sweep)}", ends, wrong
 
 
-def _of_picture(store: Store, path: Path) -> tuple[str, list[Made], list[str]]:
+def _of_picture(store: Store, path: Path) -> tuple[str, list[Provenance], list[str]]:
     """An exported reconstruction. It only says which stage holds it; what made that, the store alone says."""
-    said = read_provenance(path)
-    made = Maker(store)("loot", said.stages.reconstructions)
-    where = f"rank {said.rank} of class {said.label}, {brief(said.recipe)}, seed {said.seed} of {brief(said.sweep)}"
-    return f"{brief(path.name)}: {where}", [made], []
+    provenance = read_provenance(path)
+    artifact = ProvenanceReader(store)("loot", provenance.stages.reconstructions)
+    recipe, sweep = brief(provenance.recipe), brief(provenance.sweep)
+    where = f"rank {provenance.rank} of class {provenance.label}, {recipe}, seed {provenance.seed} of {sweep}"
+    return f"{brief(path.name)}: {where}", [artifact], []
 
 
-def _wrong(path: Path, inside: Sequence[str], made: Made) -> list[str]:
+def _wrong(path: Path, inside: Sequence[str], artifact: Provenance) -> list[str]:
     """Whether the file is one that the manifest knows, and as it was written."""
-    if not inside or made.manifest is None or inside == (MANIFEST,):
+    if not inside or artifact.manifest is None or inside == (MANIFEST,):
         return []
-    expected = made.manifest["files"].get("/".join(inside))
+    expected = artifact.manifest["files"].get("/".join(inside))
     if expected is None:
         return ["  its manifest knows no such file: somebody else put it there"]
     return [] if checksum(path) == expected else ["  it is not what was written: its checksum differs"]

@@ -6,12 +6,14 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from smoothsweep.core.external.kinds import is_external
 from smoothsweep.core.plugins import by_plugin
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.numbers.format import listing
 from smoothsweep.orchestrator.stages.code_version import code_version
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import LoadedSweep, inversion
 from smoothsweep.sweeps.schema import InversionSweep
 
@@ -52,7 +54,9 @@ def members_used(settings: Sequence[InversionSweep]) -> dict[str, str]:
     attacks = [one.attack.words for one in settings if one.attack is not None]
     priors = [_named("priors", one.prior.kind) for one in settings if one.reads_prior and one.prior is not None]
     data = [_named("data", one.data.kind) for one in settings]
-    found = {"Private data": data, "Attack": attacks, "Prior": priors}
+    targets = [one.recipe.checked for one in settings if isinstance(one.recipe, ImportedClassifier)]
+    models = [_named("models", card.architecture) for card in targets if is_external(card.architecture)]
+    found = {"Private data": data, "Model": models, "Attack": attacks, "Prior": priors}
     return {name: "; ".join(dict.fromkeys(words)) for name, words in found.items() if words}
 
 

@@ -154,14 +154,14 @@ def looks_text(looks: dict[str, Any]) -> list[str]:
 def expectation(summary: dict[str, Any]) -> list[str]:
     """Device time and, where there is a price, dollars that are to be spent: one line each."""
     search = summary["search"]
-    ahead = search["at_most_more_recipes"] + search["at_most_audited_again"] if search else 0
-    ahead += summary["looks"]["at_most_more_trials"] if summary["looks"] else 0
-    if summary["stages_to_run"] == 0 and not ahead:
+    further = search["at_most_more_recipes"] + search["at_most_audited_again"] if search else 0
+    further += summary["looks"]["at_most_more_trials"] if summary["looks"] else 0
+    if summary["stages_to_run"] == 0 and not further:
         return ["expected device time: none, every stage is in the store"]
     measured = f", measured on {' and '.join(summary['measured_on'])}" if summary["measured_on"] else ""
     told = summary["device_hours"] is not None or summary["about"]
-    most = "at most " if ahead and told else ""
-    whole = {**summary, "to_run": summary["stages_to_run"] + ahead}
+    most = "at most " if further and told else ""
+    whole = {**summary, "to_run": summary["stages_to_run"] + further}
     lines = [f"expected device time: {most}{time_text(whole, name_machine=True)}{measured}"]
     if (price := summary["price_per_device_hour"]) is not None:
         lines.append(f"expected price: {most}{dollars_text(whole)} at ${price:,.2f} per device-hour")

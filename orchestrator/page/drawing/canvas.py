@@ -42,7 +42,7 @@ XLINK = "{http://www.w3.org/1999/xlink}href"
 PX = 72  # matplotlib's SVG counts 72 units to the inch: with as many dots, its pixels are ours
 
 
-class Told(NamedTuple):
+class Tooltip(NamedTuple):
     """What a mark says, whose it is, and where it leads."""
 
     words: str
@@ -60,7 +60,7 @@ class Canvas:
         self.width, self.height, self.title = width, height, title
         self.figure = Figure(figsize=(width / PX, height / PX), dpi=PX)
         FigureCanvasAgg(self.figure)
-        self._told: dict[str, Told] = {}
+        self._tooltips: dict[str, Tooltip] = {}
 
     def axes(
         self, left: float, top: float, right: float, bottom: float, *, grid: Literal["x", "y", "both"] | None = "y"
@@ -78,11 +78,11 @@ class Canvas:
             axes.grid(axis=grid, color=LINE, linewidth=1)
         return axes
 
-    def tell(self, artist: Artist, words: str = "", *, recipe: str = "", link: str = "") -> None:
+    def describe(self, artist: Artist, words: str = "", *, recipe: str = "", link: str = "") -> None:
         """Let a mark say something, belong to a recipe, lead somewhere."""
-        gid = f"told-{len(self._told)}"
+        gid = f"told-{len(self._tooltips)}"
         artist.set_gid(gid)
-        self._told[gid] = Told(words, recipe, link)
+        self._tooltips[gid] = Tooltip(words, recipe, link)
 
     def svg(self) -> Markup:
         """For a page: colours follow the screen's scheme, every mark has its words."""
@@ -118,8 +118,8 @@ class Canvas:
         tree = ElementTree.fromstring(self._saved("svg", metadata=empty, transparent=True))
         for metadata in tree.findall(f"{{{SVG}}}metadata"):
             tree.remove(metadata)
-        _speak(tree, self._told)
-        _tidy(tree, f"f{crc32((self.title + repr(sorted(self._told.items()))).encode('utf-8', 'replace')):x}")
+        _write_tooltips(tree, self._tooltips)
+        _tidy(tree, f"f{crc32((self.title + repr(sorted(self._tooltips.items()))).encode('utf-8', 'replace')):x}")
         for name in ("width", "height", "version"):
             tree.attrib.pop(name, None)
         tree.attrib |= {
@@ -178,11 +178,11 @@ def _harmless(text: str) -> str:
     return upright(text.encode("utf-8", "replace").decode("utf-8"))
 
 
-def _speak(tree: ElementTree.Element, told: dict[str, Told]) -> None:
+def _write_tooltips(tree: ElementTree.Element, tooltips: dict[str, Tooltip]) -> None:
     """Titles, recipes and links for the groups that stand for marks."""
     for parent in list(tree.iter()):
         for place, child in enumerate(list(parent)):
-            one = told.get(child.get("id", ""))
+            one = tooltips.get(child.get("id", ""))
             if one is None:
                 continue
             if one.link:

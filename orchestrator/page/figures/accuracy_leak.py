@@ -211,7 +211,7 @@ class _Drawing:
                 (seeds,) = self.axes.plot(
                     *zip(*point.seeds, strict=True), "o", ms=5, color=point.colour, alpha=0.4, mew=0
                 )
-                self.canvas.tell(seeds, recipe=point.recipe)
+                self.canvas.describe(seeds, recipe=point.recipe)
             if not inside:
                 self.axes.plot([x], [y], "<", ms=5, color=point.colour, clip_on=False)
         if point.chosen:
@@ -229,7 +229,7 @@ class _Drawing:
             mfc=PAPER if point.hollow else point.colour,
             **look,
         )
-        self.canvas.tell(mark, point.words, recipe=point.recipe, link=point.link)
+        self.canvas.describe(mark, point.words, recipe=point.recipe, link=point.link)
 
     def names(self) -> None:
         """The names beside their points, the chosen one's first; an accuracy outside the panel stands in its name."""
@@ -252,7 +252,7 @@ class _Drawing:
         spots = [(at, end) for end in cut] if upright else [(end, at) for end in cut]
         look: dict[str, Any] = {"color": point.colour, "alpha": 0.6, "clip_on": False}
         (line,) = self.axes.plot(*zip(*spots, strict=True), lw=1.6, **look)
-        self.canvas.tell(line, recipe=point.recipe)
+        self.canvas.describe(line, recipe=point.recipe)
         (x1, y1), (x2, y2) = self.axes.transData.transform(spots)
         self.labels.keep_clear(min(x1, x2) - 1, -max(y1, y2) - 1, max(x1, x2) + 1, -min(y1, y2) + 1)
         for end, spot, head in zip(ends, spots, "v^" if upright else "<>", strict=True):

@@ -49,7 +49,7 @@ def write_names(canvas: Canvas, axes: Axes, labels: Labels, points: Sequence[Nam
             text = axes.text(
                 along, up, line, fontsize=size, color=point.colour, weight="bold", zorder=5, ha=align, va="baseline"
             )
-            canvas.tell(text, recipe=point.recipe)
+            canvas.describe(text, recipe=point.recipe)
 
 
 def _lines(name: str) -> list[str]:

@@ -54,7 +54,7 @@ def coordinates(view: SearchView, objective: Objective) -> Canvas | None:
         heights = [_height(scale, one, view) for scale in scales]
         colour = RAMP[_fifth(float(one.objectives[objective.column] or 0.0), values, objective)]
         (line,) = axes.plot(range(len(scales)), heights, color=colour, lw=1.9, alpha=0.85, solid_joinstyle="round")
-        canvas.tell(line, _words(view, one), recipe=one.recipe or "")
+        canvas.describe(line, _words(view, one), recipe=one.recipe or "")
     for place, scale in enumerate(scales):
         _draw_axis(axes, place, scale, last=place == len(scales) - 1, room=(WIDTH - 2 * LEFT) / (len(scales) - 1))
     if any(name not in one.values for name in view.dimensions for one in met):

@@ -57,7 +57,7 @@ def judges(summary: Summary, colours: Colours) -> Canvas | None:
                 shown = estimate(metric_of(key), values[key], *ends)
                 seeds = count(int(values[f"{key}_n"]), "seed")
                 words = f"{values['recipe']}, {metric_of(key).label}: {shown} (n = {seeds})"
-                canvas.tell(dot, words, recipe=values["recipe"])
+                canvas.describe(dot, words, recipe=values["recipe"])
         if not seen:
             axes.text(0.01, y, "not measured", fontsize=11, color=SOFT, va="center")
     return canvas
@@ -122,7 +122,7 @@ def exposure(summary: Summary, colours: Colours) -> Canvas | None:
                 color=colours.of(recipe),
             )
             told = f"{one.key}: {rate_words(spec, one)}, among the {AMONG} most exposed: {among_words(one)}"
-            canvas.tell(dot, told, recipe=recipe)
+            canvas.describe(dot, told, recipe=recipe)
         often = f"{sum(one.rate > 0.5 for one in people)} of {len(people)}"
         note(axes, often, (1, y), (14, -4), place="across", size=12.5, colour=INK, bold=True)
     return canvas
@@ -149,7 +149,7 @@ def triangle(summary: Summary) -> Canvas:
         axes.plot(columns + 0.5, rows + 0.5, shape, ms=size, mew=0, color=colour)
     for place, tick in enumerate(axes.get_yticklabels()):
         told = f"{everyone[place]}: differs from {int(clear[place].sum())} of the {many - 1} others"
-        canvas.tell(tick, told, recipe=everyone[place])
+        canvas.describe(tick, told, recipe=everyone[place])
     return canvas
 
 

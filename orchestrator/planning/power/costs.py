@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from smoothsweep.core.metrics.power import Design
 from smoothsweep.orchestrator.planning.history import History
-from smoothsweep.orchestrator.planning.plan import Ahead, Plan
+from smoothsweep.orchestrator.planning.plan import Plan, SearchForecast
 from smoothsweep.orchestrator.planning.power.sizes import Size
 from smoothsweep.orchestrator.planning.reference import reference_s
 from smoothsweep.orchestrator.planning.trial import Trial
@@ -52,8 +52,8 @@ class Costs:
 def costs_of(plan: Plan, size: Size, history: History, held: Held) -> Costs | None:
     """The costs of the planned sweep; None where one of its stages was never measured and has no rate."""
     priced, now = _Priced(history, held), size.design
-    if plan.ahead is not None and not plan.ahead.looks:  # the trials of a first look are those of every recipe
-        shared, of_recipes = _ahead_of(plan.ahead)
+    if plan.forecast is not None and not plan.forecast.looks:  # the trials of a first look are those of every recipe
+        shared, of_recipes = _stages_of(plan.forecast)
         many = now.recipes / max(1, len(of_recipes)) / now.seeds
         found = priced.split(stage for stages in of_recipes for stage in stages)
         parts = priced.total(shared), many * found[0], many * found[1]
@@ -105,10 +105,10 @@ def _seed_and_shared(trials: list[Trial]) -> tuple[list[Stage], dict[str, Stage]
     return first, {stage.fingerprint: stage for stage in first if stage.fingerprint in elsewhere}
 
 
-def _ahead_of(ahead: Ahead) -> tuple[tuple[Stage, ...], list[list[Stage]]]:
+def _stages_of(forecast: SearchForecast) -> tuple[tuple[Stage, ...], list[list[Stage]]]:
     """What all recipes of a search share, and its stages of each sample recipe under all seeds, audited once."""
-    samples = [samples for _, samples in ahead.steps[:-1]]
-    return ahead.shared, [[s for stages in of_recipe for s in stages] for of_recipe in zip(*samples, strict=True)]
+    samples = [samples for _, samples in forecast.steps[:-1]]
+    return forecast.shared, [[s for stages in of_recipe for s in stages] for of_recipe in zip(*samples, strict=True)]
 
 
 def _is_of_attack(stage: Stage, known: dict[str, bool]) -> bool:

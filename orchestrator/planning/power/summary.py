@@ -52,7 +52,7 @@ def power_of_plan(
     if tell is None and not (isinstance(settings, InversionSweep) and settings.attack):
         return {"power": None}
     cells = list({id(trial.cell): trial.cell for trial in plan.trials if trial.phase == "sweep"}.values())
-    size = _size_of(loaded, cells or expand(loaded), _recipes_ahead(plan, cells), tell)
+    size = _size_of(loaded, cells or expand(loaded), _recipes_of(plan, cells), tell)
     if isinstance(size, str):
         return {"power": {"tells": None, "reason": size}}
     held = devices_held(loaded.sweep, history)
@@ -131,18 +131,20 @@ def _size_of(loaded: LoadedSweep, cells: Sequence[Cell], recipes: int | None, te
         return reason
 
 
-def _recipes_ahead(plan: Plan, cells: Sequence[Cell]) -> int | None:
+def _recipes_of(plan: Plan, cells: Sequence[Cell]) -> int | None:
     """How many recipes a search will have compared in the end; None without one, and for looks, which add none."""
-    if plan.ahead is None or not plan.ahead.steps or plan.ahead.looks:
+    if plan.forecast is None or not plan.forecast.steps or plan.forecast.looks:
         return None
-    *_, (further, _), _ = plan.ahead.steps  # those that meet the whole attack; the last step audits again
+    *_, (further, _), _ = plan.forecast.steps  # those that meet the whole attack; the last step audits again
     return further + len(set(map(recipe_of, cells)))
 
 
 def _people(plan: Plan) -> str | None:
     """Fingerprint of the private images that the targets of the plan learn from."""
-    ahead = () if plan.ahead is None else (s for _, samples in plan.ahead.steps for sample in samples for s in sample)
-    stages: Sequence[Stage] = plan.stages or tuple(ahead)
+    forecast = (
+        () if plan.forecast is None else (s for _, samples in plan.forecast.steps for sample in samples for s in sample)
+    )
+    stages: Sequence[Stage] = plan.stages or tuple(forecast)
     attack = next((stage for stage in stages if stage.name == "attack" and "target" in stage.inputs), None)
     return None if attack is None else attack.inputs["target"].inputs["data"].fingerprint
 

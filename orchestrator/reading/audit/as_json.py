@@ -9,7 +9,7 @@ import pandas as pd
 
 from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES, LeakComparison
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LOWER
-from smoothsweep.orchestrator.reading.audit.members import AuditMembership, Told
+from smoothsweep.orchestrator.reading.audit.members import AttackFound, AuditMembership
 from smoothsweep.orchestrator.reading.audit.result import Audit, Reached, Trained
 from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences, person_name
 from smoothsweep.orchestrator.reading.audit.shadows import ByShadows, Within
@@ -130,7 +130,7 @@ def _within_json(one: Within) -> dict[str, Any]:
     }
 
 
-def _told_json(one: Told) -> dict[str, Any]:
+def _told_json(one: AttackFound) -> dict[str, Any]:
     ends = {name: _known(getattr(one, name)) for name in ("auc", "low", "high")}
     return {"attack": one.attack, "access": one.access, **ends, "found_at_1_percent": one.found}
 

@@ -32,7 +32,7 @@ LEAST_OTHERS = 100
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told(Attacked):
+class AttackFound(Attacked):
     """One attack over all images; the mean over trainings where there are several.
 
     Attributes:
@@ -59,16 +59,16 @@ class Membership:
 
     recipe: str
     role: Literal["model", "reference", "fix"]
-    told: tuple[Told, ...]
+    told: tuple[AttackFound, ...]
     trainings: int
     word: str = ""
 
-    def by(self, attack: str) -> Told | None:
+    def by(self, attack: str) -> AttackFound | None:
         """What one attack reaches; None where it was not made."""
         return next((one for one in self.told if one.attack == attack), None)
 
     @property
-    def by_labels(self) -> Told | None:
+    def by_labels(self) -> AttackFound | None:
         """What the attack that was chosen beforehand reaches by labels alone."""
         return self.by(BY_LABELS)
 
@@ -108,7 +108,7 @@ class AuditMembership:
     def model(self) -> Membership:
         return self.recipes[0]
 
-    def tried_on(self, one: Told) -> tuple[int, int]:
+    def tried_on(self, one: AttackFound) -> tuple[int, int]:
         """How many training and how many test images an attack was tried on."""
         if self.drawn is None or self.drawn_members is None or one.access != "labels":
             return self.members, self.others
@@ -123,12 +123,12 @@ class AuditMembership:
         return next((one for one in self.beside if one.role == "reference"), None)
 
     @property
-    def strongest(self) -> Told:
+    def strongest(self) -> AttackFound:
         """The attack that tells most of the model's images."""
         return self.model.told[0]
 
     @property
-    def beforehand(self) -> Told:
+    def beforehand(self) -> AttackFound:
         """The attack that was chosen before any result: on scores where they are seen, else on labels."""
         return self.model.by(WITHOUT) or self.model.by_labels or self.strongest
 
@@ -193,12 +193,12 @@ def _words(data: ReportData, summary: Summary, access: str) -> dict[str, str]:
 
 
 @lru_cache(maxsize=64)
-def _told(files: tuple[Path, ...], access: str) -> tuple[Told, ...]:
+def _told(files: tuple[Path, ...], access: str) -> tuple[AttackFound, ...]:
     """Of the trainings with these scores, which never change; pages are written again after every round."""
     within = ACCESS_LEVELS.index(access)
     table = attack_table([measured_in(file) for file in files])
     return tuple(
-        Told(
+        AttackFound(
             attack=str(row["attack"]),
             access=str(row["access"]),
             auc=float(row["auc"]),

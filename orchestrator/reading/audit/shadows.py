@@ -12,7 +12,7 @@ import pandas as pd
 
 from smoothsweep.core.judges.table import stage_of
 from smoothsweep.core.membership.measuring import RATES, WITH_SHADOWS, Measured
-from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
+from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS, title_of
 from smoothsweep.core.metrics.intervals import crossed_mean_interval
 from smoothsweep.core.metrics.membership import tpr_at
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
@@ -42,7 +42,7 @@ class Attacked:
     @property
     def title(self) -> str:
         """What a page calls it."""
-        return MEMBERSHIP_ATTACKS[self.attack].title
+        return title_of(self.attack)
 
     @property
     def words(self) -> str:

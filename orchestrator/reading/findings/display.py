@@ -91,7 +91,7 @@ def hover(values: Mapping[str, Any], judge: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
+class VerdictText:
     """A comparison in a cell of a table. words: the verdict, empty where the cell asks another question; size: what it
     rests on: the reduction of a leak, or the interval of another metric's difference; needed: what might settle it;
     settling: the same as a sentence; look: good or bad for the owner, unclear, or neither (""); meaning: the words
@@ -105,12 +105,12 @@ class Told:
     meaning: str = ""
 
 
-def told(spec: Metric, one: LeakComparison | None) -> Told | None:
+def told(spec: Metric, one: LeakComparison | None) -> VerdictText | None:
     """A recipe beside a reference by a leak; None where the two were not compared."""
     if one is None:
         return None
     wording = WORDING[one.word]
-    return Told(
+    return VerdictText(
         words=one.word,
         look=wording.look,
         size=reduction_cell(spec, one),
@@ -120,21 +120,21 @@ def told(spec: Metric, one: LeakComparison | None) -> Told | None:
     )
 
 
-def told_difference(spec: Metric, gap: Comparison) -> Told | None:
+def told_difference(spec: Metric, gap: Comparison) -> VerdictText | None:
     """By a metric that is no leak: `1.2 points lower`, or `the same`; None where there is nothing to compare."""
     if not gap.verdict:
         return None
     ends = signed_interval(spec, gap.low, gap.high)
     if gap.verdict == INCONCLUSIVE:
         if max(abs(gap.difference), abs(gap.low), abs(gap.high)) < NOTHING_LESS:
-            return Told(words="", look="", size="the same")
-        return Told(words=INCONCLUSIVE, look="unclear", size=f"{signed(spec, gap.difference)} {ends}".strip())
+            return VerdictText(words="", look="", size="the same")
+        return VerdictText(words=INCONCLUSIVE, look="unclear", size=f"{signed(spec, gap.difference)} {ends}".strip())
     defended = (gap.verdict == LOWER) == (spec.better == "low")
     look = "" if spec.better is None else "good" if defended else "bad"
-    return Told(words=f"{points(spec, gap.difference)} {gap.verdict}", look=look, size=ends)
+    return VerdictText(words=f"{points(spec, gap.difference)} {gap.verdict}", look=look, size=ends)
 
 
-def of_cell(summary: Summary, spec: Metric, cell: Mapping[str, Any]) -> Told | None:
+def of_cell(summary: Summary, spec: Metric, cell: Mapping[str, Any]) -> VerdictText | None:
     """A row of the summary's frame beside its baseline. The word of a leak is that of its recipe; where several attacks
     were tried, a row shows its own reduction alone, and the table of recipes has the word."""
     gap = Comparison(**{name: cell[f"{spec.key}{end}"] for end, name in COLUMNS.items()})
@@ -148,10 +148,10 @@ def of_cell(summary: Summary, spec: Metric, cell: Mapping[str, Any]) -> Told | N
     if word is None:
         return None
     if cell["reference_recipe"] != cell["recipe"]:
-        return Told(words="", look="", size=size)
-    return Told(words=word, look=WORDING[word].look, size=size)
+        return VerdictText(words="", look="", size=size)
+    return VerdictText(words=word, look=WORDING[word].look, size=size)
 
 
-def of_recipe(summary: Summary, spec: Metric, cell: Mapping[str, Any]) -> Told | None:
+def of_recipe(summary: Summary, spec: Metric, cell: Mapping[str, Any]) -> VerdictText | None:
     """The recipe of a row beside the baseline, for a table of recipes."""
     return told(spec, summary.verdict(cell["recipe"], spec.key)) if spec.is_leak else of_cell(summary, spec, cell)

@@ -6,6 +6,7 @@ from collections import Counter
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.rank_agreement import RankAgreement
+from smoothsweep.core.plugins import by_plugin
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.findings.judge_ranks import ranks_alike, tau_words
 from smoothsweep.orchestrator.reading.numbers.format import (
@@ -35,7 +36,8 @@ def search_words(view: SearchView) -> list[str]:
     met = len({proposal.key for proposal in view.proposals})
     asked = f" of at most {view.asked:,}" if view.asked and view.asked > met else ""
     kept = f", with {listing(view.constraints)}" if view.constraints else ""
-    first = f"{STRATEGIES[view.strategy].words}: {count(met, 'recipe')}{asked}, to drive {aims}{kept}."
+    did = by_plugin(STRATEGIES[view.strategy].words, "search", view.strategy)
+    first = f"{did}: {count(met, 'recipe')}{asked}, to drive {aims}{kept}."
     status = Counter(proposal.status for proposal in view.proposals)
     states = [f"{status[name]}{NBSP}{name}" for name in ("open", "failed") if status[name]]
     troubled = f" ({listing(states)})" if states else ""

@@ -12,7 +12,7 @@ from typing import Any
 from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE
-from smoothsweep.orchestrator.reading.findings.display import Told, setting_name
+from smoothsweep.orchestrator.reading.findings.display import VerdictText, setting_name
 from smoothsweep.orchestrator.reading.numbers.estimates import Comparison
 from smoothsweep.orchestrator.reading.numbers.evidence import COLUMNS
 from smoothsweep.orchestrator.reading.numbers.format import aligned, ascii_text, count, named, start
@@ -26,12 +26,12 @@ LEGEND = "reduction: leak under the baseline's setting minus that under this one
 """What the sign means, for the foot of a table."""
 
 
-def of_setting(spec: Metric, cell: Mapping[str, Any]) -> Told | None:
+def of_setting(spec: Metric, cell: Mapping[str, Any]) -> VerdictText | None:
     """A row beside the baseline's row by a leak; None for the baseline, and where the two were not compared."""
     gap = Comparison(**{name: cell[f"{spec.key}{end}"] for end, name in COLUMNS.items()})
     size, word = row_reduction(spec, gap)
     look = "unclear" if word == INCONCLUSIVE else ""
-    return None if word is None else Told(words=WORDS[word], look=look, size=size)
+    return None if word is None else VerdictText(words=WORDS[word], look=look, size=size)
 
 
 def setting_answer(summary: Summary) -> tuple[str, ...]:

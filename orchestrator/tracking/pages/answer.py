@@ -16,7 +16,7 @@ from smoothsweep.orchestrator.reading.numbers.format import ascii_text, interval
 from smoothsweep.orchestrator.reading.numbers.wording import LEGEND
 from smoothsweep.orchestrator.tracking.pages.strongest import strongest
 from smoothsweep.orchestrator.tracking.runs.recipes import RecipeMeans
-from smoothsweep.orchestrator.tracking.runs.verdicts import VERDICT, Told, Verdicts
+from smoothsweep.orchestrator.tracking.runs.verdicts import VERDICT, RunVerdict, Verdicts
 
 COMPARED = f"Each recipe is compared with the baseline ({LEGEND})."
 ONE_SEED = "With one seed per recipe, which leaks least is inconclusive: add seeds."
@@ -111,7 +111,7 @@ def answer_text(found: Answer, verdicts: Verdicts | None = None) -> str:
     rule = ["---", *["---:"] * (len(specs) + 1), *["---"] * (3 if compared else 0)]
     lines = [f"| {' | '.join(row)} |" for row in (head, rule)]
     for recipe in found.worst[:ROWS]:
-        told = said[recipe.label] or Told()
+        told = said[recipe.label] or RunVerdict()
         marks = ", ".join(filter(None, (told.mark, "not beaten in both" if recipe in found.front else "")))
         cells = [
             f"{recipe.label} ({marks})" if marks else recipe.label,

@@ -41,10 +41,12 @@ EARLIER = {"reduction": "removed", "reduction_low": "removed_low", "reduction_hi
 
 
 @dataclass(frozen=True, kw_only=True)
-class Told:
-    """A verdict as one run holds it: tags by name, numbers in the unit of the leak by metric. size: the reduction with
-    its interval, needed: what would settle it, and mark: "least leak" where the report marks the recipe so, for the
-    table of the sweep's note."""
+class RunVerdict:
+    """A verdict as one run of MLflow holds it.
+
+    tags: by name; numbers: by metric, in the unit of the leak. For the table of the sweep's note: size, the reduction
+    with its interval; needed, what would settle it; mark, "least leak" where the report marks the recipe so.
+    """
 
     tags: Mapping[str, str] = field(default_factory=dict)
     numbers: Mapping[str, float] = field(default_factory=dict)
@@ -59,17 +61,20 @@ class Told:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdicts:
-    """of_trials: trial -> what the report says of its recipe under its attack; the trials of one recipe are told the
-    same. whole: tags of the sweep itself. answer: the sentence that the report begins with."""
+    """What a report says, for the runs of its sweep.
 
-    of_trials: Mapping[str, Told] = field(default_factory=dict)
+    of_trials: trial -> the verdict on its recipe under its attack, the same for all seeds; whole: tags of the sweep's
+    own run; answer: the sentence that the report begins with.
+    """
+
+    of_trials: Mapping[str, RunVerdict] = field(default_factory=dict)
     whole: Mapping[str, str] = field(default_factory=dict)
     answer: str = ""
 
 
 def verdicts_of(summary: Summary, found: Hidings, answer: str = "") -> Verdicts:
     """What the report's table and its verdicts say, for every trial that they count. answer: its first sentence."""
-    of_trials: dict[str, Told] = {}
+    of_trials: dict[str, RunVerdict] = {}
     if summary.primary is None:
         return Verdicts(answer=answer)
     worst, last = summary.worst(summary.primary), summary.stops(summary.primary)
@@ -87,7 +92,7 @@ def verdicts_of(summary: Summary, found: Hidings, answer: str = "") -> Verdicts:
         shown = told_of(summary.spec, one) or of_cell(summary, summary.spec, row)
         word = "baseline" if row["is_baseline"] else shown.words if shown else ""
         tags = {VERDICT: word, HIDING: one.word if one else "", LOOK: look}
-        told = Told(
+        told = RunVerdict(
             tags={key: value for key, value in tags.items() if value},
             numbers=numbers,
             size=ascii_text(shown.size) if one and shown else "",
@@ -122,17 +127,19 @@ def _numbers(one: LeakComparison) -> dict[str, float]:
     return {name: float(present(value, "value")) for name, value in found.items() if not is_null(value)}
 
 
-def tell(client: Any, run_id: str, told: Told, *, before: str, at: int) -> None:
-    """Have the run say just this. before: fingerprint of what it says now, empty for nothing. at: in milliseconds.
+def write_verdict(client: Any, run_id: str, verdict: RunVerdict, *, before: str, at: int) -> None:
+    """Replace the verdict that a run of MLflow holds.
+
+    before: fingerprint of the one it holds, empty for none; at: milliseconds since 1970.
 
     A number that has changed is a further point of its metric: no step holds two.
     """
     from mlflow.entities import Metric
 
     points = []
-    for name, value in told.numbers.items():
+    for name, value in verdict.numbers.items():
         known = client.get_metric_history(run_id, name)
         if not known or max(known, key=lambda point: point.step).value != value:
             points.append(Metric(name, value, at, len(known)))
     blank = dict.fromkeys((VERDICT, HIDING, LOOK), "") if before else {}
-    write(client, run_id, params={}, tags={**blank, **told.tags, TOLD: told.fingerprint}, points=points)
+    write(client, run_id, params={}, tags={**blank, **verdict.tags, TOLD: verdict.fingerprint}, points=points)

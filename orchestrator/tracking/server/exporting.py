@@ -73,16 +73,16 @@ def main(specs: Path) -> None:
         started, error, out = time.monotonic(), None, Path(spec["out"])
         try:
             export(Path(spec["artifact"]), spec["config"], out)
-        except Exception as problem:  # told to the caller, which says it to the user
+        except Exception as problem:  # the caller passes it on to the user
             error = f"{type(problem).__name__}: {' '.join(str(problem).split())}"[:300]
             shutil.rmtree(out, ignore_errors=True)
         size = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
-        told = {"out": spec["out"], "seconds": time.monotonic() - started, "bytes": size, "error": error}
-        print(json.dumps(told), flush=True)
+        result = {"out": spec["out"], "seconds": time.monotonic() - started, "bytes": size, "error": error}
+        print(json.dumps(result), flush=True)
 
 
 def _end_with_caller() -> None:
-    """A caller that was killed leaves no process behind."""
+    """End this process when the caller's end of stdin is closed, also where it was killed."""
     sys.stdin.read()
     os._exit(1)
 

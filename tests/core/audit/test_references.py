@@ -2,12 +2,12 @@
 
 import pytest
 
-from smoothsweep.core.audit.references import EPOCHS, FIXES, trained_beside
+from smoothsweep.core.audit.references import EPOCHS, FIXES, audit_trainings
 from smoothsweep.core.defenses.labels import recipe_words
 
 
 def made(**said):
-    return trained_beside("resnet18", **{"image_size": 64, "transform_input": False, "fix": True, **said})
+    return audit_trainings("resnet18", **{"image_size": 64, "transform_input": False, "fix": True, **said})
 
 
 def test_the_first_is_the_reference_and_no_fix_is():

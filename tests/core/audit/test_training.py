@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from smoothsweep.core.audit.portfolio import AUGMENTATION
-from smoothsweep.core.audit.references import trained_beside
+from smoothsweep.core.audit.references import audit_trainings
 from smoothsweep.core.audit.training import TRAINING as TRAINING_OF_AUDITS
 from smoothsweep.core.audit.training import _new, defended, train_model
 from smoothsweep.core.data.labelled import SplitImages
@@ -126,5 +126,5 @@ def test_the_first_weights_follow_from_the_seed_whatever_was_drawn_before(kind):
 
 def test_it_trains_as_an_audit_does_unless_it_is_told():
     assert dict(TRAINING_OF_AUDITS) == {"epochs": 40, "batch_size": 50, "augmentation": AUGMENTATION}
-    (reference,) = trained_beside("resnet18", image_size=64, transform_input=False, fix=False)
+    (reference,) = audit_trainings("resnet18", image_size=64, transform_input=False, fix=False)
     assert {name: reference.settings[name] for name in TRAINING_OF_AUDITS} == dict(TRAINING_OF_AUDITS)

@@ -121,13 +121,13 @@ def test_repeating_a_fresh_query_recovers_the_decided_class():
     assert (once == plain).float().mean() + 0.2 < (mean == plain).float().mean()
 
 
-def test_kept_back_images_are_of_every_class_and_leave_some_of_it():
+def test_held_out_images_are_of_every_class_and_leave_some_of_it():
     labels = torch.tensor([0] * 20 + [1] * 3 + [2] * 2)
-    rows = Ssd(eps=1.0, share=0.2).keep_back(labels, torch.Generator().manual_seed(0))
+    rows = Ssd(eps=1.0, share=0.2).hold_out(labels, torch.Generator().manual_seed(0))
     assert torch.bincount(labels[rows]).tolist() == [4, 1, 1] and len(rows.unique()) == 6
     with pytest.raises(InputError, match="ssd: share: expected to leave an image of class 1 to train on, got 1"):
-        Ssd(eps=1.0).keep_back(torch.tensor([0, 0, 1]), torch.Generator())
-    with pytest.raises(InputError, match="a clean image of every class kept back, got none of class 3"):
+        Ssd(eps=1.0).hold_out(torch.tensor([0, 0, 1]), torch.Generator())
+    with pytest.raises(InputError, match="a clean image of every class held out, got none of class 3"):
         Ssd(eps=1.0).fit(shielded(), torch.zeros(3, 4), torch.tensor([0, 1, 2]))
 
 

@@ -7,7 +7,7 @@ from smoothsweep.core.citations import known_citations
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.membership.evidence import Evidence, log_odds, log_probability, margins
 from smoothsweep.core.membership.measuring import measure
-from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS, make_membership_attack
+from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS, VERSION, make_membership_attack
 from smoothsweep.core.metrics.membership import chance_spread, over_persons, roc_auc, tpr_at
 
 IMAGES, PEOPLE, MODELS, CLASSES = 600, 12, 16, 12
@@ -88,14 +88,27 @@ def test_missing_evidence_is_one_line(name):
     assert "\n" not in str(refused.value) and set(attack.cites) <= set(known_citations())
 
 
+SHOWN = {
+    "right_over_views": 0,
+    "right_over_noise": 0,
+    "phi": 1,
+    "margin": 1,
+    "shadow_phi": 1,
+    "inside": 1,
+    "losses": 2,
+}
+"""Part of the evidence -> who has it: anybody who gets labels, who gets scores, or the owner alone."""
+
+
 def test_every_attack_says_what_it_is_called_what_it_sees_and_whose_it_is():
     """A page names attacks by their titles: two of one name would look the same."""
     titles = [kind.title for kind in MEMBERSHIP_ATTACKS.values()]
     assert all(isinstance(title, str) and len(title) > 5 for title in titles) and len(set(titles)) == len(titles)
-    sees = {"label_views": "labels", "label_distance": "labels", "loss_trace": "training"}
-    shadows = {"lira", "lira_offline", "rmia", "rmia_offline", "bavaria_t", "bavaria_n"}
-    for name, kind in MEMBERSHIP_ATTACKS.items():
-        assert kind.access == sees.get(name, "scores") and kind.cites and kind().shadows == (name in shadows)
+    for kind in MEMBERSHIP_ATTACKS.values():
+        shown = max(SHOWN[part] for part in kind.needs)
+        assert ("labels", "scores", "training")[shown] == kind.access and kind.cites
+        assert kind().shadows == (not {"shadow_phi", "inside"}.isdisjoint(kind.needs))
+        assert 1 <= kind.since <= VERSION
 
 
 def test_wrong_parameters_and_names_are_one_line():
@@ -136,14 +149,9 @@ def test_every_number_of_the_measure_stands_on_its_attack():
     )
     found = measure(few, MEMBER, asked=asked)
     numbers = found.metrics()
-    assert set(found.scores) == {
-        "margin",
-        "margin_per_class",
-        "loss",
-        "loss_per_class",
-        "label_views",
-        "label_distance",
-    }
+    there = {"phi", "margin", "right_over_views", "right_over_noise"}
+    assert set(found.scores) == {name for name, kind in MEMBERSHIP_ATTACKS.items() if set(kind.needs) <= there}
+    assert {"margin", "label_views"} <= set(found.scores) and "lira" not in found.scores
     assert numbers["membership_auc"] == roc_auc(given.margin[MEMBER], given.margin[~MEMBER])
     assert numbers["membership_lira_auc"] is None and numbers["membership_tpr_fpr01"] is None
     views = given.right_over_views[:, asked].mean(0)

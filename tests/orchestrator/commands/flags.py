@@ -18,7 +18,7 @@ ASKED: dict[str, tuple[str, tuple[str, ...]]] = {
             "orchestrator.commands.plan:open_store",
             "orchestrator.commands.plan:load_sweep",
             "orchestrator.commands.plan:Proposed",
-            "orchestrator.commands.plan:ahead_of",
+            "orchestrator.commands.plan:forecast_of",
             "orchestrator.commands.plan:make_plan",
             "orchestrator.commands.plan:refuse_impossible",
             "orchestrator.commands.plan:plan_summary",

@@ -5,7 +5,7 @@ import pytest
 import torch
 from PIL import Image
 
-from smoothsweep.core.audit.references import trained_beside
+from smoothsweep.core.audit.references import audit_trainings
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.membership.halves import inside_part
 from smoothsweep.core.models.classifiers import build_classifier
@@ -91,7 +91,7 @@ def tree_of(root, model, reference, count, **given):
 def test_a_model_that_learnt_the_images_by_heart_is_found_out_and_one_that_never_saw_them_is_not(rendered):
     """Both are attacked by the same shadow models, which are trained once; the reference costs no more of them."""
     root, models = rendered
-    [reference] = trained_beside("resnet_small", image_size=SIDE, transform_input=False, epochs=8, fix=False)
+    [reference] = audit_trainings("resnet_small", image_size=SIDE, transform_input=False, epochs=8, fix=False)
     store, found = open_store(str(root / "store")), {}
     store.open_for_writing()
     for name, model in models.items():
@@ -121,7 +121,7 @@ def shadow_stages(tree):
 
 def test_a_shadow_model_is_forecast_by_half_of_all_images(rendered, tmp_path):
     root, models = rendered
-    [reference] = trained_beside("resnet_small", image_size=SIDE, transform_input=False, epochs=8, fix=False)
+    [reference] = audit_trainings("resnet_small", image_size=SIDE, transform_input=False, epochs=8, fix=False)
     tree, asked = tree_of(root, models["own"], reference, 8, alone=True), []
     store = open_store(str(tmp_path / "store"))
     store.open_for_writing()

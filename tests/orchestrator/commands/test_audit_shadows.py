@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from smoothsweep.core.audit.references import trained_beside
+from smoothsweep.core.audit.references import audit_trainings
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit import shadows, work
 from smoothsweep.orchestrator.commands.audit.forecast import Cost
@@ -45,7 +45,7 @@ class Shadowed(Clock):
 
         def do_both(one, done):
             code = do(one, done)
-            return code or (one.attack_by_shadows() if done.beside else 0)
+            return code or (one.attack_by_shadows() if done.trainings else 0)
 
         monkeypatch.setattr(work.Work, "do", do_both)
         monkeypatch.setattr(work.Work, "attack_by_shadows", attack)
@@ -165,7 +165,7 @@ def test_what_an_endpoint_has_answered_is_not_told_as_to_come(monkeypatch):
 
 def test_the_sweep_of_shadow_models_runs_once_for_each_number_of_them(monkeypatch, tmp_path):
     """Of the model and of the reference; more of them run it again, and without a reference there is none."""
-    beside, ran = trained_beside("resnet18", image_size=SIDE, transform_input=False, epochs=3, fix=True), []
+    trainings, ran = audit_trainings("resnet18", image_size=SIDE, transform_input=False, epochs=3, fix=True), []
     one = work.Work.__new__(work.Work)
     one.__dict__ |= {
         "request": SimpleNamespace(folder=tmp_path),
@@ -181,14 +181,14 @@ def test_the_sweep_of_shadow_models_runs_once_for_each_number_of_them(monkeypatc
     monkeypatch.setattr(work.Work, "_tree", lambda *_: tree)
     monkeypatch.setattr(work.Work, "_run", lambda _, sweep, tree: ran.append((sweep, tree)) or 0)
     assert one.attack_by_shadows() == 0 and ran == []
-    one.beside = beside
+    one.trainings = trainings
     for _ in range(2):
         assert one.attack_by_shadows() == 0
     one.shadows = 16
     one.attack_by_shadows()
     assert [sweep for sweep, _ in ran] == [tmp_path / "audit-shadows.yaml"] * 2
     assert [tree["judges"]["membership"]["shadows"] for _, tree in ran] == [8, 16], "those in the store are shown"
-    plain, found = dict(beside[0].settings), ran[-1][1]
+    plain, found = dict(trainings[0].settings), ran[-1][1]
     assert found["cells"] == [{"recipe": {"imported": "m"}}, {"recipe": plain}] and found["attack"] is None
     assert found["judges"] == {
         "membership": {"trained_on_data": True, "images": 7, "shadows": 16, "shadow_recipe": plain}

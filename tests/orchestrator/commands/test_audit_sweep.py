@@ -8,7 +8,7 @@ import pytest
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.audit.portfolio import portfolio, spread
-from smoothsweep.core.audit.references import trained_beside
+from smoothsweep.core.audit.references import audit_trainings
 from smoothsweep.core.models.weight_files import WEIGHT_FILES
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit.rounds import FIRST, refinements
@@ -97,10 +97,10 @@ def test_people_are_taken_evenly():
 @pytest.mark.parametrize("seeds", [1, 3])
 @pytest.mark.parametrize("fix", [False, True])
 def test_rounds_begin_small_and_only_grow(access, seeds, fix):
-    beside = trained_beside("resnet18", image_size=SIDE, transform_input=False, fix=True) if fix else ()
-    found = [FIRST, *refinements(access, beside, seeds=seeds)]
-    sizes = [(len(one.seeds), REACH.index(one.reach), len(one.beside)) for one in found]
-    assert sizes[0] == (1, 0, 0) and sizes[-1] == (5, 2, len(beside))
+    trainings = audit_trainings("resnet18", image_size=SIDE, transform_input=False, fix=True) if fix else ()
+    found = [FIRST, *refinements(access, trainings, seeds=seeds)]
+    sizes = [(len(one.seeds), REACH.index(one.reach), len(one.trainings)) for one in found]
+    assert sizes[0] == (1, 0, 0) and sizes[-1] == (5, 2, len(trainings))
     assert all(a != b and all(x <= y for x, y in zip(a, b, strict=True)) for a, b in pairwise(sizes))
     slow = next(size for size in sizes if size[1] == 2)
     assert slow[0] >= seeds  # the seeds asked for come before the slow attacks
@@ -108,8 +108,8 @@ def test_rounds_begin_small_and_only_grow(access, seeds, fix):
 
 def test_what_is_trained_beside_the_model_are_trials_of_the_same_sweep(imported, owned, tmp_path):
     """Its file is one that `run` takes; the reference is its baseline, and everybody meets the same attacks."""
-    beside = trained_beside("resnet18", image_size=SIDE, transform_input=False, fix=True)
-    loaded = load_sweep(sweep_of(imported, owned, tmp_path, reach="adapted", beside=beside))
+    trainings = audit_trainings("resnet18", image_size=SIDE, transform_input=False, fix=True)
+    loaded = load_sweep(sweep_of(imported, owned, tmp_path, reach="adapted", trainings=trainings))
     trials = trials_of(loaded)
     recipes = [trial.settings.recipe for trial in trials]
     assert [getattr(recipe, "imported", None) is not None for recipe in recipes].count(True) == len(trials) // 5
@@ -121,5 +121,5 @@ def test_what_is_trained_beside_the_model_are_trials_of_the_same_sweep(imported,
     assert len({tuple(each) for each in attacks.values()}) == 1 and len(attacks) == 5
     axis = sweep_axes(loaded, trials)[0]
     names = list(dict.fromkeys(axis.values[t.cell.axes[axis.key]] for t in trials))
-    assert names == ["imported model", *(one.label for one in beside)] and beside[0].label == "plain training"
+    assert names == ["imported model", *(one.label for one in trainings)] and trainings[0].label == "plain training"
     assert axis.bare and axis.defense

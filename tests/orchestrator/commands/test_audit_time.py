@@ -3,7 +3,7 @@
 import pytest
 
 from smoothsweep.core.audit.portfolio import MOST_SEEDS, portfolio
-from smoothsweep.core.audit.references import trained_beside
+from smoothsweep.core.audit.references import audit_trainings
 from smoothsweep.core.audit.training import training_seconds
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.orchestrator.cli import main
@@ -27,7 +27,7 @@ def test_a_training_is_forecast_from_a_few_of_its_steps(imported, owned, tmp_pat
             imported,
             owned,
             tmp_path,
-            beside=trained_beside("resnet18", image_size=SIDE, transform_input=False, epochs=7, fix=False),
+            trainings=audit_trainings("resnet18", image_size=SIDE, transform_input=False, epochs=7, fix=False),
         ).read_text(),
         "audit",
     )
@@ -69,7 +69,7 @@ class Clock:
 
         def do(_, one):
             self.done.append(one)
-            self.now += first if one is FIRST else cost(len(one.beside), len(one.seeds))
+            self.now += first if one is FIRST else cost(len(one.trainings), len(one.seeds))
             return 0
 
         fakes = {
@@ -113,7 +113,7 @@ def test_what_there_is_no_time_for_is_left_out_and_said(
     given = ["--fix", "--minutes", minutes, "--seeds", seeds, "--out", imported.parent / "out"]
     people, public = map(str, owned[1:])
     assert main(["audit", str(imported), "--data", people, "--public", public, *map(str, given)]) == 0
-    assert clock.done[0] is FIRST and max(len(one.beside) for one in clock.done) == many
+    assert clock.done[0] is FIRST and max(len(one.trainings) for one in clock.done) == many
     said = capsys.readouterr().out
     assert said.count("to come: ") == many and said.count("Not tried: ") == 4 - many and left in said
     assert any("--seeds 3 was asked for" in line for line in clock.said) == short

@@ -50,7 +50,7 @@ def test_a_drawing_holds_any_words(words):
     canvas = Canvas(200, 100, words)
     axes = canvas.axes(0, 0, 200, 100)
     (mark,) = axes.plot([1], [1], "o")
-    canvas.tell(mark, words, recipe=words, link="#row-1")
+    canvas.describe(mark, words, recipe=words, link="#row-1")
     drawn = canvas.svg()
     assert upright(drawn) == drawn and "<b>" not in drawn
     assert drawn == canvas.svg() and b"<script" not in canvas.svg_file()

@@ -12,7 +12,7 @@ from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
 from smoothsweep.orchestrator.planning.proposals import Proposed
 from smoothsweep.orchestrator.planning.reference import MACHINE, RATES, STEPS_OF_A_PROJECTION, borrowed, reference_s
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.search.forecast import ahead_of
+from smoothsweep.orchestrator.search.forecast import forecast_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep, shipped_sweeps
@@ -146,7 +146,7 @@ def test_a_search_that_has_not_begun_is_told_by_the_rates_and_never_above_its_bu
     for hours in (2.0, 0.25):
         loaded = load_sweep(sweep, [f"budget.device_hours={hours}", "reaudit=null"])
         proposed = Proposed(loaded, store)
-        told[hours] = plan_summary(make_plan([], store, ahead_of(proposed)), store)
+        told[hours] = plan_summary(make_plan([], store, forecast_of(proposed)), store)
     whole = told[2.0]
     assert whole["about"]["hours"] == whole["search"]["about"]["hours"] and whole["device_hours"] is None
     quickstart = load_sweep(shipped_sweeps()["quickstart"])

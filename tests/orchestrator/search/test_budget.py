@@ -13,7 +13,7 @@ from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.search import budget
 from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.search.budget import Meter, spent
-from smoothsweep.orchestrator.search.forecast import ahead_of, refuse_small_budget
+from smoothsweep.orchestrator.search.forecast import forecast_of, refuse_small_budget
 from smoothsweep.orchestrator.search.reaudit import frontier_recipes
 from smoothsweep.orchestrator.search.record import read_reaudit_record
 from smoothsweep.orchestrator.stages.stage import with_ancestors
@@ -40,7 +40,7 @@ def test_device_time_of_what_runs_and_what_has_ended_counts(tmp_path):
     assert meter.device_s == 360.0 and meter.exceeded() == "0.1 of 0.1 device-hours"
 
 
-def test_a_share_of_the_budget_can_be_kept_back(tmp_path):
+def test_a_share_of_the_budget_can_be_reserved(tmp_path):
     meter = Meter(LocalStore(root=tmp_path), "s", Budget(device_hours=0.1))
     meter.update(snapshot(ended=[("target", 280.0)]))
     assert meter.exceeded(0.2) is None
@@ -160,7 +160,7 @@ def test_recipes_still_to_come_count_where_the_first_is_there_already(tmp_path):
     store, loaded = LocalStore(root=tmp_path / "store"), load(tmp_path, RANDOM, budget={"device_hours": 0.001})
     first = Agenda(Proposed(loaded, store)).preview()
     measured(store, first, 60.0)
-    plan = make_plan(first, store, ahead_of(Proposed(loaded, store)))
+    plan = make_plan(first, store, forecast_of(Proposed(loaded, store)))
     assert not plan.missing
     with pytest.raises(InputError, match=r"budget.device_hours: expected at least what one trial costs"):
         refuse_small_budget(loaded, plan, store)
@@ -175,7 +175,7 @@ def test_the_plan_of_a_search_says_what_may_come(tmp_path):
     assert summary["search"]["budget_device_hours_left"] == 1.0
     assert f"search: at most {more:.0f} more recipes, not proposed yet" in plan_text(summary)
     work_off(loaded, store)
-    assert ahead_of(Proposed(loaded, store)) is None
+    assert forecast_of(Proposed(loaded, store)) is None
     summary = summary_of(loaded, store)
     assert summary["search"] is None
 
@@ -195,7 +195,7 @@ def test_the_plan_of_a_search_that_has_not_begun_says_what_it_does_before_it_cou
 
 
 def summary_of(loaded, store):
-    return plan_summary(make_plan(trials_of(loaded, store), store, ahead_of(Proposed(loaded, store))), store)
+    return plan_summary(make_plan(trials_of(loaded, store), store, forecast_of(Proposed(loaded, store))), store)
 
 
 def test_the_plan_counts_the_re_audit_until_its_recipes_are_known(tmp_path):

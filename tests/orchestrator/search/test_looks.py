@@ -11,7 +11,7 @@ from smoothsweep.orchestrator.commands.reporting.plan_text import plan_text
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
 from smoothsweep.orchestrator.planning.proposals import Proposed
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.search.forecast import ahead_of
+from smoothsweep.orchestrator.search.forecast import forecast_of
 from smoothsweep.orchestrator.search.record import write_end
 from smoothsweep.orchestrator.store.local import LocalStore
 
@@ -88,7 +88,7 @@ def test_without_a_baseline_nothing_is_decided_and_nothing_added(tmp_path):
 
 
 def planned(loaded, store):
-    plan = make_plan(trials_of(loaded, store), store, ahead_of(Proposed(loaded, store)))
+    plan = make_plan(trials_of(loaded, store), store, forecast_of(Proposed(loaded, store)))
     summary = plan_summary(plan, store)
     return summary, plan_text(summary)
 

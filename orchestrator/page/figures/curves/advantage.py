@@ -34,7 +34,7 @@ def _draw(canvas: Canvas, panel: AdvantagePanel, left: float, top: float) -> Non
         colour = CATEGORIES[index % len(CATEGORIES)][0]
         (line,) = axes.plot([p.x for p in points], [p.value for p in points], "o-", ms=5, lw=2, color=colour)
         line.set_label(words_for(name))
-        canvas.tell(line, name)
+        canvas.describe(line, name)
         held = [p for p in points if math.isfinite(p.low) and math.isfinite(p.high)]
         if held:
             low, high = [p.low for p in held], [p.high for p in held]

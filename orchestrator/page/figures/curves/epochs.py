@@ -74,7 +74,7 @@ def search_steps(view: SearchView, gone: Progress) -> Canvas:
     for proposal, spot in zip(gone.met, spots, strict=True):
         if proposal.number in gone.best:
             (dot,) = axes.plot(*([value] for value in spot), "o", ms=9, color=INK, clip_on=False)
-            canvas.tell(dot, _found(view, proposal), recipe=proposal.recipe or "")
+            canvas.describe(dot, _found(view, proposal), recipe=proposal.recipe or "")
     return canvas
 
 
@@ -98,7 +98,7 @@ def _lines(canvas: Canvas, axes: Axes, lines: Mapping[str, Curve], colours: Colo
     look = {"lw": 2.2} | look
     for name, points in lines.items():
         (line,) = axes.plot(*zip(*points, strict=True), color=colours.of(name), **look)
-        canvas.tell(line, name, recipe=name)
+        canvas.describe(line, name, recipe=name)
 
 
 def _ends(lines: Mapping[str, Curve]) -> dict[str, float]:

@@ -64,17 +64,17 @@ def _draw(canvas: Canvas, axes: Axes, within: pd.DataFrame, level: str, spec: Me
     controls, end = within.loc[within["control"], "leak"].dropna(), axes.get_xlim()[1]
     if len(controls):
         line = axes.axhline(controls.max(), color=SOFT, lw=1, ls=(0, (2, 3)))
-        canvas.tell(line, f"The most that is credited to a control: {number(spec, controls.max())}")
+        canvas.describe(line, f"The most that is credited to a control: {number(spec, controls.max())}")
     for recipe, own in rows.groupby("recipe", sort=False):
         spots = own.drop_duplicates("queries", keep="last")
         across, reached = [*spots["queries"], end], [*spots["reached"], spots["reached"].iloc[-1]]
         (line,) = axes.step(across, reached, where="post", color=colours.of(recipe), lw=2)
-        canvas.tell(line, recipe, recipe=recipe)
+        canvas.describe(line, recipe, recipe=recipe)
     own = rows[rows["access"] == level]
     for row in own.itertuples():
         told = f"{row.recipe}, {row.attack}: {number(spec, row.leak)} for {row.queries:,.0f} images a class"
         (dot,) = axes.plot([row.queries], [row.leak], "o", ms=6, color=colours.of(row.recipe))
-        canvas.tell(dot, told, recipe=row.recipe)
+        canvas.describe(dot, told, recipe=row.recipe)
     _name_attacks(axes, own)
     name_ends(axes, rows.groupby("recipe", sort=False)["reached"].last().to_dict(), colours)
 

@@ -44,7 +44,7 @@ def gradient_curves(curves: Curves, colours: Colours) -> Canvas | None:
             for quantity, dashes in SHARES.items():
                 found = _series(rows, loss, quantity)
                 (line,) = below.plot(found["step"], found["mean"], color=colours.of(recipe), lw=2.0, ls=dashes)
-                canvas.tell(line, f"{recipe}: {quantity.replace('zero', 'zero gradients')}", recipe=recipe)
+                canvas.describe(line, f"{recipe}: {quantity.replace('zero', 'zero gradients')}", recipe=recipe)
             if len(cosine):
                 ends[recipe] = float(cosine["mean"].iloc[-1])
         above.set(ylim=limits(seen, share=0.06))
@@ -65,7 +65,7 @@ def _band(canvas: Canvas, axes: Axes, rows: pd.DataFrame, recipe: str, colours: 
     held = rows.dropna(subset=["low", "high"])
     axes.fill_between(held["step"], held["low"], held["high"], color=colours.of(recipe), alpha=0.16, lw=0)
     (line,) = axes.plot(rows["step"], rows["mean"], color=colours.of(recipe), lw=2.2)
-    canvas.tell(line, recipe, recipe=recipe)
+    canvas.describe(line, recipe, recipe=recipe)
 
 
 def _panel(canvas: Canvas, across: tuple[float, float], top: float, title: str) -> Axes:

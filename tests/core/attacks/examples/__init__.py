@@ -3,13 +3,19 @@
 EXAMPLE: small settings, with which it leaks within seconds from a target of a few people. DECLARED: form (a word of the
 field `form`, or any words) -> its settings, the attack's parts in order, what makes its images, how many classes are
 inverted at once under protocol paper; NEEDED: what it has no default for; PRIOR: the prior that it needs. WRONG:
-settings that are refused, and the sentence. EDGES: the bounds of numbers that no other attack has. STREAMS: module ->
+settings that are refused, and the sentence. EDGES: the bounds of numbers that `test_family_settings.py` has
+not, or has otherwise. STREAMS: module ->
 the names of the random streams in it. KEPT: tiny settings whose numbers are kept in tests/tasks/stage_numbers.json.
 TOO_LITTLE: access with which it fails. DEAR: it takes many seconds, and is tried under the paper's protocol by the
 slow tests alone. SWEPT: class of settings in a sweep file -> what the tiny sweep
 (`tests/tiny.py`) is changed by to have them (dotted keys; `control`: the attack beside Plug & Play), where they stand,
 another value for each field (beside it, where it needs them, changes; `/key` of the whole sweep). queries(found): how
 many images it shows the target for one class, or a range.
+
+What is not the rule, where it is not: DRAWS False: it draws nothing, and every seed gives the same. OPTIMISES False: it
+leaks what it began with. LEAST_LEAK: the share of images that a judge takes for the person, where half is too much to
+ask; MOST_SEEDS: over how many seeds at most that is a mean. SHORT: settings for a class alone and among others, where
+EXAMPLE takes many seconds. SHIPPED_PRIOR: the generator that it needs, of those that come with smoothsweep.
 """
 
 from importlib import import_module

@@ -13,7 +13,7 @@ from smoothsweep.orchestrator.planning.power.costs import costs_of
 from smoothsweep.orchestrator.planning.power.sizes import Size
 from smoothsweep.orchestrator.planning.proposals import Proposed
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.search.forecast import ahead_of
+from smoothsweep.orchestrator.search.forecast import forecast_of
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep
 from tests.judged_trials import finish
@@ -76,8 +76,8 @@ def test_a_search_is_priced_by_recipes_that_it_may_propose(tmp_path, store):
     path = tmp_path / "s.yaml"
     path.write_text(yaml.safe_dump(tree))
     loaded = load_sweep(path)
-    plan = make_plan(trials_of(loaded, store), store, ahead_of(Proposed(loaded, store)))
-    assert plan.ahead is not None and not plan.trials
+    plan = make_plan(trials_of(loaded, store), store, forecast_of(Proposed(loaded, store)))
+    assert plan.forecast is not None and not plan.trials
     of = [replace(SIZE, design=replace(NOW, recipes=many)) for many in (3, 6)]
     sizes = [costs_of(plan, size, history_of(plan, store), lambda stage: 1.0) for size in of]
     assert sizes[1].of_seed == pytest.approx(2 * sizes[0].of_seed) and sizes[1].fixed == sizes[0].fixed

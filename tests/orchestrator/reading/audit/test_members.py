@@ -14,7 +14,7 @@ from smoothsweep.orchestrator.page.audit import audit_page, audit_pdf
 from smoothsweep.orchestrator.reading.audit import members
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.member_sentences import membership_lines
-from smoothsweep.orchestrator.reading.audit.members import AuditMembership, Membership, Told, read_membership
+from smoothsweep.orchestrator.reading.audit.members import AttackFound, AuditMembership, Membership, read_membership
 from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences
 from smoothsweep.orchestrator.reading.leak.membership import LESS, MORE, SCORES_ALONE, UNCLEAR, Leaks
 from smoothsweep.sweeps.imported import ImportedClassifier
@@ -209,7 +209,7 @@ def test_no_claim_is_made_of_a_model_that_was_not_measured(reading):
 
 
 def told(attack, auc, low, found=0.2):
-    return Told(
+    return AttackFound(
         attack=attack, access="labels" if "label" in attack else "scores", auc=auc, low=low, high=0.9, found=found
     )
 

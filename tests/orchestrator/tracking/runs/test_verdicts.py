@@ -12,7 +12,7 @@ from smoothsweep.orchestrator.reading.leak.hiding import Hidings
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
 from smoothsweep.orchestrator.reading.results import results_table
 from smoothsweep.orchestrator.tracking import Verdicts, verdicts_of
-from smoothsweep.orchestrator.tracking.runs.verdicts import HIDING, NUMBERS, ORDER, STRONGEST, TOLD, VERDICT, Told
+from smoothsweep.orchestrator.tracking.runs.verdicts import HIDING, NUMBERS, ORDER, STRONGEST, TOLD, VERDICT, RunVerdict
 
 RECIPE = "alpha −0.2"
 
@@ -51,7 +51,7 @@ def test_every_trial_is_told_what_the_table_says_and_what_the_verdict_is(swept):
     told = {float(trial.cell.axes["alpha"]): found.of_trials[trial.id] for trial in trials}
     leaks = summary.leaks(summary.primary)  # one attack, so the strongest is the only one
     place = ["", *sorted(leaks, key=leaks.get)].index
-    assert told[0.0] == Told(
+    assert told[0.0] == RunVerdict(
         tags={VERDICT: "baseline"},
         numbers={STRONGEST: leaks[summary.baseline_recipe], ORDER: place(summary.baseline_recipe)},
     )
@@ -107,7 +107,7 @@ def test_a_verdict_is_written_once_where_it_is_missing_and_told_anew_where_it_ha
 
 def test_a_recipe_under_further_seeds_is_told_again(load, finished, store, uri):
     """Its run may be made anew, which forgets what the old one said."""
-    told = Told(tags={HIDING: "reduces"}, numbers={"reduction": 0.3})
+    told = RunVerdict(tags={HIDING: "reduces"}, numbers={"reduction": 0.3})
     for seeds in ([1], [2]):
         loaded = load(seeds=seeds, grid={"recipe.defense.alpha": [0.0]}, baseline={})
         trials = finished(loaded)

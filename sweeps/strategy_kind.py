@@ -1,0 +1,40 @@
+"""What a search strategy is: where its code is, and what it asks of a sweep file. Loads none of that code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+_HERE = "smoothsweep.orchestrator.search.strategies."
+
+
+@dataclass(frozen=True, kw_only=True)
+class StrategyKind:
+    """One strategy.
+
+    code: 'module:function' of `orchestrator/search/strategies`, of a plugin with the whole path of its module: (setup,
+    proposals so far, their outcomes) -> the next proposal, `Wait()` before more has come out, or None at the end.
+    words: what it did, as a report says it.
+    own: keys of `search` that mean nothing to strategies that do not name them here. needs: keys that must be there ->
+    what is expected. without: keys that all others have -> why they mean nothing to it. learns: whether it proposes
+    from outcomes, so that only a few recipes are open at once. whole_space: whether it tries every point, so that the
+    space must be finite. count_shapes: whether the number of recipes shapes all proposals, so that another number is
+    another search.
+    """
+
+    code: str
+    words: str
+    own: tuple[str, ...] = ()
+    needs: Mapping[str, str] = field(default_factory=dict)
+    without: Mapping[str, str] = field(default_factory=dict)
+    learns: bool = False
+    whole_space: bool = False
+    count_shapes: bool = False
+
+    @property
+    def propose(self) -> Callable[..., Any]:
+        """The function itself."""
+        module, _, name = self.code.partition(":")
+        return getattr(import_module(module if "." in module else _HERE + module), name)
