@@ -22,7 +22,11 @@ def add_slurm_command(commands: argparse._SubParsersAction, sweep_options: argpa
     slurm.add_argument("--account", metavar="A", help="account that is charged")
     slurm.add_argument("--qos", metavar="Q", help="quality of service")
     slurm.add_argument(
-        "--sbatch", action="append", default=[], metavar="OPTION", help="a further sbatch option (repeatable)"
+        "--sbatch",
+        action="append",
+        default=[],
+        metavar="OPTION",
+        help="a further sbatch option, as in --sbatch=--exclusive (repeatable)",
     )
     slurm.add_argument(
         "--array",

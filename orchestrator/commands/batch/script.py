@@ -18,9 +18,10 @@ class Job:
     """One sweep as a Slurm job, checked already.
 
     sweep_name: of the sweep. run_arguments: of `smoothsweep run`, without store and address. store: absolute path or
-    URL. folder: the sweep's own folder for scripts, token and address; all nodes see it. nodes: at least 1.
-    directives: further `#SBATCH` options. python: words that start Python, also within a container. setup: shell lines
-    that come first. grace_s: seconds between the signal and the time limit.
+    URL. folder: the sweep's own folder for scripts, token and address; all nodes see it. nodes: at least 1;
+    gpus_per_node: of each, or of each separate worker, 0 where the job names no number. directives: further `#SBATCH`
+    options. python: words that start Python, also within a container. setup: shell lines that come first. grace_s:
+    seconds between the signal and the time limit.
     """
 
     sweep_name: str
@@ -29,6 +30,7 @@ class Job:
     folder: Path
     working_folder: Path
     nodes: int
+    gpus_per_node: int = 0
     directives: tuple[str, ...]
     python: tuple[str, ...]
     grace_s: int

@@ -18,16 +18,20 @@ from smoothsweep.orchestrator.commands.batch.script import Job, Workers, job_scr
 from smoothsweep.orchestrator.commands.batch.values import (
     LEAST_GRACE_S,
     elements,
+    further_option,
+    memory,
     one_word,
     seconds_of_limit,
     this_python,
     whole,
 )
+from smoothsweep.orchestrator.planning.capacity import refuse_unfit
 from smoothsweep.orchestrator.planning.plan import Plan, history_of, make_plan, refuse_impossible
 from smoothsweep.orchestrator.planning.proposals import Proposed
 from smoothsweep.orchestrator.search.forecast import forecast_of
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.any_sweep import Resources
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.tasks.stage_names import shown_stage
 
@@ -75,6 +79,7 @@ def submit_sweep(request: Request) -> int:
     refuse_impossible(plan)
     job = _job(request, loaded.sweep.name)
     _refuse_short(plan, store, seconds_of_limit(request.time), job.grace_s)
+    _refuse_too_few_gpus(plan, loaded.sweep.resources, job)
     scripts = {job.script: job_script(job)}
     if job.workers:
         scripts[workers_path(job)] = workers_script(job)
@@ -117,11 +122,11 @@ def _job(request: Request, name: str) -> Job:
     for option in ("partition", "account", "qos"):
         if (value := getattr(request, option)) is not None:
             common.append(f"--{option}={one_word(f'--{option}', value)}")
-    common += [one_word("--sbatch", text) for text in request.sbatch]
+    common += [further_option(text) for text in request.sbatch]
     machine = [f"--gpus-per-node={gpus}"] if gpus else []
     if request.cpus_per_node is not None:
         machine.append(f"--cpus-per-task={whole('--cpus-per-node', request.cpus_per_node, 1)}")
-    machine += [f"--mem={one_word('--mem', request.mem)}"] if request.mem is not None else []
+    machine += [f"--mem={memory(request.mem)}"] if request.mem is not None else []
     workers = None
     if request.array:
         workers = Workers(
@@ -137,8 +142,9 @@ def _job(request: Request, name: str) -> Job:
         folder=(request.folder or Path("slurm") / plain).absolute(),
         working_folder=Path.cwd(),
         nodes=nodes,
+        gpus_per_node=gpus,
         directives=tuple(common if workers else [*common, *machine]),
-        python=tuple(_words(request.python)) if request.python else this_python(),
+        python=tuple(_words(request.python)) if request.python is not None else this_python(),
         grace_s=grace,
         job_name=f"smoothsweep-{plain}",
         setup="\n".join(request.setup),
@@ -185,6 +191,23 @@ def _refuse_short(plan: Plan, store: Store, limit_s: int, grace_s: int) -> None:
                 f"--time: expected at least {round(expected[0]) + grace_s + START_S} s, since stage "
                 f"{shown_stage(stage.name)} takes about {round(expected[0])} s and keeps no checkpoint, got {limit_s} s"
             )
+
+
+def _refuse_too_few_gpus(plan: Plan, resources: Resources, job: Job) -> None:
+    """Raise InputError where a stage would wait for ever for GPUs, of a job that asks for a number of them.
+
+    One that names none may ask for them in a cluster's own way, such as `--sbatch=--gres=gpu:a100:2`.
+    """
+    if not job.gpus_per_node:
+        return
+    from smoothsweep.orchestrator.cluster.connection import ClusterFacts  # which loads Ray
+
+    nodes, each = job.workers.count if job.workers else job.nodes, float(job.gpus_per_node)
+    facts = ClusterFacts(cpus=1, gpus=nodes * each, trial_slots=1, is_local=False, node_gpus=each)
+    try:
+        refuse_unfit(facts, resources, plan.missing)
+    except InputError as error:
+        raise InputError(f"{error}; --nodes, --gpus-per-node and --array say how many") from None
 
 
 def _sbatch(options: list[str], script: str | None = None) -> str:

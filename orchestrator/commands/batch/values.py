@@ -11,6 +11,27 @@ DAY, HOUR, MINUTE = 86400, 3600, 60
 _TIME = re.compile(r"(?:(?P<d>\d+)-)?(?P<a>\d+)(?::(?P<b>\d+))?(?::(?P<c>\d+))?")
 _ARRAY = re.compile(r"(?P<first>\d+)-(?P<last>\d+)(?:%(?P<at_once>\d+))?")
 LEAST_GRACE_S = 120
+_MEMORY = re.compile(r"[0-9]{1,12}(?:[KMGT]B?)?", re.IGNORECASE)
+OF_THE_SCRIPT = {
+    "--nodes": "--nodes",
+    "-N": "--nodes",
+    "--gpus-per-node": "--gpus-per-node",
+    "--cpus-per-task": "--cpus-per-node",
+    "-c": "--cpus-per-node",
+    "--mem": "--mem",
+    "--time": "--time",
+    "-t": "--time",
+    "--array": "--array",
+    "-a": "--array",
+    "--signal": "--grace",
+    "--ntasks": "",
+    "-n": "",
+    "--ntasks-per-node": "",
+    "--requeue": "",
+    "--no-requeue": "",
+    "--wrap": "",
+}
+"""Options of sbatch that the scripts set -> that of `smoothsweep slurm` for it, empty where there is none."""
 _ONE_WORD = re.compile(r"[^\s\x00-\x1f]+")
 
 
@@ -52,6 +73,26 @@ def one_word(option: str, text: str) -> str:
     """A value that stands in a `#SBATCH` line. Raises InputError for one with blanks or control characters."""
     if not _ONE_WORD.fullmatch(text):
         raise InputError(f"{option}: expected one word, got {text!r}")
+    return text
+
+
+def further_option(text: str) -> str:
+    """An option of sbatch as it stands in a `#SBATCH` line. Raises InputError for one that the script sets itself."""
+    option = one_word("--sbatch", text)
+    if not option.startswith("-"):
+        raise InputError(f"--sbatch {text}: expected an option of sbatch, as in --sbatch=--exclusive, got {text!r}")
+    name = option.partition("=")[0]
+    if name in OF_THE_SCRIPT:
+        ours = OF_THE_SCRIPT[name]
+        instead = f"{ours} instead" if ours else "nothing in its place: the script needs its own"
+        raise InputError(f"--sbatch {text}: expected {instead}, got {name}")
+    return option
+
+
+def memory(text: str) -> str:
+    """The value of --mem. Raises InputError for what sbatch does not read as an amount."""
+    if not _MEMORY.fullmatch(text):
+        raise InputError(f"--mem {text}: expected an amount of memory as in 64G, got {text!r}")
     return text
 
 

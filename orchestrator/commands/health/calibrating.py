@@ -27,7 +27,7 @@ from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
 from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 from smoothsweep.core.seeds import generator
-from smoothsweep.core.text import printable
+from smoothsweep.core.text import counted, printable
 from smoothsweep.core.training.classifier import train_classifier
 from smoothsweep.orchestrator.planning.rates.calibration import (
     Calibration,
@@ -65,7 +65,8 @@ def paper_size(device: torch.device) -> Size:
 def calibrate(place: Path) -> None:
     """Measure this machine's first device, print the rates, write them to a file."""
     device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {torch.get_num_threads()} threads"
+    threads = counted(torch.get_num_threads(), "thread")
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else f"CPU, {threads}"
     screen.out(printable(f"calibrating {name}: about a minute"))
     found = measure(paper_size(device), device, name)
     write_calibration(place, found)

@@ -35,6 +35,12 @@ def plan_text(summary: dict[str, Any]) -> str:
     told = ["", *power_lines(summary["power"])] if summary.get("power") else []
     told += membership_lines(summary.get("membership"))
     by_rate = [*stated_text(summary.get("stated_cost")), *calibrated_text(summary.get("calibrated_cost"))]
+    if device := summary.get("no_rate_of"):
+        by_rate += [
+            f"--rates {device}: no stated rate is of what is to run; a file of `smoothsweep doctor --calibrate` from "
+            "such a device counts it",
+            "",
+        ]
     lines += ["", *by_rate, *expectation(summary), *says, *absent, *weights_text(summary), *told]
     return "\n".join(map(printable, lines))
 
@@ -43,10 +49,12 @@ def known_text(summary: dict[str, Any]) -> list[str]:
     """The trials that are known: how many, what they consist of, and what the store has of it."""
     shown = {shown_stage(name): row for name, row in summary["by_stage"].items()}
     width = max(map(len, ("stage", *shown)))
+    done, ahead = summary["stages_cached"], summary["stages_to_run"]
+    others = summary["stages"] - done - ahead  # whatever is made of them is in the store
     lines = [
         f"{counted(summary['trials'], 'trial')} ({summary['trials_complete']} complete), "
-        f"{counted(summary['stages'], 'stage')}: "
-        f"{summary['stages_cached']} in the store, {summary['stages_to_run']} to run",
+        f"{counted(summary['stages'], 'stage')}: {done} in the store, {ahead} to run"
+        + (f", {others} neither there nor needed" if others else ""),
         "",
         f"  {'stage':<{width}} {'total':>6} {'cached':>7} {'to run':>7}   {'reused':<19} device time to run",
     ]
@@ -84,13 +92,14 @@ def calibrated_text(cost: dict[str, Any] | None) -> list[str]:
     if cost is None:
         return []
     dollars = f", about ${_rounded(cost['dollars'])}" if "dollars" in cost else ""
-    counted = f"about {_hours(cost['hours'])}{dollars}" if cost["stages"] else "nothing that can be counted"
-    lines = [f"by the rates measured on {cost['device']} ({cost['date']}): {counted}"]
+    whole = f"about {_hours(cost['hours'])}{dollars}" if cost["stages"] else "nothing that can be counted"
+    lines = [f"by the rates measured on {cost['device']} ({cost['date']}): {whole}"]
     lines += [
-        f"  {shown_stage(name)}: {row['stages']} stages, {_hours(row['hours'])}" for name, row in cost["stages"].items()
+        f"  {shown_stage(name)}: {counted(row['stages'], 'stage')}, {_hours(row['hours'])}"
+        for name, row in cost["stages"].items()
     ]
     lines += [
-        f"  {shown_stage(row['stage'])}: {row['stages']} stages, each {_hours(row['hours_each'])} per "
+        f"  {shown_stage(row['stage'])}: {counted(row['stages'], 'stage')}, each {_hours(row['hours_each'])} per "
         f"{row['images']:,} images, whose number nobody has counted yet"
         for row in cost["per_images"]
     ]
@@ -158,7 +167,8 @@ def expectation(summary: dict[str, Any]) -> list[str]:
     further += summary["looks"]["at_most_more_trials"] if summary["looks"] else 0
     if summary["stages_to_run"] == 0 and not further:
         return ["expected device time: none, every stage is in the store"]
-    measured = f", measured on {' and '.join(summary['measured_on'])}" if summary["measured_on"] else ""
+    any_known = summary["device_hours"] is not None or summary["known_device_hours"]
+    measured = f", measured on {' and '.join(summary['measured_on'])}" if summary["measured_on"] and any_known else ""
     told = summary["device_hours"] is not None or summary["about"]
     most = "at most " if further and told else ""
     whole = {**summary, "to_run": summary["stages_to_run"] + further}
@@ -217,7 +227,7 @@ def _saved(stages: int, cost: dict[str, Any]) -> str:
 
 
 def _hours(hours: float) -> str:
-    return f"{hours:.1f} h" if hours >= 1 else f"{hours * 60:.1f} min" if hours >= 1 / 60 else f"{hours * 3600:.1f} s"
+    return f"{hours:,.1f} h" if hours >= 1 else f"{hours * 60:.1f} min" if hours >= 1 / 60 else f"{hours * 3600:.1f} s"
 
 
 def _dollars(amount: float) -> str:

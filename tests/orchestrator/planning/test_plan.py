@@ -2,6 +2,7 @@
 
 import json
 import math
+import shutil
 import tracemalloc
 
 import numpy as np
@@ -153,6 +154,28 @@ def test_every_cost_of_a_plan_has_its_price(measured):
         for hours in [key for key in cost if key in ("device_hours", "device_hours_range", "known_device_hours")]:
             dollars = hours.replace("device_hours", "dollars")
             assert cost[dollars] == pytest.approx(2.5 * np.asarray(cost[hours])), (hours, cost)
+
+
+def test_what_is_gone_and_not_needed_is_told_so_that_the_head_adds_up(tmp_path):
+    store = LocalStore(root=tmp_path / "store")
+    trials = trials_of(load_sweep(write_tiny(tmp_path)))[:1]
+    for stage in everything_of(trials):
+        pretend(store, stage, 1.0)
+    whole = plan_summary(make_plan(trials, store), store)
+    assert "needed" not in plan_text(whole).splitlines()[0]
+    gone = next(stage for stage in everything_of(trials) if stage.name == "candidates")
+    shutil.rmtree(store.place(gone))
+    summary = plan_summary(make_plan(trials, store), store)
+    head = f"{whole['stages'] - 1} in the store, 0 to run, 1 neither there nor needed"
+    assert head in plan_text(summary).splitlines()[0]
+
+
+def test_a_device_is_named_only_where_something_was_measured_on_it(tmp_path):
+    store = LocalStore(root=tmp_path / "store")
+    trials = trials_of(load_sweep(write_tiny(tmp_path)))
+    summary = plan_summary(make_plan(trials, store), store)
+    assert "measured on" not in expectation({**summary, "measured_on": ["cpu"]})[0]
+    assert "measured on cpu" in expectation({**summary, "measured_on": ["cpu"], "known_device_hours": 1.0})[0]
 
 
 def test_what_is_damaged_is_to_be_made_again(tmp_path):

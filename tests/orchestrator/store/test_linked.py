@@ -9,6 +9,8 @@ import pytest
 
 from smoothsweep.core.errors import ArtifactDamaged, InputError
 from smoothsweep.orchestrator.planning.plan import make_plan
+from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
+from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store import linked
 from smoothsweep.orchestrator.store.common.artifacts import MANIFEST
 from smoothsweep.orchestrator.store.linked import LINKS_FILE, LinkedStore, write_links
@@ -66,14 +68,30 @@ def test_what_is_made_goes_into_the_own_store_and_counts_first(both):
     assert contents(lab.root) == before
 
 
-@pytest.mark.parametrize("key", ["config", "inputs"])
-def test_an_artifact_of_another_stage_under_this_name_is_refused_and_told(both, capsys, key):
+def test_what_a_run_has_made_is_used_its_inputs_too(tmp_path, capsys):
+    """Its manifests say more of their inputs than the stage does: the result of each."""
+    images = {"kind": "synthetic", "identities": 12, "per_identity": 1, "size": 16, "spread": 0.6, "seed": 0}
+    public = Stage(name="public", config=images)
+    prior = Stage(name="prior", config={"kind": "eigenfaces", "components": 4, "seed": 0}, inputs={"public": public})
+    lab, own = LocalStore(root=tmp_path / "lab"), LocalStore(root=tmp_path / "own")
+    for store in (lab, own):
+        store.open_for_writing()
+    execute_with_inputs(lab, prior)
+    assert set(lab.manifest(prior)["inputs"]["public"]) == {"stage", "fingerprint", "result"}
+    write_links(own, [str(lab.root)])
+    reader = open_store(str(own.root))
+    assert [reader.has(stage) for stage in (public, prior)] == [True, True]
+    assert reader.path(prior) == lab.place(prior) and capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize(("key", "words"), [("config", "another configuration"), ("inputs", "other inputs")])
+def test_an_artifact_of_another_stage_under_this_name_is_refused_and_told(both, capsys, key, words):
     trials, lab, own = both
     stage = next(stage for stage in stages(trials) if stage.inputs)
     changed(lab, stage, lambda manifest: manifest[key].update(other=1 if key == "config" else {**_an_input(manifest)}))
     assert not own.has(stage) and not own.has(stage)
     said = capsys.readouterr().err
-    assert f"states another {key}" in said and said.count("\n") == 1
+    assert f"its manifest states {words}" in said and said.count("\n") == 1
     assert [one.fingerprint for one in make_plan(trials, own).missing] == [stage.fingerprint]
 
 

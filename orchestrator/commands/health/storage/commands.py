@@ -79,9 +79,9 @@ def collect_garbage(location: str, *, remove: bool) -> int:
     rows = [(shown_stage(kind), str(count)) for kind, count in sorted(counts.items())]
     _print([("artifact", "used by no sweep"), *rows, ("damaged", str(len(damaged)))])
     if not remove:
-        screen.out(
-            f"{in_words(freed)} would be freed; --yes deletes them. Stores that read through this one make them anew."
-        )
+        goes = f"{in_words(freed)} would be freed; --yes deletes them."
+        others = "Stores that read through this one make them anew."
+        screen.out(f"{goes} {others}" if unused or damaged else "nothing to remove")
         return DONE
     for kind, fingerprint in unused:
         _remove(usage.store.root / kind / fingerprint)

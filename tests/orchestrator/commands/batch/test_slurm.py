@@ -146,8 +146,24 @@ def test_workers_that_come_and_go_are_an_array_of_their_own(here, capsys):
         (["--array", "0-3", "--nodes", "2"], "--nodes 1"),
         (["--partition", "a b"], "--partition: expected one word"),
         (["--sbatch", "--x\n#SBATCH --y"], "--sbatch: expected one word"),
-        (["--mem", ""], "--mem: expected one word"),
+        (["--mem", ""], "--mem : expected an amount of memory as in 64G"),
+        (["--mem", "lots"], "--mem lots: expected an amount of memory as in 64G, got 'lots'"),
+        (["--sbatch", "constraint=a100"], "--sbatch constraint=a100: expected an option of sbatch, as in --sbatch="),
+        (["--sbatch=--nodes=9"], "--sbatch --nodes=9: expected --nodes instead, got --nodes"),
+        (["--sbatch=-c=8"], "--sbatch -c=8: expected --cpus-per-node instead, got -c"),
+        (["--sbatch=--no-requeue"], "--sbatch --no-requeue: expected nothing in its place: the script needs its own"),
         (["--python", "'open"], "--python"),
+        (["--python", ""], "--python: expected words that start Python, got ''"),
+        (
+            ["--gpus-per-node", "2", "--set", "recipe.workers=8"],
+            "workers: expected at most 2, the GPUs that the cluster has or can grow to, got 8 for the stage target; "
+            "--nodes, --gpus-per-node and --array say how many",
+        ),
+        (
+            ["--gpus-per-node", "2", "--nodes", "3", "--set", "resources.gpus_per_task=4"],
+            "resources.gpus_per_task: expected at most 2, which the largest machine has, got 4; --nodes",
+        ),
+        (["--gpus-per-node", "1", "--array", "0-7%3", "--set", "recipe.workers=4"], "workers: expected at most 3"),
         (["--tracking-uri", "http://me:secret@host"], "--tracking-uri"),
         (["--set", "recipe.epoch=1"], "epoch"),
     ],
@@ -158,6 +174,18 @@ def test_what_is_wrong_is_one_line_and_nothing_is_written(here, capsys, more, wo
     said = capsys.readouterr().err
     assert words in said and said.count("\n") == 1 and "secret" not in said
     assert sorted(here.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        ["--gpus-per-node", "2", "--nodes", "4", "--set", "recipe.workers=8"],
+        ["--gpus-per-node", "1", "--array", "0-7", "--set", "recipe.workers=8"],
+        ["--sbatch=--gres=gpu:a100:2", "--set", "resources.gpus_per_task=2"],  # in the cluster's own way
+    ],
+)
+def test_gpus_that_the_job_has_or_may_have_are_enough(here, capsys, more):
+    assert asked(*more, "--dry-run") == 0
 
 
 @pytest.mark.parametrize("time", ["soon", "", "1:2:3:4", "0", "5", "-3"])

@@ -78,6 +78,14 @@ def test_a_plan_of_other_work_has_no_hours_by_these_rates(capsys, tmp_path, rate
     assert "attack (147)" in text
 
 
+def test_a_device_whose_rate_suits_nothing_of_the_plan_is_not_passed_over(capsys, tmp_path):
+    """Where no device is asked for, nothing is said."""
+    said = "--rates H100: no stated rate is of what is to run"
+    assert said in planned(capsys, tmp_path, "table12", "--rates", "H100")
+    assert "--rates" not in planned(capsys, tmp_path, "table12")
+    assert "no stated rate" not in planned(capsys, tmp_path, "table1_facescrub", "--rates", "H100")
+
+
 def test_twice_the_steps_are_twice_the_descent_and_nothing_else(capsys, tmp_path, rates):
     def attack(*more):
         given = ("--rates", str(rates), "--json", *more)

@@ -76,6 +76,11 @@ def test_gc_lists_first_and_removes_only_what_no_sweep_needs(two, capsys):
     assert not make_plan(trials[1:], store).missing
 
 
+def test_gc_of_a_store_in_which_all_is_needed_says_so(two, capsys):
+    assert asked(two[1], "gc") == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "nothing to remove"
+
+
 def test_gc_takes_damaged_artifacts_and_leaves_unfinished_work(two, capsys):
     _, store = two
     aside, work = store.root / "damaged" / "target" / f"{'a' * 64}.12345678", store.root / "target" / f"{'b' * 64}.work"
