@@ -157,10 +157,10 @@ def plan_summary(
     lent = {name: borrowed(stages, history, held) for name, stages in to_run.items()}
     lent_known = sum(seconds for seconds, _ in lent.values()), sum(n for _, n in lent.values())
     lent_ahead = borrowed_ahead(plan.ahead.shared, plan.ahead.steps, history, held) if plan.ahead else (0.0, 0)
+    lent_further = rated(further, lent_ahead)
     lent_whole = lent_known[0] + lent_ahead[0], lent_known[1] + lent_ahead[1]
     has_looks = plan.ahead is not None and bool(plan.ahead.looks)
     savings = {name: history.total(stages, held) for name, stages in reused.items()}
-    counts = Counter(stage.name for stage in plan.stages)
     return {
         "trials": len(plan.trials),
         "trials_complete": sum(plan.is_complete(trial) for trial in plan.trials),
@@ -178,23 +178,21 @@ def plan_summary(
             "without": {**_cost(_sum(costs), price), **rated(_sum(costs), lent_known)},
             "without_stages": len(missing),
             **_cost(further, price),
-            **rated(further, lent_ahead),
+            **lent_further,
         }
         if has_looks
         else None,
-        "search": None
-        if has_looks
-        else _search_ahead(plan.ahead, {**_cost(further, price), **rated(further, lent_ahead)}),
+        "search": None if has_looks else _search_ahead(plan.ahead, {**_cost(further, price), **lent_further}),
         "by_stage": {
             name: {
-                "total": counts[name],
+                "total": total,
                 "cached": len(reused[name]),
                 "to_run": len(to_run[name]),
                 **_cost(costs.get(name, NOTHING), price),
                 **rated(costs.get(name, NOTHING), lent.get(name, (0.0, 0))),
                 "reused": _cost(savings.get(name, NOTHING), price),
             }
-            for name in counts
+            for name, total in Counter(stage.name for stage in plan.stages).items()
         },
     }
 

@@ -141,7 +141,7 @@ def _measuring(number: str, made: dict[str, Made]) -> str:
 
 
 def _is_place(name: str) -> bool:
-    return "/" in name or Path(name).exists()
+    return "/" in name or Path(name).exists() or Path(name).suffix in (PAGE, SUFFIX)
 
 
 def _of_file(store: Store, name: str, number: str | None) -> tuple[str, list[Made], list[str]]:
