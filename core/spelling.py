@@ -1,4 +1,4 @@
-"""What somebody probably meant who typed what nobody knows."""
+"""Suggest the closest known name."""
 
 from __future__ import annotations
 

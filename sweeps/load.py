@@ -48,13 +48,16 @@ def _is_name(path: Path) -> bool:
 
 
 def _unknown(path: Path) -> InputError:
-    """No such file, and no shipped sweep of that name either."""
+    """No such file, and no shipped sweep of that name either; a file beside it may be what was meant."""
+    beside = sorted(one.name for one in path.parent.glob("*.yaml") if one.is_file()) if path.parent.is_dir() else []
+    is_extended = f"{path.name}.yaml" in beside
+    near = f"; did you mean {path.name + '.yaml'!r}?" if is_extended else suggestion(path.name, beside)
     if not _is_name(path):
-        return InputError(f"{path}: expected a sweep file, got no such file")
+        return InputError(f"{path}: expected a sweep file, got no such file{near}")
     names = list(shipped_sweeps())
-    meant = suggestion(path.name.removesuffix(".yaml"), names)
+    near = near or suggestion(path.name.removesuffix(".yaml"), names)
     return InputError(
-        f"{path}: expected a sweep file, got no such file; nor is it a shipped sweep ({', '.join(names)}){meant}"
+        f"{path}: expected a sweep file, got no such file; nor is it a shipped sweep ({', '.join(names)}){near}"
     )
 
 

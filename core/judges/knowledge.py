@@ -19,8 +19,9 @@ COLUMNS: tuple[Metric, ...] = (
         better="low",
         group="leak",
         searched=True,
+        counted="own images",
         description="A surrogate is trained on the reconstructions alone; its accuracy on the target's training "
-        "images says how much class knowledge left the model.",
+        "images says how much class knowledge left the model. Images of classes that were not attacked do not count.",
     ),
     Metric(
         key="xi_test",
@@ -29,7 +30,7 @@ COLUMNS: tuple[Metric, ...] = (
         better="low",
         group="leak",
         searched=True,
-        counted="test images",
+        counted="own images",
         description="The same surrogate's accuracy on the target's test images.",
     ),
 )
@@ -54,6 +55,7 @@ class Knowledge(ClassifierJudge):
         not_finite=("history.parquet",),  # one row per epoch: what was not measured in it is missing
     )
     columns = COLUMNS
+    answers = "images.parquet"
     example: ClassVar[Mapping[str, Any]] = {
         "architecture": "resnet_small",
         "pretrained": False,
@@ -80,6 +82,16 @@ class Knowledge(ClassifierJudge):
         "momentum": ("optimizer", "sgd", 0.9),
         "lr_min": ("lr_schedule", "cosine", 1e-4),
     }
+
+    @classmethod
+    def counts(cls, answers: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
+        """Images of the attacked classes, of which the file has a row each."""
+        return {"xi_train": int(answers["train"].sum()), "xi_test": int(answers["test"].sum())}
+
+    @classmethod
+    def counts_of_all(cls, data: Mapping[str, Any]) -> dict[str, int]:
+        """All images of the data."""
+        return {f"xi_{part}": int(data[f"num_{part}"]) for part in ("train", "test") if data.get(f"num_{part}")}
 
     def check(self, sweep: Any) -> None:
         """At least two reconstructions."""

@@ -67,6 +67,7 @@ def _others(prefix: str, judge: str) -> Metric:
         unit="percent",
         better=None,
         group="check",
+        counted="test images",
         null=_NULLS["far1"],
         description="Fraction of real test images of the other private people that are accepted as a person, at "
         "the threshold of 1 %: far above 1 % where the public images are easier to tell from the private people "

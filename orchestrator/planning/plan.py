@@ -158,10 +158,10 @@ def plan_summary(
     lent = {name: borrowed(stages, history, held) for name, stages in to_run.items()}
     lent_known = sum(seconds for seconds, _ in lent.values()), sum(n for _, n in lent.values())
     lent_forecast = _forecast_lent(plan.forecast, history, held)
+    lent_further = rated(further, lent_forecast)
     lent_whole = lent_known[0] + lent_forecast[0], lent_known[1] + lent_forecast[1]
     has_looks = plan.forecast is not None and bool(plan.forecast.looks)
     savings = {name: history.total(stages, held) for name, stages in reused.items()}
-    counts = Counter(stage.name for stage in plan.stages)
     return {
         "trials": len(plan.trials),
         "trials_complete": sum(plan.is_complete(trial) for trial in plan.trials),
@@ -179,23 +179,21 @@ def plan_summary(
             "without": {**_cost(_sum(costs), price), **rated(_sum(costs), lent_known)},
             "without_stages": len(missing),
             **_cost(further, price),
-            **rated(further, lent_forecast),
+            **lent_further,
         }
         if has_looks
         else None,
-        "search": None
-        if has_looks
-        else _search_summary(plan.forecast, {**_cost(further, price), **rated(further, lent_forecast)}),
+        "search": None if has_looks else _search_summary(plan.forecast, {**_cost(further, price), **lent_further}),
         "by_stage": {
             name: {
-                "total": counts[name],
+                "total": total,
                 "cached": len(reused[name]),
                 "to_run": len(to_run[name]),
                 **_cost(costs.get(name, NOTHING), price),
                 **rated(costs.get(name, NOTHING), lent.get(name, (0.0, 0))),
                 "reused": _cost(savings.get(name, NOTHING), price),
             }
-            for name in counts
+            for name, total in Counter(stage.name for stage in plan.stages).items()
         },
     }
 

@@ -12,6 +12,8 @@ from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.notes import read_lines, write_lines
 
 TRIALS_FILE = "trials.jsonl"
+DOT = "\u00b7"
+"""Stands between the parts of a trial's name."""
 
 
 Named = Callable[[Trial], tuple[str, str]]
@@ -36,6 +38,20 @@ class TrialNote(BaseModel):
     stages: dict[
         Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,63}$")], Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     ]
+
+    @property
+    def name(self) -> str:
+        """What every output calls the trial; its label in notes of earlier versions."""
+        return trial_name(self.recipe, self.attack, self.seed, self.phase) if self.recipe else self.label
+
+
+def trial_name(recipe: str, attack: str, seed: int, phase: str) -> str:
+    """`plain training \u00b7 attack loss logit \u00b7 seed 61`.
+
+    recipe, attack: as the report calls them, the attack perhaps empty. phase: as `Trial.phase` has it, "sweep" untold.
+    """
+    parts = (recipe, attack, f"seed {seed}", "" if phase == "sweep" else phase)
+    return f" {DOT} ".join(filter(None, parts))
 
 
 def write_trial_notes(store: Store, name: str, trials: Sequence[Trial], named: Named | None = None) -> None:

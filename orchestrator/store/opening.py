@@ -21,6 +21,10 @@ _OF_THE_DISK = ("lost+found",)
 """What a new disk has that was mounted to become a store."""
 
 
+REMEDY = "; smoothsweep run SWEEP.yaml makes one, --store says where another is"
+"""What to do where no run has been."""
+
+
 def open_store(location: str) -> Store:
     """A store at a path, a file:// URL or s3://bucket/prefix.
 
@@ -50,7 +54,7 @@ def open_existing_store(location: str) -> Store:
     store = open_store(location)
     if location.startswith("s3://") or store.root.exists():
         return store
-    raise InputError(f"--store {store.location}: expected the store of an earlier run, got nothing there")
+    raise InputError(f"--store {store.location}: expected the store of an earlier run, got nothing there{REMEDY}")
 
 
 def _other_than_a_store(root: Path) -> str | None:

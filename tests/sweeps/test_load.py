@@ -113,30 +113,6 @@ def test_a_shipped_sweep_is_found_by_its_name_from_anywhere(tmp_path, monkeypatc
     assert load_sweep(Path("quickstart")).sweep.name == "mine", "a file of that name comes first"
 
 
-@pytest.mark.parametrize(
-    ("name", "end"),
-    [
-        ("quickstrat", "did you mean 'quickstart'?"),
-        ("table1-celeba", "did you mean 'table1_celeba'?"),
-        ("zzzzz", ")"),
-    ],
-)
-def test_a_name_that_no_shipped_sweep_has_is_one_line_with_those_there_are(tmp_path, monkeypatch, name, end):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError) as caught:
-        load_sweep(Path(name))
-    line = str(caught.value)
-    assert all(shipped in line for shipped in shipped_sweeps()) and line.endswith(end) and "\n" not in line
-    with pytest.raises(InputError) as caught:
-        load_sweep(Path("sweeps") / name)
-    assert str(caught.value) == f"sweeps/{name}: expected a sweep file, got no such file"
-
-
-def test_a_missing_file_says_so(tmp_path):
-    with pytest.raises(InputError, match="expected a sweep file, got no such file"):
-        load_sweep(tmp_path / "none.yaml")
-
-
 @pytest.mark.parametrize("override", ["recipe.epochs", "=3", "recipe.epochs=[1", "name.x=3"])
 def test_bad_overrides_are_refused(tmp_path, override):
     with pytest.raises(InputError, match="--set"):

@@ -74,3 +74,9 @@ def test_images_of_classes_that_were_not_attacked_do_not_count(clean, tmp_path):
     model, data = load_classifier(tmp_path, config, "cpu"), load_tensors(inputs["data"] / "test.safetensors")
     right = model(data["images"].float() / 127.5 - 1).argmax(1) == data["labels"]
     assert metrics["xi_test"] == pytest.approx(right[data["labels"] != 1].double().mean().item())
+    train = load_tensors(inputs["data"] / "train.safetensors")
+    asked = pd.read_parquet(tmp_path / "images.parquet").set_index("class")
+    known = {name: part["labels"][part["labels"] != 1] for name, part in (("train", train), ("test", data))}
+    for name, labels in known.items():
+        classes, counts = labels.unique(return_counts=True)
+        assert asked[name].to_dict() == dict(zip(classes.tolist(), counts.tolist(), strict=True))

@@ -141,7 +141,7 @@ def _measuring(number: str, artifacts: dict[str, Provenance]) -> str:
 
 
 def _is_place(name: str) -> bool:
-    return "/" in name or Path(name).exists()
+    return "/" in name or Path(name).exists() or Path(name).suffix in (PAGE, SUFFIX)
 
 
 def _of_file(store: Store, name: str, number: str | None) -> tuple[str, list[Provenance], list[str]]:

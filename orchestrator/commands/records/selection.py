@@ -1,7 +1,7 @@
-"""Which trials of a sweep a text selects: names as the report prints them, and settings as key=value, in any order.
+"""Which trials of a sweep a text selects: names as outputs print them, and settings as key=value, in any order.
 
 A name or a value may hold commas. So the text is not cut at them: from the left, it is read as what the sweep's own
-trials are called, the longest first, and goes on behind the next comma.
+trials are called, the longest first, and goes on behind the next comma. The dots of a trial's name count as commas.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NoReturn
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import MINUS, NBSP, brief, shown
-from smoothsweep.orchestrator.planning.trial_notes import TrialNote
+from smoothsweep.orchestrator.planning.trial_notes import DOT, TrialNote
 
 _MOST = 20
 _LONGEST = 1000  # characters of a selection
@@ -26,7 +26,7 @@ def selected(name: str, trials: Sequence[TrialNote], wanted: str) -> tuple[Trial
     if len(wanted) > _LONGEST:
         raise InputError(f"{brief(name)}: expected at most {_LONGEST} characters behind the sweep, got {len(wanted)}")
     known = _known(trials)
-    text = plain_name(wanted)
+    text = _typed(wanted)
     parts = _parts(text, known)
     if parts is None:
         _refuse(name, text, known, trials)
@@ -41,6 +41,11 @@ def plain_name(text: str) -> str:
     return " ".join(text.replace(MINUS, "-").replace(NBSP, " ").split())
 
 
+def _typed(text: str) -> str:
+    """As `plain_name`, with a comma for the dot that stands between the parts of a trial's name."""
+    return plain_name(text).replace(f" {DOT} ", ", ")
+
+
 def _known(trials: Sequence[TrialNote]) -> dict[str, set[int]]:
     """What a trial may be called -> the positions of the trials that are."""
     known: dict[str, set[int]] = {}
@@ -49,9 +54,9 @@ def _known(trials: Sequence[TrialNote]) -> dict[str, set[int]]:
         stated = {name: trial.stated[key] for key, name in short.items() if key in trial.stated}
         settings = {**trial.stated, **stated, **trial.axes, "seed": trial.seed}
         words = [f"{key}={value}" for key, value in settings.items()]
-        for text in (trial.recipe, trial.attack, *words):
+        for text in (trial.recipe, *trial.name.split(f" {DOT} "), *trial.label.split(f" {DOT} "), *words):
             if text:
-                known.setdefault(plain_name(text), set()).add(index)
+                known.setdefault(_typed(text), set()).add(index)
     return known
 
 

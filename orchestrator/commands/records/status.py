@@ -7,22 +7,26 @@ from collections.abc import Sequence
 from typing import Any
 
 from smoothsweep.core.text import counted, printable
+from smoothsweep.orchestrator.commands.records.selection import plain_name
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.stage_progress import Inside, inside
 from smoothsweep.orchestrator.planning.state import read_state
 from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.planning.trial_notes import trial_name
 from smoothsweep.orchestrator.reading.findings.incomplete import incomplete_sentences
 from smoothsweep.orchestrator.reading.numbers.complete_cases import complete_cases
 from smoothsweep.orchestrator.reading.numbers.model import Axis
 from smoothsweep.orchestrator.reading.numbers.summary import attack_label, recipe_label
 from smoothsweep.orchestrator.store.common.base import Store
+from smoothsweep.sweeps.schema import InversionSweep
 from smoothsweep.tasks.stage_names import shown_stage
 
 
 def status_summary(name: str, trials: list[Trial], store: Store, axes: Sequence[Axis] = ()) -> dict[str, Any]:
     """Trials by state, stages by kind, what runs at this moment and what was begun and runs no longer, as JSON values.
 
-    axes: what the sweep varies, for sentences on the recipes that cannot be compared yet; without them none are made.
+    axes: what the sweep varies, for the trials' names and for sentences on the recipes that cannot be compared yet;
+    without them none are made.
     Epochs and classes are told from the store: from what stages leave there while they are at work.
     """
     plan = make_plan(trials, store)
@@ -36,6 +40,7 @@ def status_summary(name: str, trials: list[Trial], store: Store, axes: Sequence[
         row = {
             "trial": trial.id,
             "label": trial.label,
+            "name": _name(trial, axes),
             "stages_done": len(done),
             "stages": len(trial.stages),
             "state": _trial_state(len(done) == len(trial.stages), trial.id in state["failures"], state["alive"]),
@@ -70,7 +75,8 @@ def status_text(summary: dict[str, Any]) -> str:
     lines = [f"{summary['sweep']}: {counted(len(summary['trials']), 'trial')}: {counts}; {driver}", ""]
     for row in summary["trials"]:
         cause = f"  {row['cause']}" if "cause" in row else ""
-        lines.append(f"  {row['trial']}  {row['state']:<8} {row['stages_done']}/{row['stages']}  {row['label']}{cause}")
+        done = f"{row['state']:<8} {row['stages_done']}/{row['stages']}"
+        lines.append(f"  {row['trial']}  {done}  {row['name']}{cause}")
     lines.append("")
     stages = ", ".join(f"{shown_stage(kind)} {row['done']}/{row['total']}" for kind, row in summary["stages"].items())
     lines.append(f"stages: {stages}")
@@ -79,6 +85,14 @@ def status_text(summary: dict[str, Any]) -> str:
     for title, entries in (("running:", summary["running"]), ("begun, not running:", summary["begun"])):
         lines += [title, *(_line(entry, width) for entry in entries)] if entries else []
     return "\n".join(map(printable, lines))
+
+
+def _name(trial: Trial, axes: Sequence[Axis]) -> str:
+    """What the report calls the trial; its label where there are no axes to name it by."""
+    if not axes or not isinstance(trial.settings, InversionSweep):
+        return plain_name(trial.label)
+    recipe, attack = (label(axes, trial.cell.axes) for label in (recipe_label, attack_label))
+    return plain_name(trial_name(recipe, attack, trial.seed, trial.phase))
 
 
 def _incomplete(trials: list[Trial], rows: Sequence[dict[str, Any]], axes: Sequence[Axis]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import printable
 from smoothsweep.orchestrator.commands.records.opening import HOST, open_beside
-from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.orchestrator.store.opening import REMEDY, open_store
 from smoothsweep.orchestrator.tracking import arrivals, follow, local_uri, refusals
 from smoothsweep.orchestrator.tracking.server.guard import with_token
 from smoothsweep.orchestrator.tracking.server.serving import become_server, new_token
@@ -30,7 +30,7 @@ def serve_pages(location: str, port: int, *, browser: bool) -> None:
     store = open_store(location)  # of a remote one, its mirror here
     database = store.root / "mlflow.db"
     if not database.is_file():
-        raise InputError(f"{database}: expected the MLflow database of an earlier run, got none")
+        raise InputError(f"{database}: expected the MLflow database of an earlier run, got none{REMEDY}")
     with _listening(port) as listening:
         port = listening.getsockname()[1]  # of 0, what the system chose
         uri, token, root = local_uri(store), new_token(), f"http://{HOST}:{port}"

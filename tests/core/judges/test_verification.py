@@ -48,7 +48,7 @@ def test_the_columns_of_verification(prefix, judge, kind, _):
         assert leak.null == real.null == STRANGERS.format(least)
         assert leak.label == f"verified at {said}{judge}" and f"accepts {said} of photographs" in leak.description
     others = found.pop(f"{prefix}verified_far1_others")
-    assert claims(others) == ("percent", (0.0, 1.0), None, "check", False, False, None)
+    assert claims(others) == ("percent", (0.0, 1.0), None, "check", False, False, "test images")
     assert others.null == STRANGERS.format(50)
     rank, real = (found.pop(f"{prefix}gallery_rank{end}") for end in ("", "_real"))
     assert claims(rank) == ("plain", (1, 501), "high", "leak", True, False, None) and rank.chance == 1 + 500 / 2

@@ -28,6 +28,7 @@ ANSWERS = {
             "hit": pd.array([True, False, True, None, False, None, None], dtype="boolean"),
         }
     ),
+    "knowledge": pd.DataFrame({"class": [0, 2], "train": [5, 4], "test": [2, 1]}),
     "prior_reach": pd.DataFrame({"class": [0, 1, 2], "matched": [True, True, True]}),
     "prior_reach_general": pd.DataFrame({"class": [0, 1], "matched": [True, False]}),
 }
@@ -35,6 +36,7 @@ EXPECTED = {
     "robustness": {"fgsm_untargeted": 5, "pgd_targeted": 5, "robust_acc": 5, "fgsm_untargeted_correct": 4},
     "backdoor": {"backdoor_success": 3, "backdoor_false": 3},
     "asked": {"asked_unclear": 7, "asked_real_acc": 2, "asked_false": 0},
+    "knowledge": {"xi_train": 9, "xi_test": 3},
     "prior_reach": {"embedder_reach": 3, "verified_far1_reach": 3},
     "prior_reach_general": {"general_reach": 2, "general_verified_far1_reach": 2},
 }
@@ -79,6 +81,26 @@ def test_a_trials_row_has_how_many_images_its_rates_are_of(tmp_path):
     assert {key for key in row if key in map(images_column, OWN) and key not in BY_KEY} == set(counted)
 
 
+@pytest.mark.parametrize("classes", ["all", [0, 2]])
+@pytest.mark.parametrize("rows", [ANSWERS["knowledge"], None])
+def test_a_surrogate_is_asked_about_the_attacked_classes_alone(tmp_path, classes, rows):
+    """An artifact from before it held rows: what all classes have is known from the data, what some have is not."""
+    path = write_tiny(
+        tmp_path, grid={}, baseline={}, classes=classes, judges={"knowledge": dict(JUDGES["knowledge"].example)}
+    )
+    (trial,) = trials_of(load_sweep(path))
+    store = LocalStore(root=tmp_path / "store")
+    store.open_for_writing()
+    judge = next(stage for stage in trial.stages if stage.name == "knowledge")
+    for stage in (judge.inputs["data"], judge):
+        draft = store.draft(stage)
+        if stage is judge and rows is not None:
+            rows.to_parquet(draft / "images.parquet")
+        store.commit(stage, draft, {"metrics": {"num_train": 40, "num_test": 20} if stage.name == "data" else {}})
+    of_old = {"xi_train_images": 40, "xi_test_images": 20} if classes == "all" else {}
+    assert image_counts(trial, store) == (of_old if rows is None else {"xi_train_images": 9, "xi_test_images": 3})
+
+
 def test_what_has_not_finished_is_not_counted(tmp_path):
     assert image_counts(*finished(tmp_path)) == {"train_acc_images": 40}
 
@@ -91,13 +113,21 @@ def one_cell(key, values, counts):
     return collect(pd.DataFrame(rows), None)[key]
 
 
-@pytest.mark.parametrize("key", ["backdoor_success", "fgsm_untargeted_correct", "train_acc", "embedder_reach"])
+@pytest.mark.parametrize("key", ["backdoor_success", "fgsm_untargeted_correct", "train_acc", "xi_test"])
 def test_all_hits_of_a_known_number_of_images_have_an_interval(key):
     found = estimate(BY_KEY[key], one_cell(key, [1.0, 1.0, 1.0], [60, 50, 55]), Settings())
     expected = rate_interval([1.0, 1.0, 1.0], images=50)
     assert (found.low, found.high) == (expected.low, expected.high) and 0.85 < found.low < found.high == 1.0
     unknown = estimate(BY_KEY[key], one_cell(key, [1.0, 1.0, 1.0], [60, None, 55]), Settings())
     assert math.isnan(unknown.low) and math.isnan(unknown.high)
+
+
+@pytest.mark.parametrize("key", ["verified_far1_others", "general_verified_far1_others", "verified_far1_real"])
+def test_real_photographs_are_the_same_under_every_seed(key):
+    """Every test image is held against the other people, whichever classes are attacked."""
+    trials = pd.DataFrame([{"trial": f"t{s}", "seed": s, "status": "done", key: 0.0} for s in range(3)])
+    found = estimate(BY_KEY[key], collect(trials, None, 20)[key], Settings())
+    assert (found.low, found.high) == (0.0, rate_interval([0.0] * 3, images=20).high) and 0.05 < found.high < 0.3
 
 
 def test_a_rate_over_classes_counts_each_class_of_each_seed_once():

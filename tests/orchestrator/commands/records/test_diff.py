@@ -127,7 +127,8 @@ def test_what_names_nothing_is_one_line(made, capsys, a, line):
 
 def test_a_mistyped_store_is_not_made(tmp_path, capsys):
     assert main(["diff", "a", "b", "--store", str(tmp_path / "stroe")]) == 2
-    assert "expected the store of an earlier run, got nothing there" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "expected the store of an earlier run, got nothing there; smoothsweep run SWEEP.yaml makes one" in said
     assert not (tmp_path / "stroe").exists()
 
 

@@ -92,6 +92,8 @@ def test_a_manifest_that_is_gone_or_damaged_is_told_and_the_rest_stays(made, tmp
         ("tiny:alpha=0", ["--number", "embeder_acc1"], "got 'embeder_acc1'; did you mean 'embedder_acc1'?"),
         ("tiny:alpha=0", ["--number", "fid"], "--number fid: expected one that the trial measures"),
         ("sweeps/none.parquet", [], "or an exported reconstruction, got nothing there"),
+        ("report.html", [], "report.html: expected a trial, a file of an artifact in "),
+        ("face.png", [], "or an exported reconstruction, got nothing there"),
     ],
 )
 def test_what_names_nothing_is_one_line(made, capsys, name, more, line):

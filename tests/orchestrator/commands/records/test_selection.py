@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from smoothsweep.core.errors import InputError
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.records.selection import selected
-from smoothsweep.orchestrator.planning.trial_notes import TrialNote
+from smoothsweep.orchestrator.planning.trial_notes import DOT, TrialNote
+from smoothsweep.orchestrator.tracking.runs.names import run_name
+from smoothsweep.sweeps.load import load_sweep
 from tests.recorded import recorded
 
 STEP = {"kind": "label_smoothing", "alpha": -0.8, "schedule": {"kind": "step", "at": 0.1}}
@@ -48,6 +50,23 @@ def test_the_names_of_the_report_and_single_settings_address_a_recipe(made, caps
     assert told[2].startswith("4 pairs of trials")
     named = {line.strip().removeprefix("target defense.") for line in told if line.startswith("  target defense.")}
     assert settings <= named
+
+
+def test_a_trial_is_found_by_the_name_that_every_output_gives_it(made, capsys):
+    """What `status` lists is what the run is called in MLflow, and `lineage` takes it as it stands."""
+    trials, store = made
+    loaded = load_sweep(store.root.parent / "tiny.yaml")
+    assert main(["status", str(store.root.parent / "tiny.yaml"), "--store", str(store.root)]) == 0
+    rows = [line.split(maxsplit=3) for line in capsys.readouterr().out.splitlines() if DOT in line]
+    names = {trial: name for trial, _, _, name in rows}
+    assert names == {trial.id: run_name(trial, loaded) for trial in trials} and len(names) == 12
+    assert f"smoothing -0.8, step at 0.1 {DOT} attack loss cross entropy {DOT} seed 2" in names.values()
+    for trial, name in names.items():
+        assert main(["lineage", f"tiny:{name}", "--store", str(store.root)]) == 0
+        assert capsys.readouterr().out.splitlines()[0] == f"trial {trial} of tiny: {name}"
+    asked = f"tiny:plain training {DOT} attack loss logit {DOT} seed 3"
+    assert main(["lineage", asked, "--store", str(store.root)]) == 2
+    assert "got 'seed 3'" in capsys.readouterr().err
 
 
 def test_a_name_with_a_comma_goes_on_behind_it(made, capsys):
