@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -59,15 +60,18 @@ def ours(arguments, installed):
 
 
 @pytest.fixture(scope="module")
-def installed(repository, tmp_path_factory):
-    """The example, built and installed into a folder of its own, which needs no network."""
-    place = tmp_path_factory.mktemp("plugin")
+def installed(repository):
+    """The example, built and installed into a folder of its own, which needs no network and which everybody may read,
+    as packages are: the process that opens foreign models is not ours."""
+    place = Path(tempfile.mkdtemp(prefix="plugin-"))
+    place.chmod(0o755)
     shutil.copytree(repository / "examples" / "plugin", place / "source")
     how = ["--no-deps", "--no-build-isolation", "--no-index", "--quiet", "--disable-pip-version-check"]
     command = [sys.executable, "-m", "pip", "install", *how, "--target", str(place / "site"), str(place / "source")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    return place / "site"
+    yield place / "site"
+    shutil.rmtree(place)
 
 
 @pytest.fixture

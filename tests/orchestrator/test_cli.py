@@ -238,7 +238,7 @@ def test_a_wholly_unknown_cost_asks_before_anything_starts(unknown, monkeypatch,
     else:
         assert main(["run", str(sweep), "--store", str(store.root)]) == 2
         assert screen.getvalue().endswith("smoothsweep: not confirmed; nothing was started\n")
-    assert "the cost is unknown: no such stage was measured in this store. Go ahead? [y/N]" in screen.getvalue()
+    assert "the cost of 2 stages is unknown. Go ahead? [y/N]" in screen.getvalue()
     assert not store.root.exists()
 
 
@@ -247,7 +247,7 @@ def test_a_wholly_unknown_cost_without_a_terminal_needs_yes_or_a_budget(unknown,
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert main(["run", str(sweep), "--store", str(store.root)]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "smoothsweep: the cost is unknown: no such stage was measured in this store: "
+        "smoothsweep: the cost of 2 stages is unknown: "
         "expected --yes where there is no terminal to ask on; nothing was started"
     )
     plan = make_plan(trials_of(load_sweep(sweep)), store)
