@@ -263,7 +263,7 @@ def test_a_wholly_unknown_cost_without_a_terminal_needs_yes_or_a_budget(unknown,
         if may:
             confirm(plan, store, Confirmation(**wishes), budget)
         else:
-            with pytest.raises(InputError, match="the cost is unknown"):
+            with pytest.raises(InputError, match="the cost of 2 stages is unknown"):
                 confirm(plan, store, Confirmation(**wishes), budget)
 
 
