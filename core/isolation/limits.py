@@ -98,6 +98,18 @@ def readable_paths(packages: Iterable[str] = ()) -> list[Path]:
     return [*_existing([*python, *_SYSTEM, *libraries]), *(path for path in homes if path is not None), *ours]
 
 
+def code_paths(loader: str) -> list[Path]:
+    """Where the code of a loader, "module:function", lies: the folder of its package, or the file of a lone module.
+
+    What is part of smoothsweep is read anyway; what another package brings may be installed anywhere.
+    """
+    spec = find_spec(loader.partition(":")[0].partition(".")[0])
+    if spec is None or not spec.origin:
+        return []
+    origin = Path(spec.origin).resolve()
+    return [origin.parent if spec.submodule_search_locations else origin]
+
+
 def device_paths(device: str) -> list[Path]:
     """The files of the GPUs' driver, for a process that computes on one."""
     return sorted(Path("/dev").glob("nvidia*")) if device.startswith("cuda") else []

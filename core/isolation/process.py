@@ -28,7 +28,7 @@ from torch import Tensor
 import smoothsweep
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.isolation import wire
-from smoothsweep.core.isolation.limits import Limits, device_paths, readable_paths
+from smoothsweep.core.isolation.limits import Limits, code_paths, device_paths, readable_paths
 
 KEPT_OUTPUT = 2000  # characters of what a process printed last, for the sentence that says why it ended
 _ROOT = Path(smoothsweep.__file__).resolve().parents[1]
@@ -101,7 +101,7 @@ class Isolated:
             "memory": limits.memory,
             "isolated": isolated,
             "preload": list(preload),
-            "readable": [str(path) for path in readable_paths(packages)],
+            "readable": [str(path) for path in (*readable_paths(packages), *code_paths(loader))],
             "devices": [str(path) for path in device_paths(str(device))],
             "attempt": str(Path(tempfile.gettempdir()) / f".smoothsweep-{os.getpid()}-must-not-appear"),
         }
