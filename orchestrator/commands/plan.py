@@ -56,7 +56,7 @@ def tell_plan(
         history = history_of(planned, store)
         summary = {**plan_summary(planned, store, dollars, history=history), "absent": absent, "stated": stated}
         summary |= before_data(planned, history, absent, dollars, device)
-        if device is not None and summary["stated_cost"] is None:
+        if device is not None and summary.get("stated_cost") is None:
             summary["no_rate_of"] = device
         if calibration is not None:  # in the place of the stated rate, which is of another device
             cost = calibrated_cost(planned, history, calibration, dollars)
