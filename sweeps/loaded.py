@@ -35,7 +35,7 @@ _HARDWARE = re.compile(r"^Hardware: (.+?)(?=^\w+: |^$|\Z)", re.MULTILINE | re.DO
 
 @dataclass(frozen=True, kw_only=True)
 class SearchRecipes:
-    """Recipes that were made to see whether a search can run, for whoever plans it.
+    """Recipes by which it was checked that a search can run. Plans use them, too.
 
     choices: settings in which every choice of its space, and both ends of every range, occurs. baseline: the recipe
     that it tries first, since the others are compared with it, as dotted key -> value; {} where the sweep names none.

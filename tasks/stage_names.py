@@ -9,7 +9,7 @@ _DIGITS = 8
 
 
 def shown_stage(name: str) -> str:
-    """`loot` as reconstructions, `judge_evaluator` as judge evaluator. A stage that is no more keeps its name."""
+    """`loot` as reconstructions, `judge_evaluator` as judge evaluator. A stage of an earlier version keeps its name."""
     known = TASKS.get(name)
     return (known.shown if known else "") or name.replace("_", " ")
 

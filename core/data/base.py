@@ -42,4 +42,4 @@ class DataKind:
 
         Raises InputError for files that are not what it expects.
         """
-        raise NotImplementedError
+        raise NotImplementedError  # every kind has its own: a test loads each row of the table

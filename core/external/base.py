@@ -94,13 +94,13 @@ class ForeignModel:
 
     def describe(self, name: str, folder: Path) -> str:
         """The content of the file that stands for a model without a file. folder: where its card will lie."""
-        raise NotImplementedError
+        raise NotImplementedError  # asked only of kinds without a file
 
     def make(
         self, architecture: str, checkpoint: Path, *, num_classes: int, image_size: int | None, out: Path
     ) -> ImportFacts:
         """Write a file of this kind that holds the checkpoint's weights in that architecture, and say what it was."""
-        raise NotImplementedError
+        raise NotImplementedError  # asked only of kinds that a checkpoint is converted to
 
     @staticmethod
     def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
@@ -112,4 +112,4 @@ class ForeignModel:
         Raises InputError, one line, for a file that is none of this kind, is larger than it may be, or could do more
         than compute.
         """
-        raise NotImplementedError
+        raise NotImplementedError  # every kind has its own: a test opens each row of the table

@@ -212,7 +212,7 @@ class Judge:
         answers: that file, a DataFrame with a row for each image or question; inputs: the configurations of its stage's
         inputs by name.
         """
-        raise NotImplementedError  # asked only of judges that have `answers`
+        raise NotImplementedError  # asked only of judges that have `answers`, each of which has its own
 
     @classmethod
     def counts_of_all(cls, data: Mapping[str, Any]) -> dict[str, int]:
@@ -239,7 +239,7 @@ class Judge:
 
     def measure(self, inputs: JudgeInputs) -> Found:
         """Its numbers. Of a judge whose `work` names no other task."""
-        raise NotImplementedError
+        raise NotImplementedError  # asked only of judges that leave `work` as it is: a test measures each of them
 
 
 @dataclass(frozen=True, kw_only=True)

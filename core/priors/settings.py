@@ -54,7 +54,7 @@ class PriorSettings:
 
     def network_card(self, size: int) -> NetworkCard:
         """What its network will be built from, of a prior that is made from public images of `size` pixels a side."""
-        raise NotImplementedError
+        raise NotImplementedError  # every prior made from images has its own; those that are there are read from files
 
     def used_card(self, card: NetworkCard) -> NetworkCard:
         """What its network is built from, of a prior that is read from files whose card this is.

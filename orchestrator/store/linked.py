@@ -110,7 +110,7 @@ class LinkedStore(LocalStore):
         expected = complete(stage, {})
         if canonical_json(manifest["config"]) != canonical_json(json.loads(json.dumps(expected["config"]))):
             raise Damage("its manifest states another configuration")
-        # What a run writes of an input says its result too, which whoever plans a stage cannot know.
+        # A manifest also states the digest of each input's result, which is not known when a stage is planned.
         inputs = {role: {key: one[key] for key in ("stage", "fingerprint")} for role, one in manifest["inputs"].items()}
         if inputs != expected["inputs"]:
             raise Damage("its manifest states other inputs")

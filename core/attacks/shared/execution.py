@@ -21,8 +21,18 @@ Synthesize = Callable[[Tensor], Tensor]
 """w [N, 1 or num_ws, w_dim] -> images float32 [N, 3, S, S]."""
 
 
+@contextmanager
+def not_counted_in(shown: list[int]) -> Generator[None]:
+    """What is shown meanwhile does not count. shown: one number, the images that a target has been shown."""
+    before = shown[0]
+    try:
+        yield
+    finally:
+        shown[0] = before
+
+
 class Prepared:
-    """A target that an `Execution` has made ready, in a wrapping of somebody's: it is used as it is.
+    """A target that an `Execution` has made ready and that a view has wrapped: it is used as it is.
 
     shown: where the wrapping counts the images that it has been shown, None where it does not.
     """
@@ -34,14 +44,9 @@ class Prepared:
         """images [N, 3, S, S] -> float32 logits [N, C]."""
         return self._answer(images)
 
-    @contextmanager
-    def uncounted(self) -> Generator[None]:
+    def uncounted(self) -> AbstractContextManager[None]:
         """For passes whose answers an attack does not use: finding out how many rows to compute at once."""
-        before = self._shown[0]
-        try:
-            yield
-        finally:
-            self._shown[0] = before
+        return not_counted_in(self._shown)
 
 
 class Execution:

@@ -6,8 +6,8 @@ one to the other. Every view counts the images it was shown.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from functools import cache
 from typing import Any
 
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from smoothsweep.core.attacks.optimisation.objective import target_logits
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS, Access
-from smoothsweep.core.attacks.shared.execution import Execution, Prepared
+from smoothsweep.core.attacks.shared.execution import Execution, Prepared, not_counted_in
 from smoothsweep.core.attacks.shared.layers import Inside
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import Classifier
@@ -45,14 +45,9 @@ class View:
         """How many images the target has been shown so far."""
         return self._shown[0]
 
-    @contextmanager
-    def uncounted(self) -> Generator[None]:
+    def uncounted(self) -> AbstractContextManager[None]:
         """For passes whose answers the attack does not use: finding out how many rows to compute at once."""
-        before = self._shown[0]
-        try:
-            yield
-        finally:
-            self._shown[0] = before
+        return not_counted_in(self._shown)
 
 
 class LabelView(View):
