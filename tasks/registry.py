@@ -17,7 +17,7 @@ from typing import Any
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS, shown_part
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.judges.base import Work
-from smoothsweep.core.judges.table import JUDGES, stage_of
+from smoothsweep.core.judges.table import JUDGES, stage_of, work_of
 from smoothsweep.tasks.class_names import shard_with_same_classes, with_same_classes
 
 
@@ -144,7 +144,7 @@ TASKS: dict[str, Task] = {
         check_reads=("data",),
         seed_decides=True,
     ),
-    **{stage_of(name): Task(**vars(judge.work), shown=f"judge {name}") for name, judge in JUDGES.items()},
+    **{stage_of(name): Task(**vars(work_of(name)), shown=f"judge {name}") for name in JUDGES},
     "toy": Task(
         version=1,
         shown="toy example",

@@ -107,7 +107,8 @@ def test_a_sweep_of_foreign_members_runs_and_its_report_says_whose_they_are(inst
     whose = "(plugin smoothsweep-example 0.1.0)"
     assert facts["Attack"].startswith("Langevin Plug") and facts["Attack"].endswith(whose)
     assert facts["Prior"] == f"parts {whose}" and facts["Private data"].startswith(f"stripes {whose}, 3 classes")
-    assert f"label noise {whose}" in results and f"sharpness {whose}" in results
+    assert facts["Defense"] == f"label noise {whose}" and f"label noise {whose} rate" not in results
+    assert "label noise rate\u00a00.3" in results and f"sharpness {whose}" in results
     told = [json.loads(path.read_text()) for path in (store / "judge_membership").glob("*/manifest.json")]
     assert len(told) == 2 and all(one["config"]["plugins"] == ["smoothsweep-example 0.1.0"] for one in told)
     assert all(0 <= one["metrics"]["membership_loss_over_views_auc"] <= 1 for one in told)

@@ -98,8 +98,7 @@ def family_of(kind: str) -> Family | None:
     family = DEFENSES[kind].family if kind in DEFENSES else None
     if family is None:
         return None
-    name, word = (by_plugin(words, "defenses", kind) for words in (family.name, family.word))
-    return replace(family, name=name, word=word)
+    return replace(family, name=by_plugin(family.name, "defenses", kind))  # a recipe's name has no room for it
 
 
 def known_defenses() -> tuple[str, ...]:

@@ -94,11 +94,12 @@ def numbers(
 def unknown_family(kind: str, given: Mapping[str, Any]) -> Family:
     """A family of which nothing is known: a single number is its strength, anything else tells recipes apart."""
     names = tuple(name for name, value in given.items() if is_number(value) and name != "smoothing")
-    name, single = by_plugin(kind.replace("_", " "), "defenses", kind), names if len(names) == 1 else ()
+    word, single = kind.replace("_", " "), names if len(names) == 1 else ()
+    name = by_plugin(word, "defenses", kind)
     read = numbers(*single, named=True) if single else (lambda _: Strength(value="", order=None, used=()))
     return Family(
         name=name[:1].upper() + name[1:],
-        word=name,
+        word=word,
         parameter="",
         read=read,
         starts_plain=False,

@@ -30,7 +30,8 @@ class Work:
 
     run: 'module:function' of the whole stage. shard: 'module:function' of a part `(config, inputs, classes, context)`
     for stages fanned out per class; `run` then only collects what the parts left in `context.work`. labelled: its
-    inputs that have classes; they must agree on them (`tasks.class_names`), and its artifact has the same. check:
+    inputs that have classes, of a judge with a `measure` those that it reads; they must agree on them
+    (`tasks.class_names`), and its artifact has the same. check:
     'module:function' of what the task refuses in its configuration, which needs none of its work; check_reads: the
     inputs whose configuration it looks at, which are all that it is shown. asks_elsewhere: it asks
     somebody outside, so that a trial does it after everything else. not_finite: what of its artifact may hold NaN or

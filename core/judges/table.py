@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from smoothsweep.core.judges.asked import Asked
 from smoothsweep.core.judges.backdoor import Backdoor
-from smoothsweep.core.judges.base import MEASURED, Judge
+from smoothsweep.core.judges.base import MEASURED, Judge, Work
 from smoothsweep.core.judges.by_features import ByFeatures
 from smoothsweep.core.judges.embedder import Embedder
 from smoothsweep.core.judges.evaluator import Evaluator
@@ -64,6 +65,14 @@ JUDGES: dict[str, type[Judge]] = with_plugins(
 def measured() -> dict[str, type[Judge]]:
     """Those whose stage is their own `measure`."""
     return {name: judge for name, judge in JUDGES.items() if judge.work.run == MEASURED}
+
+
+def work_of(name: str) -> Work:
+    """How a judge's stage is done. One that only measures compares the classes of all that it reads."""
+    judge = JUDGES[name]
+    if judge.work.run != MEASURED or judge.work.labelled:
+        return judge.work
+    return replace(judge.work, labelled=tuple(role for role in judge.reads if role in ("target", "data", "loot")))
 
 
 def stage_of(name: str) -> str:

@@ -89,7 +89,7 @@ OF_DATA: Cases = {
         model.__name__: (
             partial(TINY, data={"kind": kind, **example(kind).EXAMPLE}),
             "data",
-            {"kind": REFUSED, **example(kind).SWEPT},
+            {"kind": REFUSED, **({"path": "$b/people"} if "path" in model.model_fields else {}), **example(kind).SWEPT},
         )
         for kind, model in MODELS.items()
     },

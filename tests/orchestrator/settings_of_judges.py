@@ -4,6 +4,7 @@ import hashlib
 
 from tiny import tiny_sweep
 
+from smoothsweep.core.judges.table import measured
 from tests.core.attacks.examples import REFUSED
 from tests.orchestrator.settings_cases import TINY, Cases
 
@@ -20,6 +21,7 @@ OF_JUDGES: Cases = {
         TINY,
         "judges",
         {
+            **{name: dict(judge.example) for name, judge in measured().items()},  # which say no more than that
             "features": {"perplexity": 5.0},
             "gradients": {"steps": 3},
             "evaluator": {**EVALUATOR, "seed": 3},

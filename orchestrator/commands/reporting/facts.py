@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from smoothsweep.core.external.kinds import is_external
-from smoothsweep.core.plugins import by_plugin
+from smoothsweep.core.plugins import by_plugin, foreign
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.numbers.format import listing
 from smoothsweep.orchestrator.stages.code_version import code_version
@@ -56,7 +56,9 @@ def members_used(settings: Sequence[InversionSweep]) -> dict[str, str]:
     data = [_named("data", one.data.kind) for one in settings]
     targets = [one.recipe.checked for one in settings if isinstance(one.recipe, ImportedClassifier)]
     models = [_named("models", card.architecture) for card in targets if is_external(card.architecture)]
-    found = {"Private data": data, "Model": models, "Attack": attacks, "Prior": priors}
+    defended = [one.recipe.defense for one in settings if one.recipe.defense is not None]
+    defenses = [_named("defenses", one.kind) for one in defended if foreign("defenses", one.kind)]  # recipes name ours
+    found = {"Private data": data, "Model": models, "Defense": defenses, "Attack": attacks, "Prior": priors}
     return {name: "; ".join(dict.fromkeys(words)) for name, words in found.items() if words}
 
 

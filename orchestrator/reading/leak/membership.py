@@ -202,7 +202,8 @@ def warnings_of(data: ReportData) -> tuple[str, ...]:
     results, lines = data.results, []
     if "membership_copies" in results and (results["membership_copies"].fillna(0) > 0).any():
         most = int(results["membership_copies"].max())
-        lines.append(f"{count(most, 'test image')} are copies of training images and were left out.")
+        copies = "is a copy of a training image and was" if most == 1 else "are copies of training images and were"
+        lines.append(f"{count(most, 'test image')} {copies} left out.")
     if "membership_shift" in results:
         shift = results["membership_shift"].dropna()
         if len(shift) and not is_null(shift.max()) and float((shift - 0.5).abs().max()) > SHIFTED:
