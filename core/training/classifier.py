@@ -90,18 +90,33 @@ def train_classifier(
         stamp=stamp,
     )
     records = epochs.restored(resume)
-    every = 1 if stop_when else evaluate_every
+    held_out, every = evaluate if rank == 0 else None, 1 if stop_when else evaluate_every
+    _run(epochs, records, alpha_of_epoch, held_out, every, on_epoch, stop_when)
+    return records
+
+
+def _run(
+    epochs: Epochs,
+    records: list[EpochRecord],
+    alpha_of_epoch: Callable[[int], float],
+    held_out: ImageSet | None,
+    every: int,
+    on_epoch: Callable[[EpochRecord, Callable[[], dict[str, Any]]], None] | None,
+    stop_when: Callable[[EpochRecord], bool] | None,
+) -> None:
+    """Train through the epochs that `records` lacks and add theirs. held_out: measured after each `every` epochs and
+    after the last, None to measure nothing."""
+    last = epochs.recipe.epochs
     stopped = bool(records) and epochs.end_with(records[-1], stop_when)
-    while len(records) < recipe.epochs and not stopped:
+    while len(records) < last and not stopped:
         record = epochs.run(len(records), alpha_of_epoch(len(records)))
         done = len(records) + 1
-        if evaluate is not None and rank == 0 and (done == recipe.epochs or done % every == 0):
-            record = epochs.measured(record, evaluate)
+        if held_out is not None and (done == last or done % every == 0):
+            record = epochs.measured(record, held_out)
         records.append(record)
         if on_epoch:
             on_epoch(record, lambda: epochs.state(records))
         stopped = epochs.end_with(record, stop_when)
-    return records
 
 
 def _check(

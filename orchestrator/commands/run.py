@@ -79,17 +79,7 @@ def run_and_report(
             place.facts  # noqa: B018 - an unfit cluster is found before anything is written
         recorder = open_recorder(loaded, store, tracking_uri, models=loaded.sweep.tracking.models)
         store.open_for_writing()
-        run = begin_run(
-            name=loaded.sweep.name,
-            trials=trials,
-            store=store,
-            resources=loaded.sweep.resources.model_dump(),
-            recorder=recorder,
-            display=Display(),
-            meter=Meter(store, loaded.sweep.name, loaded.sweep.budget),
-            kept_back=loaded.sweep.reaudit.share if agenda and loaded.sweep.reaudit else 0.0,
-            code=code,
-        )
+        run = _begun(proposed, trials, recorder, agenda, code)
         _run_phases(run, proposed, [trial for trial in trials if trial.phase != "reaudit"], agenda, place)
     recorder.finish()
     folder = out or store.sweep_folder(loaded.sweep.name)
@@ -101,6 +91,22 @@ def run_and_report(
     for line in (*closing, *lacks.lines, *where):
         run.display.say(line)
     return 1 if run.failures or damaged or recorder.unwritten or (run.left_open and agenda is None) else 0
+
+
+def _begun(proposed: Proposed, trials: list[Trial], recorder: Recorder, agenda: Agenda | None, code: str) -> SweepRun:
+    """The run of these trials, of which nothing has started yet."""
+    sweep, store = proposed.loaded.sweep, proposed.store
+    return begin_run(
+        name=sweep.name,
+        trials=trials,
+        store=store,
+        resources=sweep.resources.model_dump(),
+        recorder=recorder,
+        display=Display(),
+        meter=Meter(store, sweep.name, sweep.budget),
+        kept_back=sweep.reaudit.share if agenda and sweep.reaudit else 0.0,
+        code=code,
+    )
 
 
 def _run_phases(

@@ -98,17 +98,8 @@ def optimise(
         networks: dict[str, Any] = {"synthesize": synthesize, "target": run.target(target), "transform": transform}
         batch = None if whole else gradient_batch(run, networks, w0.to(device), config)
         loss = loss_of(config, protocol, temperature)
-        if config.feature_weight and pull is not None:
-            networks["target"], loss = pull.features, pull.beside(loss, config.feature_weight)
-        objective = partial(
-            LatentObjective,
-            **networks,
-            target_class=target_class,
-            batch=batch,
-            clip=config.clip,
-            loss=loss,
-            discriminator=discriminator,
-            discriminator_weight=config.discriminator_weight,
+        objective = _objective(
+            networks, config, loss, pull, target_class=target_class, batch=batch, discriminator=discriminator
         )
         parts = descend_batches(
             w0.to(device),
@@ -122,6 +113,24 @@ def optimise(
             mover=mover,
         )
     return joined(parts)
+
+
+def _objective(
+    networks: Mapping[str, Any],
+    config: OptimiseConfig,
+    loss: Callable[[Tensor, Tensor], Tensor],
+    pull: FeaturePull | None,
+    **given: Any,
+) -> Callable[..., LatentObjective]:
+    """What a group of latents is moved by; the target is asked through `pull` where the configuration weighs features.
+
+    networks: synthesize, target, transform. given: fields of `LatentObjective` that all groups share.
+    """
+    target = networks["target"]
+    if config.feature_weight and pull is not None:
+        target, loss = pull.features, pull.beside(loss, config.feature_weight)
+    shared = {"clip": config.clip, "discriminator_weight": config.discriminator_weight, **given}
+    return partial(LatentObjective, **{**networks, "target": target}, loss=loss, **shared)
 
 
 def descend_batches(
