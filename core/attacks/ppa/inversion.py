@@ -126,11 +126,12 @@ def _objective(
 
     networks: synthesize, target, transform. given: fields of `LatentObjective` that all groups share.
     """
-    target = networks["target"]
+    asked = {**networks, "loss": loss}
     if config.feature_weight and pull is not None:
-        target, loss = pull.features, pull.beside(loss, config.feature_weight)
-    shared = {"clip": config.clip, "discriminator_weight": config.discriminator_weight, **given}
-    return partial(LatentObjective, **{**networks, "target": target}, loss=loss, **shared)
+        asked |= {"target": pull.features, "loss": pull.beside(loss, config.feature_weight)}
+    return partial(
+        LatentObjective, **asked, **given, clip=config.clip, discriminator_weight=config.discriminator_weight
+    )
 
 
 def descend_batches(
