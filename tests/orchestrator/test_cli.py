@@ -228,7 +228,7 @@ def unknown(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("answer", "begins"), [("y\n", True), ("n\n", False), ("", False)])
-def test_a_wholly_unknown_cost_asks_before_anything_starts(unknown, monkeypatch, answer, begins):
+def test_an_unknown_cost_asks_before_anything_starts(unknown, monkeypatch, answer, begins):
     sweep, store = unknown
     screen = Terminal()
     monkeypatch.setattr("sys.stdin", Terminal(answer))
@@ -238,16 +238,24 @@ def test_a_wholly_unknown_cost_asks_before_anything_starts(unknown, monkeypatch,
     else:
         assert main(["run", str(sweep), "--store", str(store.root)]) == 2
         assert screen.getvalue().endswith("smoothsweep: not confirmed; nothing was started\n")
-    assert "the cost is unknown: no such stage was measured in this store. Go ahead? [y/N]" in screen.getvalue()
+    assert "the cost of 2 stages is unknown. Go ahead? [y/N]" in screen.getvalue()
     assert not store.root.exists()
 
 
-def test_a_wholly_unknown_cost_without_a_terminal_needs_yes_or_a_budget(unknown, capsys, monkeypatch):
+def test_a_cost_of_which_no_rate_tells_anything_is_wholly_unknown(unknown, monkeypatch):
+    """Not even the drawing of the data has a rate."""
+    sweep, store = unknown
+    monkeypatch.setattr("smoothsweep.orchestrator.planning.reference.RATES", {})
+    with pytest.raises(InputError, match=r"^the cost is unknown: no such stage was measured"):
+        asked((sweep, store))
+
+
+def test_an_unknown_cost_without_a_terminal_needs_yes_or_a_budget(unknown, capsys, monkeypatch):
     sweep, store = unknown
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert main(["run", str(sweep), "--store", str(store.root)]) == 2
     assert capsys.readouterr().err.splitlines()[-1] == (
-        "smoothsweep: the cost is unknown: no such stage was measured in this store: "
+        "smoothsweep: the cost of 2 stages is unknown: "
         "expected --yes where there is no terminal to ask on; nothing was started"
     )
     plan = make_plan(trials_of(load_sweep(sweep)), store)
@@ -263,7 +271,7 @@ def test_a_wholly_unknown_cost_without_a_terminal_needs_yes_or_a_budget(unknown,
         if may:
             confirm(plan, store, Confirmation(**wishes), budget)
         else:
-            with pytest.raises(InputError, match="the cost is unknown"):
+            with pytest.raises(InputError, match="the cost of 2 stages is unknown"):
                 confirm(plan, store, Confirmation(**wishes), budget)
 
 
