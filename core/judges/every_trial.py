@@ -92,8 +92,9 @@ TARGET: tuple[Metric, ...] = (
         bounds=AT_LEAST_0,
         better="low",
         group="check",
-        description="Of a differentially private training, at delta one over the number of training images: how much a "
-        "single image can change what is learnt, whatever the attack. Of a person with k images about k times as much.",
+        description="How much a single training image can change what a differentially private training learns, "
+        "whatever the attack. Delta is one over the number of training images. For a person with k images it is about "
+        "k times as much.",
         null="only a target trained by DP-SGD in batches of 32 or more has one",
     ),
 )

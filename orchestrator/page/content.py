@@ -83,7 +83,7 @@ def everything(data: ReportData, summary: Summary) -> dict[str, Any]:
         "domain": _domain,
         "micro": _micro,
         "findings": findings.find(data, summary),
-        "limits": findings.limits(data, summary),
+        "limits": findings.limits(data, summary) if len(done) else (),
         "short_rows": _short_rows(summary),
         "first_measured": integrity.first_measured(summary),
         "keys": tables.shown_metrics(summary),
@@ -123,7 +123,10 @@ def _short_rows(summary: Summary) -> Sequence[int]:
     evidence = None if summary.by_setting else summary.evidence
     if evidence is None:
         spec = integrity.first_measured(summary)
-        rows = summary.frame if spec is None else summary.frame[summary.frame[spec.key].notna()]
+        if spec is not None:
+            rows = summary.frame[summary.frame[spec.key].notna()]
+        else:  # nothing tells the attacks on a recipe apart yet
+            rows = summary.frame if summary.by_setting else summary.frame.drop_duplicates("recipe")
         return list(rows.index[: 2 * SHORT])
     few = len(evidence.rows) <= SHORT or not evidence.pairs
     chosen = list(evidence.rows) if few else pairs.chosen_recipes(summary)

@@ -183,7 +183,8 @@ class Tracker:
         recipes = self._record_recipes(closing.trials, parent, progress)
         present = {"trial": {one.id for one in closing.trials}, "recipe": {recipe_id(one) for one in closing.trials}}
         if retired := retire(self._client, self._runs, present):
-            self._remarks.append(f"MLflow: {retired} runs of earlier versions of code or data are no longer shown")
+            gone = "runs of trials that the sweep no longer has, by other settings, code or data, are no longer shown"
+            self._remarks.append(f"MLflow: {retired} {gone}")
         self._write_verdicts(closing, progress)
         for path in closing.files:
             self._client.log_artifact(parent, str(path), "figures" if path.parent.name == "figures" else None)

@@ -228,7 +228,7 @@ def unknown(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(("answer", "begins"), [("y\n", True), ("n\n", False), ("", False)])
-def test_a_wholly_unknown_cost_asks_before_anything_starts(unknown, monkeypatch, answer, begins):
+def test_an_unknown_cost_asks_before_anything_starts(unknown, monkeypatch, answer, begins):
     sweep, store = unknown
     screen = Terminal()
     monkeypatch.setattr("sys.stdin", Terminal(answer))
@@ -242,7 +242,15 @@ def test_a_wholly_unknown_cost_asks_before_anything_starts(unknown, monkeypatch,
     assert not store.root.exists()
 
 
-def test_a_wholly_unknown_cost_without_a_terminal_needs_yes_or_a_budget(unknown, capsys, monkeypatch):
+def test_a_cost_of_which_no_rate_tells_anything_is_wholly_unknown(unknown, monkeypatch):
+    """Not even the drawing of the data has a rate."""
+    sweep, store = unknown
+    monkeypatch.setattr("smoothsweep.orchestrator.planning.reference.RATES", {})
+    with pytest.raises(InputError, match=r"^the cost is unknown: no such stage was measured"):
+        asked((sweep, store))
+
+
+def test_an_unknown_cost_without_a_terminal_needs_yes_or_a_budget(unknown, capsys, monkeypatch):
     sweep, store = unknown
     monkeypatch.setattr("sys.stdin", io.StringIO("y\n"))
     assert main(["run", str(sweep), "--store", str(store.root)]) == 2

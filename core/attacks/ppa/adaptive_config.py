@@ -63,7 +63,7 @@ class Averaging:
 
 @dataclass(frozen=True, kw_only=True)
 class TemperatureScaling:
-    """Logits are divided by a temperature before the loss, so that a target which is sure of everything is not.
+    """Logits are divided by a temperature before the loss, so that the loss of an overconfident target does not vanish.
 
     mean_confidence: the temperature is the one at which the target's mean top-1 softmax on the pool's images is this.
     """

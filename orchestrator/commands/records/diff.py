@@ -85,7 +85,9 @@ def _value(value: object) -> str:
 
 def _number(number: Number) -> str:
     text = f"{_stage(number.stage)} {number.key}: {number.a:.6g} -> {number.b:.6g} ({number.b - number.a:+.3g})"
-    return text if number.pairs == 1 else f"{text}; means of {number.pairs}, at most {abs(number.apart):.3g} apart"
+    if number.pairs == 1:
+        return text
+    return f"{text}; means of {number.pairs} pairs, the largest difference {abs(number.apart):.3g}"
 
 
 def _few(labels: Sequence[str] | Iterable[str]) -> str:

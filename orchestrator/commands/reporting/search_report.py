@@ -74,7 +74,7 @@ def dimension_names(space: Mapping[str, Any]) -> dict[str, str]:
 def dimension_words(name: str, given: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """`start: 0 to 0.8 in steps of 0.05, with kind ramp`."""
     if given.get("choices") is not None:
-        span = ", ".join(value_text(choice) for choice in given["choices"])
+        span = ", ".join("none" if choice is None else value_text(choice) for choice in given["choices"])
     else:
         span = f"{value_text(given['low'])} to {value_text(given['high'])}"
         if given.get("step"):

@@ -164,8 +164,8 @@ def dip_sentences(curves: Mapping[str, Sequence[Mapping[str, float]]]) -> tuple[
     spec, dips = metric_of("test_acc"), {recipe: deepest(rows) for recipe, rows in curves.items()}
     return tuple(
         f"{start(named(recipe))} fell from {number(spec, dip.best)} {dip.on} accuracy (epoch {dip.at_best}) to "
-        f"{number(spec, dip.lowest)} (epoch {dip.at_lowest}) and ended at {number(spec, dip.last)}: stopped "
-        "there, it would be another model."
+        f"{number(spec, dip.lowest)} (epoch {dip.at_lowest}) and ended at {number(spec, dip.last)} in the training "
+        f"shown. Stopped at epoch {dip.at_lowest}, it would be another model."
         for recipe, dip in dips.items()
         if dip is not None
     )

@@ -86,9 +86,8 @@ def standing(summary: Summary) -> tuple[str, ...]:
     rest = len(choice.runners_up) - NAMED
     corrected = ", corrected for all pairs" if evidence.pairs > 1 else ""
     if not told and rest > 0:
-        others = f"any of the others, of which {listing(shown)} come next"
-    else:
-        others = listing([*shown, f"{count(rest, 'other')}"]) if rest > 0 else listing(shown)
+        return (f"{sentence}; inconclusive against each of the others{corrected}. Next come {listing(shown)}.",)
+    others = listing([*shown, f"{count(rest, 'other')}"]) if rest > 0 else listing(shown)
     return (f"{sentence}; inconclusive against {others}{corrected}.",)
 
 

@@ -178,6 +178,12 @@ def test_quiet_corners(make_data):
     nothing = make_data().results.assign(status="missing")
     read = Page(render(make_data(results=nothing, **bare)))
     assert "No leak has been measured yet" in read.text
+    assert read.of("section")[0]["id"] == "results"
+    rows = [row["data-recipe"] for row in read.of("tr") if "data-recipe" in row]
+    recipes = list(summarise(make_data(results=nothing, **bare)).recipes)
+    assert rows[: len(recipes) + 1] == [*recipes, recipes[0]], "each once, then the next table"
+    for untrue in ("works best against it", "intervals. ", "rests on", "How sure"):
+        assert untrue not in read.text.split("Every recipe")[0], "of numbers that are not there"
     done = make_data().results.query("status == 'done'")
     read = Page(render(make_data(results=done, **bare)))
     assert "troubles" not in [attributes["id"] for attributes in read.of("section")] and "all done" in read.text

@@ -151,6 +151,7 @@ def test_spaces_rungs_and_limits_in_words():
         "end: 0.1 to 1 in steps of 0.1, above start, with kind ramp or linear"
     )
     assert dimension_words("kind", {"choices": ("constant", "ramp")}, names) == "kind: constant, ramp"
+    assert dimension_words("back", {"choices": (None, 0.9)}, names) == "back: none, 0.9"
     assert ascii_text(constraint_words("test_acc", {"at_least": 0.9})) == "test accuracy at least 90 %"
     assert ascii_text(rung_words({"classes": [0, 1], "attack.steps": 3})) == "2 classes, steps 3"
     assert ascii_text(budget_words({"device_hours": 3.0, "minutes": 60.0})) == (

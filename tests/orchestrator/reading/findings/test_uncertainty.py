@@ -53,7 +53,8 @@ def test_where_all_others_may_be_the_best_those_that_come_next_are_named():
     allowed = list("abcdef")
     shares = dict(zip(allowed, (0.4, 0.2, 0.15, 0.12, 0.08, 0.05), strict=True))
     line = said(made(allowed, runners_up=allowed[1:], shares=shares))
-    assert "b (20 %), c (15 %) and d (12 %)" in line and "e (" not in line and "2 other" not in line
+    assert line.endswith("Next come b (20 %), c (15 %) and d (12 %).") and "e (" not in line and "2 other" not in line
+    assert "is 40 %; inconclusive against each of the others" in line
     three = said(made("abcd", runners_up="bcd", shares=shares))
     assert "b (20 %), c (15 %) and d (12 %)" in three
 

@@ -50,7 +50,8 @@ def test_runs_of_an_earlier_version_are_retired_and_come_back_with_it(kind, load
         found = runs(uri)
         assert found["trial"].keys() == {trial.id for trial in after}
         assert found["recipe"].keys() == {recipe_id(trial) for trial in after}
-        assert remarks == [f"MLflow: {2 * len(before)} runs of earlier versions of code or data are no longer shown"]
+        gone = "runs of trials that the sweep no longer has, by other settings, code or data, are no longer shown"
+        assert remarks == [f"MLflow: {2 * len(before)} {gone}"]
         for what in names:
             heirs = {run.info.run_id: run for run in found[what].values()}
             old = found[f"earlier {what}"]
