@@ -3,6 +3,7 @@ sweep file."""
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from functools import cached_property
 from pathlib import Path
@@ -118,6 +119,15 @@ class TargetCard(Model):
             wanted = "how it answers" if self.outside is None else f"none with {self.architecture}"
             raise ValueError(f"outside: expected {wanted}, got {'none' if self.outside is None else 'one'}")
         return self
+
+    def found(self, **values: Any) -> TargetCard:
+        """The card with what an import has found, too. Raises InputError, one line, where that cannot be."""
+        return checked_card(self.model_dump() | values, "import target")
+
+    @property
+    def text(self) -> str:
+        """It as a file."""
+        return json.dumps(self.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n"
 
     @property
     def access(self) -> Access:

@@ -11,9 +11,9 @@ from smoothsweep.core.data.own.overlap import refuse_shared, warnings_of
 from smoothsweep.core.data.sources import TEST, count_labelled, list_unlabelled
 from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.commands.audit.rounds import FIRST, refinements
+from smoothsweep.orchestrator.commands.audit.rounds import FIRST, Asked, refinements
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest, as_target, imported_model
-from smoothsweep.orchestrator.commands.audit.work import STORE, Work
+from smoothsweep.orchestrator.commands.audit.work import Work
 from smoothsweep.orchestrator.commands.importing.converting import check_description
 
 
@@ -27,8 +27,9 @@ def run_audit(request: AuditRequest) -> int:
         check_description(as_target(request, request.folder / "model", people.classes))
     told = _look_for_the_same(request)
     model, card = imported_model(request, people.classes)
-    work = Work(request=request, model=model, card=card, started=started, people=people, told=told)
-    for line in work.coming:
+    asked = Asked(request=request, model=model, card=card, people=people)
+    work = Work(asked=asked, started=started, told=told)
+    for line in asked.coming:
         screen.out(line)
     wanted = request.trainings(card)
     done = work.earlier(wanted) or FIRST
@@ -36,7 +37,7 @@ def run_audit(request: AuditRequest) -> int:
     trainings = () if code else work.fitting(wanted, after=done)
     if not code and all(one in done.trainings for one in trainings):
         code = work.attack_by_shadows()
-    for one in refinements(work.access, trainings, seeds=request.seeds):
+    for one in refinements(asked.access, trainings, seeds=request.seeds):
         wider = one.beyond(done)
         if wider == done:
             continue
@@ -79,7 +80,7 @@ def _say_where(work: Work) -> None:
     for part in ("answer", "beside", "membership", "trainings", "access", "people"):
         for line in said[part]:
             screen.out(line)
-    for line in work.left_out:
+    for line in work.asked.left_out:
         screen.out(line)
     screen.out(f"audit: {folder / 'audit.html'}, {folder / 'audit.pdf'}, {folder / 'audit.json'}")
-    screen.out(f"compare: smoothsweep ui --store {folder / STORE}")
+    screen.out(f"compare: smoothsweep ui --store {work.asked.store}")

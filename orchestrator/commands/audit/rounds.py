@@ -1,15 +1,28 @@
-"""What an audit answers round by round: a first answer, then wider ones that have all of the earlier."""
+"""What an audit answers round by round: a first answer, then wider ones that have all of the earlier. And what a round
+asks of the model: by which attacks, within which queries, as which sweep."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.audit.portfolio import MOST_SEEDS, Reach, portfolio
 from smoothsweep.core.audit.references import AuditTraining
+from smoothsweep.core.data.sources import Counted, list_unlabelled
+from smoothsweep.orchestrator.commands.audit.forecast import has_membership
+from smoothsweep.orchestrator.commands.audit.queries import Allowance, allowance_of
+from smoothsweep.orchestrator.commands.audit.shadows import ShadowModels, reference_of
+from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
+from smoothsweep.orchestrator.commands.audit.sweep_file import audit_sweep, imported_prior, lesser, untried
+from smoothsweep.orchestrator.store.opening import open_store
+from smoothsweep.sweeps.imported import TargetCard
 
+STORE = "store"
 SEEDS = tuple(range(1, MOST_SEEDS + 1))
 REACHES: tuple[Reach, ...] = ("quick", "adapted", "whole")
 """From the fewest attacks to all."""
@@ -70,3 +83,80 @@ def round_of(tree: dict[str, Any], access: str, wanted: Sequence[AuditTraining])
 
 def _same(settings: Any, found: Any) -> bool:
     return found is not None and {**settings} == found
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked:
+    """An audit apart from what was done of it. model: a folder, with its card; people: who the private images show."""
+
+    request: AuditRequest
+    model: Path
+    card: TargetCard
+    people: Counted
+
+    @property
+    def access(self) -> Access:
+        return lesser(self.request.access, self.card.access)
+
+    @property
+    def store(self) -> str:
+        """The place of its store."""
+        return str(self.request.folder / STORE)
+
+    @cached_property
+    def allowance(self) -> Allowance:
+        """Of queries to the model: without bound unless it is an endpoint."""
+        return allowance_of(self.request, self.card, self.people)
+
+    @cached_property
+    def images(self) -> int | None:
+        """How many images are public; None where they are rendered."""
+        return len(list_unlabelled(self.request.public)) if self.request.public else None
+
+    @property
+    def coming(self) -> tuple[str, ...]:
+        """What to say of queries before they are sent; nothing of answers that are in the store."""
+        lines = self.allowance.membership.coming
+        return () if lines and has_membership(self.tree(FIRST), open_store(self.store)) else lines
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """A sentence on every attack that the model cannot give enough for, or may not be asked enough for."""
+        every = portfolio(self.access, whole=True)
+        return (*untried(self.request.access, self.card), *self.allowance.left_out(every))
+
+    def attacks(self, one: Round) -> list[dict[str, Any]]:
+        """Those of the round that the model may be asked enough for."""
+        asked = portfolio(self.access, whole=one.reach == "whole", adapted=one.reach == "adapted")
+        return self.allowance.kept(asked)
+
+    def covers(self, one: Round) -> bool:
+        """Whether there are queries for a round."""
+        return self.allowance.covers(self.attacks(one), seeds=len(one.seeds))
+
+    def tree(self, one: Round, *, membership: bool = True) -> dict[str, Any]:
+        """The sweep of a round. membership: with its judge, where that is asked for and fits."""
+        request, size = self.request, self.card.image_size
+        return audit_sweep(
+            model=self.model,
+            card=self.card,
+            data=request.data.resolve(),
+            public=request.public.resolve() if request.public else None,
+            independent=request.independent,
+            attacks=self.attacks(one),
+            people=request.people,
+            seeds=list(one.seeds),
+            has_second=one.reach == "whole",
+            trainings=one.trainings,
+            images=self.images,
+            prior=None if request.prior is None else imported_prior(request.prior, request.eyes, size),
+            membership=self.allowance.membership.settings if membership else None,
+        )
+
+    def shadow_models(self, trainings: Sequence[AuditTraining]) -> ShadowModels | None:
+        """Those that attack the model's membership beside these trainings; None without a reference among them, and
+        where membership is not measured."""
+        reference, settings = reference_of(trainings), self.allowance.membership.settings
+        if reference is None or settings is None:
+            return None
+        return ShadowModels(first=self.tree(FIRST), reference=reference, settings=settings, store=self.store)

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from smoothsweep.core import screen
-from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.audit.references import AuditTraining
-from smoothsweep.core.data.sources import TEST, Counted, list_unlabelled
+from smoothsweep.core.data.sources import TEST
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.readers.files import read_text
@@ -25,47 +24,36 @@ from smoothsweep.orchestrator.commands.audit.forecast import (
     as_loaded,
     cost_words,
     forecast,
-    has_membership,
     wall_seconds,
 )
 from smoothsweep.orchestrator.commands.audit.pages import AuditContext, write_audit
-from smoothsweep.orchestrator.commands.audit.queries import Allowance, allowance_of
-from smoothsweep.orchestrator.commands.audit.rounds import FIRST, REACHES, SEEDS, Round, round_of
+from smoothsweep.orchestrator.commands.audit.rounds import REACHES, SEEDS, Asked, Round, round_of
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 from smoothsweep.orchestrator.commands.audit.sweep_file import (
     as_file,
-    audit_sweep,
-    imported_prior,
-    lesser,
-    untried,
     verified,
 )
 from smoothsweep.orchestrator.commands.confirm import Confirmation
 from smoothsweep.orchestrator.commands.run import run_and_report
 from smoothsweep.orchestrator.reading.audit.notes import RunNotes
 from smoothsweep.orchestrator.store.opening import open_store
-from smoothsweep.sweeps.imported import TargetCard
 from smoothsweep.sweeps.yaml_reader import read_yaml
 
-SWEEP, STORE = "audit.yaml", "store"
+SWEEP = "audit.yaml"
 SECOND, SECOND_NAME = "audit-second.yaml", "audit-second"
 SLOWER = 2.0
 
 
 @dataclass(kw_only=True)
 class Work:
-    """One audit while it is made. started: monotonic seconds; people: who the private images show, in numbers; told:
-    what the pages say of the public images. planned: of what is trained beside the model, by its label. unfit:
-    sentences on what there was no time for. has_pages: whether this run has written them. shadows: models by which
-    membership is attacked beside the reference, those there are and those to be trained; attacked_by: how many this
-    run has attacked with. trainings: of the last round.
+    """One audit while it is made. started: monotonic seconds; told: what the pages say of the public images. planned:
+    of what is trained beside the model, by its label. unfit: sentences on what there was no time for. has_pages:
+    whether this run has written them. shadows: models by which membership is attacked beside the reference, those
+    there are and those to be trained; attacked_by: how many this run has attacked with. trainings: of the last round.
     """
 
-    request: AuditRequest
-    model: Path
-    card: TargetCard
+    asked: Asked
     started: float
-    people: Counted
     told: tuple[str, ...] = ()
     planned: dict[str, Cost] = field(default_factory=dict)
     unfit: list[str] = field(default_factory=list)
@@ -75,8 +63,8 @@ class Work:
     trainings: tuple[AuditTraining, ...] = ()
 
     @property
-    def access(self) -> str:
-        return lesser(self.request.access, self.card.access)
+    def request(self) -> AuditRequest:
+        return self.asked.request
 
     @property
     def spent(self) -> float:
@@ -89,9 +77,7 @@ class Work:
 
     def fits(self, one: Round, *, after: Round) -> bool:
         """Whether there is time, and there are queries, for a round."""
-        return self.allowance.covers(self._attacks(one), seeds=len(one.seeds)) and self.has_time_for(
-            self.seconds_of(one, after=after)
-        )
+        return self.asked.covers(one) and self.has_time_for(self.seconds_of(one, after=after))
 
     @cached_property
     def sweep(self) -> Path:
@@ -102,15 +88,6 @@ class Work:
         """The sweep file of the second embedder's judging."""
         return self.request.folder / SECOND
 
-    @cached_property
-    def store(self) -> str:
-        return str(self.request.folder / STORE)
-
-    @cached_property
-    def allowance(self) -> Allowance:
-        """Of queries to the model: without bound unless it is an endpoint."""
-        return allowance_of(self.request, self.card, self.people)
-
     def earlier(self, wanted: Sequence[AuditTraining]) -> Round | None:
         """The widest round that an earlier run of this command answered, with all of it in the store; None without.
 
@@ -119,12 +96,12 @@ class Work:
         if not self.sweep.is_file() or not (self.request.folder / "audit.json").is_file():
             return None
         try:
-            before = round_of(read_yaml(read_text(self.sweep), SWEEP), self.access, wanted)
-            store = open_store(self.store)
+            before = round_of(read_yaml(read_text(self.sweep), SWEEP), self.asked.access, wanted)
+            store = open_store(self.asked.store)
             for many in range(len(before.seeds), 0, -1):
                 for reach in reversed(REACHES[: REACHES.index(before.reach) + 1]):
                     one = replace(before, seeds=SEEDS[:many], reach=reach)
-                    if not forecast(self._tree(one, membership=False), store).device_s:
+                    if not forecast(self.asked.tree(one, membership=False), store).device_s:
                         return one
         except (InputError, OSError, LookupError, TypeError, ValueError):  # another audit's file, or a damaged one
             return None
@@ -137,10 +114,10 @@ class Work:
         """
         if one.trainings != after.trainings:
             return 0.0
-        cost = forecast(self._tree(one), open_store(self.store))
+        cost = forecast(self.asked.tree(one), open_store(self.asked.store))
         if not cost.device_s:
             return 0.0
-        paced = self.allowance.seconds(self._attacks(one), seeds=len(one.seeds))
+        paced = self.asked.allowance.seconds(self.asked.attacks(one), seeds=len(one.seeds))
         if one.reach != after.reach:
             return max(SLOWER * max(self.spent, wall_seconds(cost.done)), paced)
         return START_S + max(wall_seconds(cost.device_s), paced)
@@ -148,24 +125,23 @@ class Work:
     def do(self, one: Round) -> int:
         """Run a round, and write the pages. Returns the exit code."""
         self.trainings = one.trainings
-        return self._run(self.sweep, self._tree(one)) or self._judge_again(one) or self.attack_by_shadows()
+        return self._run(self.sweep, self.asked.tree(one)) or self._judge_again(one) or self.attack_by_shadows()
 
     def attack_by_shadows(self) -> int:
         """Train the shadow models, where there are any to be trained beside the reference, and attack the membership of
         the model and of the reference by them. Returns the exit code."""
-        self.shadows = max(self.shadows, shadows.finished(self, self.trainings))
-        if self.shadows <= self.attacked_by or shadows.reference_of(self.trainings) is None:
+        models = self.asked.shadow_models(self.trainings)
+        self.shadows = max(self.shadows, models.finished if models else 0)
+        if models is None or self.shadows <= self.attacked_by:
             return 0
         self.attacked_by = self.shadows
-        return self._run(
-            self.request.folder / shadows.FILE, self.shadow_tree(self.trainings, self.shadows, with_reference=True)
-        )
+        return self._run(self.request.folder / shadows.FILE, models.tree(self.shadows))
 
     def _run(self, sweep: Path, tree: dict[str, Any]) -> int:
         """Run a sweep and write the pages. Returns the exit code."""
         self._say_so_far()
         write_file(sweep, as_file(tree), parents=True)
-        code = run_and_report(sweep, [], self.store, None, None, None, Confirmation(yes=True), tells=False)
+        code = run_and_report(sweep, [], self.asked.store, None, None, None, Confirmation(yes=True), tells=False)
         self.write()
         return code
 
@@ -174,13 +150,8 @@ class Work:
         it. Returns the exit code."""
         if not self.request.second:
             return 0
-        return self._run(self.second, {**self._tree(one), "name": SECOND_NAME, "judges": verified(self.request.second)})
-
-    @property
-    def coming(self) -> tuple[str, ...]:
-        """What to say of queries before they are sent; nothing of answers that are in the store."""
-        lines = self.allowance.membership.coming
-        return () if lines and has_membership(self._tree(FIRST), open_store(self.store)) else lines
+        judges = verified(self.request.second)
+        return self._run(self.second, {**self.asked.tree(one), "name": SECOND_NAME, "judges": judges})
 
     def _say_so_far(self) -> None:
         """The finding, and where the pages are, while there is more to come; nothing before this run wrote them."""
@@ -193,26 +164,27 @@ class Work:
     def write(self, *further: str) -> None:
         """The pages from what is in the store. further: sentences on what there was no time for."""
         self.unfit.extend(further)
-        found = shadows.finished(self, self.trainings)
+        models = self.asked.shadow_models(self.trainings)
+        found = models.finished if models else 0
         context = AuditContext(
             name=brief(self.request.model.stem),
-            card=self.card,
+            card=self.asked.card,
             anonymous=self.request.redact,
             notes=RunNotes(
-                untried=self.left_out,
+                untried=self.asked.left_out,
                 unfit=tuple(self.unfit),
-                own_test=self.people.of(TEST) > 0,
+                own_test=self.asked.people.of(TEST) > 0,
                 planned={label: cost.device_s for label, cost in self.planned.items()},
-                strangers=self._images,
+                strangers=self.asked.images,
                 told=self.told,
-                unmeasured=self.allowance.membership.left_out,
+                unmeasured=self.asked.allowance.membership.left_out,
             ),
-            member_access=self.access if self.request.trained_on_data else None,
+            member_access=self.asked.access if self.request.trained_on_data else None,
             second=self.second if self.request.second and self.second.is_file() else None,
-            shadowed=as_loaded(self.shadow_tree(self.trainings, found, with_reference=True)) if found else None,
-            without_shadows=shadows.without(self),
+            shadowed=as_loaded(models.tree(found)) if models and found else None,
+            without_shadows=shadows.without(self.request, self.asked.access),
         )
-        write_audit(self.sweep, self.store, self.request.folder, context)
+        write_audit(self.sweep, self.asked.store, self.request.folder, context)
         self.has_pages = True
 
     def fitting(self, wanted: Sequence[AuditTraining], *, after: Round) -> tuple[AuditTraining, ...]:
@@ -220,12 +192,12 @@ class Work:
         cost, and notes of the others that they were left out. after: the round on top of which they come."""
         if not wanted:
             return ()
-        store, alone = open_store(self.store), Round(seeds=SEEDS[:1], reach="adapted").beyond(after)
-        model_alone = forecast(self._tree(alone), store)
+        store, alone = open_store(self.asked.store), Round(seeds=SEEDS[:1], reach="adapted").beyond(after)
+        model_alone = forecast(self.asked.tree(alone), store)
         kept: list[AuditTraining] = []
         total, left = START_S + wall_seconds(model_alone.device_s), 0.0
         for one in wanted:
-            tree = self._tree(replace(alone, trainings=(one,)).beyond(alone))
+            tree = self.asked.tree(replace(alone, trainings=(one,)).beyond(alone))
             cost = forecast(tree, store).without(model_alone)
             seconds = wall_seconds(cost.device_s)
             if (kept or one.is_reference) and (not cost.device_s or self.has_time_for(total + seconds)):
@@ -242,59 +214,44 @@ class Work:
                 f"{max(minutes + 1, self.request.minutes + 1):.0f} or more tries it."
             )
         fits = bool(kept)
-        self.shadows = shadows.planned(self, wanted, fit=fits, before=total if fits else total + left)
+        self.shadows = self._plan_shadows(wanted, fit=fits, before=total if fits else total + left)
         if self.unfit and all(one in after.trainings for one in kept):
             self.write()
         return tuple(kept)
+
+    def _plan_shadows(self, wanted: Sequence[AuditTraining], *, fit: bool, before: float) -> int:
+        """How many shadow models there are, or are to be trained: says what they will cost, or notes why there are
+        none. wanted: what is trained beside the model. fit: whether the reference is among what there is time for.
+        before: seconds that all else takes which comes before them."""
+        models, before = self.asked.shadow_models(wanted), before + START_S
+        if models is None:
+            return 0
+        if models.finished == shadows.COUNTS[0] or self.asked.access == "labels" or not self._claims_membership:
+            return models.finished
+        if few := shadows.too_few(self.asked.people):
+            self.leave_out(few)
+            return models.finished
+        costs = models.costs()
+        for count, cost in costs.items():
+            if fit and self.has_time_for(before + wall_seconds(cost.device_s)):
+                screen.out(f"to come: {models.words(count, cost)}")
+                return count
+        if not models.finished:
+            least = costs[count := shadows.COUNTS[-1]]
+            minutes = (self.spent + before + wall_seconds(least.device_s)) / 60
+            self.leave_out(
+                f"Not tried: {models.words(count, least)}. The same command with --minutes "
+                f"{max(minutes + 1, self.request.minutes + 1):.0f} or more tries it."
+            )
+        return models.finished
+
+    @property
+    def _claims_membership(self) -> bool:
+        """Whether the pages make a claim about membership; they were written after the first round."""
+        found = json.loads(read_text(self.request.folder / "audit.json")).get("membership")
+        return found is not None and found["holds"]
 
     def leave_out(self, line: str) -> None:
         """Say what there is no time or no use for, here and on the pages that are written next."""
         self.unfit.append(line)
         screen.out(line)
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """A sentence on every attack that the model cannot give enough for, or may not be asked enough for."""
-        every = portfolio(self.access, whole=True)
-        return (*untried(self.request.access, self.card), *self.allowance.left_out(every))
-
-    def _attacks(self, one: Round) -> list[dict[str, Any]]:
-        """Those of the round that the model may be asked enough for."""
-        asked = portfolio(self.access, whole=one.reach == "whole", adapted=one.reach == "adapted")
-        return self.allowance.kept(asked)
-
-    def _tree(self, one: Round, *, membership: bool = True) -> dict[str, Any]:
-        """The sweep of a round. membership: with its judge, where that is asked for and fits."""
-        return audit_sweep(
-            model=self.model,
-            card=self.card,
-            data=self.request.data.resolve(),
-            public=self.request.public.resolve() if self.request.public else None,
-            independent=self.request.independent,
-            attacks=self._attacks(one),
-            people=self.request.people,
-            seeds=list(one.seeds),
-            has_second=one.reach == "whole",
-            trainings=one.trainings,
-            images=self._images,
-            prior=self._prior,
-            membership=self.allowance.membership.settings if membership else None,
-        )
-
-    def shadow_tree(
-        self, trainings: Sequence[AuditTraining], count: int, *, with_reference: bool = False
-    ) -> dict[str, Any]:
-        """The sweep of so many shadow models of the reference's recipe; without the reference, of the model alone."""
-        reference = shadows.reference_of(trainings)
-        membership = self.allowance.membership.settings
-        assert reference is not None and membership is not None
-        return shadows.shadow_sweep(self._tree(FIRST), reference, count, membership, alone=not with_reference)
-
-    @property
-    def _prior(self) -> dict[str, Any] | None:
-        request = self.request
-        return None if request.prior is None else imported_prior(request.prior, request.eyes, self.card.image_size)
-
-    @cached_property
-    def _images(self) -> int | None:
-        return len(list_unlabelled(self.request.public)) if self.request.public else None

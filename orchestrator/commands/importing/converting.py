@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,7 @@ from smoothsweep.orchestrator.commands.importing.describing import (
     tried,
 )
 from smoothsweep.orchestrator.commands.importing.programs import import_made, import_program, refuse_layers
-from smoothsweep.sweeps.imported import CARD, WEIGHTS, TargetCard, checked_card
+from smoothsweep.sweeps.imported import CARD, WEIGHTS, TargetCard
 
 
 def import_prior_file(file: Path, out: Path) -> int:
@@ -66,7 +65,7 @@ def import_target_file(request: TargetRequest) -> int:
     weights = {name: value.contiguous() for name, value in model.state_dict().items()}
     found = tried(request, card, partial(_adopt, weights))
     source = {"file": request.file.name, **asdict(facts)}
-    card = checked_card(card.model_dump() | {"source": source, **found}, "import target")
+    card = card.found(source=source, **found)
     write_folder(request.out, card, weights)
     tensors = f"{facts.tensors} tensors ({facts.wrapping})"
     screen.out(f"{request.file.name}: {card.architecture} of {card.num_classes} classes, {tensors}")
@@ -143,7 +142,7 @@ def write_folder(out: Path, card: TargetCard, weights: dict[str, Any]) -> None:
 
     with making_folder(out) as draft:
         write_file(draft / WEIGHTS, save(weights))
-        write_file(draft / CARD, json.dumps(card.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")
+        write_file(draft / CARD, card.text)
 
 
 def _adopt(weights: dict[str, Any], *given: Any, where: str) -> dict[str, Any]:

@@ -155,6 +155,19 @@ def _names_in(path: Path) -> list[str]:
     return names
 
 
+def program_source(file: str, kind: str, num_classes: int, sha256: str) -> dict[str, Any]:
+    """The source of a program of whose training nothing is known. file: its name."""
+    return {
+        "file": file,
+        "architecture": kind,
+        "num_classes": num_classes,
+        "protocol": "paper",
+        "sha256": sha256,
+        "wrapping": "program",
+        "prefix": "",
+    }
+
+
 def tried(request: TargetRequest, card: TargetCard, adopt: Callable[..., Mapping[str, Any]]) -> dict[str, Any]:
     """What the data told: test accuracy and class names; nothing without data.
 

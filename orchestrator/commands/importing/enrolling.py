@@ -15,7 +15,7 @@ from smoothsweep.core.external.kinds import KINDS, Named, Source, kind_of
 from smoothsweep.core.external.recogniser import MOST_BYTES, NETWORK, EnrolledEmbedder, Recogniser, write_recogniser
 from smoothsweep.core.files import making_folder, write_file
 from smoothsweep.core.readers.files import read_whole
-from smoothsweep.orchestrator.commands.importing.describing import CARD_VERSION, Reading, normalised
+from smoothsweep.orchestrator.commands.importing.describing import CARD_VERSION, Reading, normalised, program_source
 from smoothsweep.sweeps.imported import CARD, TargetCard, checked_card
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ def import_recogniser(source: Source, reading: Reading, gallery: Gallery, out: P
     card = _card(source, people, embed, hits.double().mean().item(), outside)
     with making_folder(out) as draft:
         write_file(draft / EnrolledEmbedder.file, write_recogniser(recogniser))
-        write_file(draft / CARD, json.dumps(card.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")
+        write_file(draft / CARD, card.text)
     accepted = cosines.gather(1, people.test.labels[:, None]) >= recogniser.threshold
     screen.out(
         f"{source.name}: {held.words} with {len(people.test.names)} people enrolled by {len(templates)} templates; "
@@ -243,15 +243,7 @@ def _card(
             "class_names": names if len(set(names)) == len(names) else None,
             "data": "labelled",
             "defense": None,
-            "source": {
-                "file": source.name,
-                "architecture": KIND,
-                "num_classes": len(names),
-                "protocol": "paper",
-                "sha256": file_sha256(cast("Path", source)),
-                "wrapping": "program",
-                "prefix": "",
-            },
+            "source": program_source(source.name, KIND, len(names), file_sha256(cast("Path", source))),
             "test_acc": accuracy,
         },
         "audit",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 import tempfile
 from dataclasses import asdict, replace
@@ -21,11 +20,12 @@ from smoothsweep.orchestrator.commands.importing.describing import (
     TargetRequest,
     as_typed,
     described,
+    program_source,
     refuse_existing,
     said_of,
     tried,
 )
-from smoothsweep.sweeps.imported import CARD, TargetCard, checked_card
+from smoothsweep.sweeps.imported import CARD, TargetCard
 
 if TYPE_CHECKING:
     from smoothsweep.core.models.official_targets import ImportFacts
@@ -107,16 +107,14 @@ def _import(
         normalisation=Normalisation(mean=card.mean, std=card.std, channels=card.channels),
         where=str(request.file),
     )
-    outside = {**stated, "access": found.access, "rows": found.rows}
-    card = checked_card(card.model_dump() | {"outside": outside}, "import target")
-    measured = tried(request, card, partial(_adopt, file))
-    source = {"file": request.file.name} | (
-        asdict(facts) if facts else _unseen(kind, card.num_classes, file_sha256(file))
-    )
-    card = checked_card(card.model_dump() | {"source": source, **measured}, "import target")
+    card = card.found(outside={**stated, "access": found.access, "rows": found.rows})
+    measured, name = tried(request, card, partial(_adopt, file)), request.file.name
+    told = None if facts is None else {"file": name, **asdict(facts)}
+    source = told or program_source(name, kind, card.num_classes, file_sha256(file))
+    card = card.found(source=source, **measured)
     with making_folder(request.out) as draft:
         shutil.copyfile(file, draft / model.file)
-        write_file(draft / CARD, json.dumps(card.model_dump(mode="json"), indent=1, ensure_ascii=False) + "\n")
+        write_file(draft / CARD, card.text)
     _tell(request, model, card, found.access, opened.remark)
     return 0
 
@@ -128,18 +126,6 @@ def _source_file(source: Source, out: Path, model: ForeignModel, place: Path) ->
     file = place / model.file
     write_file(file, model.describe(source.text, out))
     return file
-
-
-def _unseen(kind: str, num_classes: int, sha256: str) -> dict[str, Any]:
-    """The source of a program of whose training nothing is known."""
-    return {
-        "architecture": kind,
-        "num_classes": num_classes,
-        "protocol": "paper",
-        "sha256": sha256,
-        "wrapping": "program",
-        "prefix": "",
-    }
 
 
 def _tell(request: TargetRequest, model: ForeignModel, card: TargetCard, access: str, remark: str) -> None:

@@ -208,11 +208,10 @@ class Panels:
         return _small_first(points)
 
     def _point(self, row: int, metric: str, **look: Any) -> Point:
-        values = self.summary.cells[row]
-        bars: dict[str, Any] = {
-            name: None if is_null(values[f"{key}_low"]) else (float(values[f"{key}_low"]), float(values[f"{key}_high"]))
-            for name, key in (("x_ends", "test_acc"), ("y_ends", metric))
-        }
+        values, bars = self.summary.cells[row], dict[str, Any]()
+        for name, key in (("x_ends", "test_acc"), ("y_ends", metric)):
+            one = self.summary.estimate(row, key)
+            bars[name] = None if is_null(one.low) else (float(one.low), float(one.high))
         x, y = self._spot(row, metric)
         usual: dict[str, Any] = {"colour": self.colours.of(values["recipe"]), "words": hover(values, metric)}
         return Point(recipe=values["recipe"], x=x, y=y, **bars, **(usual | look))

@@ -18,7 +18,7 @@ from smoothsweep.orchestrator.page.figures.labels import LINE_HEIGHT, text_width
 from smoothsweep.orchestrator.reading.findings.display import LONG, shown_rows
 from smoothsweep.orchestrator.reading.findings.pairs import by_leak
 from smoothsweep.orchestrator.reading.leak.exposure import AMONG, Exposed, among_words, exposed, rate_words
-from smoothsweep.orchestrator.reading.numbers.format import count, estimate, number
+from smoothsweep.orchestrator.reading.numbers.format import count, number
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 if TYPE_CHECKING:
@@ -49,15 +49,11 @@ def judges(summary: Summary, colours: Colours) -> Canvas | None:
         for place, key in enumerate(keys):
             if key in seen:
                 off, face, mark = step * place - 0.15, PAPER if place else colour, MARKS[place % len(MARKS)]
-                ends = [values[f"{key}_low"], values[f"{key}_high"]]
-                axes.plot(ends, [y + off] * 2, color=colour, lw=1.6, zorder=2)
-                (dot,) = axes.plot(
-                    [values[key]], [y], mark, ms=11, mfc=face, mec=colour, mew=2, zorder=3, clip_on=False
-                )
-                shown = estimate(metric_of(key), values[key], *ends)
-                seeds = count(int(values[f"{key}_n"]), "seed")
-                words = f"{values['recipe']}, {metric_of(key).label}: {shown} (n = {seeds})"
-                canvas.describe(dot, words, recipe=values["recipe"])
+                one, recipe = summary.estimate(row, key), values["recipe"]
+                axes.plot([one.low, one.high], [y + off] * 2, color=colour, lw=1.6, zorder=2)
+                (dot,) = axes.plot([one.mean], [y], mark, ms=11, mfc=face, mec=colour, mew=2, zorder=3, clip_on=False)
+                shown = f"{summary.shown(row, key)} (n = {count(int(one.n), 'seed')})"
+                canvas.describe(dot, f"{recipe}, {metric_of(key).label}: {shown}", recipe=recipe)
         if not seen:
             axes.text(0.01, y, "not measured", fontsize=11, color=SOFT, va="center")
     return canvas

@@ -29,12 +29,11 @@ def two_leaks_figure(found: TwoLeaks | None, summary: Summary, colours: Colours)
     axes = canvas.axes(56, 24, WIDTH - 16, HEIGHT - 52, grid="both")
     attack, spots = found.attacks[0], []
     for row, inversion in both:
-        cell, colour = summary.cells[inversion], colours.of(row.recipe)
-        across = [cell[f"{summary.primary}{part}"] for part in ("", "_low", "_high")]
+        across, colour = summary.estimate(inversion, summary.deciding), colours.of(row.recipe)
         member = crossed_mean_interval(row.cells[attack], bounds=(0.0, 1.0))
-        x, y = float(across[0]), member.mean
-        if not is_null(across[1]) and not is_null(across[2]):
-            axes.plot([float(across[1]), float(across[2])], [y, y], color=colour, lw=1.4, alpha=0.7)
+        x, y = float(across.mean), member.mean
+        if not is_null(across.low) and not is_null(across.high):
+            axes.plot([float(across.low), float(across.high)], [y, y], color=colour, lw=1.4, alpha=0.7)
         if member.low is not None and member.high is not None:
             axes.plot([x, x], [member.low, member.high], color=colour, lw=1.4, alpha=0.7)
         (mark,) = axes.plot([x], [y], "o", ms=9, color=colour, mew=0, zorder=4)

@@ -225,7 +225,7 @@ def _seconds(data: ReportData, summary: Summary, own: str) -> dict[str, tuple[fl
 
 
 def _reached(data: ReportData, summary: Summary, row: int, asked_once: Mapping[str, float]) -> Reached:
-    cell, metric = summary.cells[row], summary.deciding
+    cell, leak = summary.cells[row], summary.estimate(row, summary.deciding)
     of_attack = [
         sum(link.seconds * link.devices for link in data.links.get(trial, ()) if link.stage in (*PARTS, "attack"))
         for trial in cell["trials"]
@@ -236,9 +236,9 @@ def _reached(data: ReportData, summary: Summary, row: int, asked_once: Mapping[s
         attack=cell["attack"] or "attack",
         access=cell["access"],
         control=bool(cell["control"]),
-        leak=float(cell[metric]),
-        low=float(cell[f"{metric}_low"]),
-        high=float(cell[f"{metric}_high"]),
+        leak=float(leak.mean),
+        low=float(leak.low),
+        high=float(leak.high),
         seeds=int(cell["n"]),
         queries=None if pd.isna(cell["queries"]) else float(cell["queries"]) + sum(once) / max(1, len(once)) / people,
         seconds=sum(of_attack) / max(1, len(of_attack)) / people,

@@ -45,11 +45,10 @@ def known_error(data: ReportData, summary: Summary) -> KnownError | None:
 
 
 def _corrected(summary: Summary, row: int, sensitivity: Rate, false_positives: Rate) -> Corrected | None:
-    metric, cell = summary.deciding, summary.cells[row]
-    low, high = cell[f"{metric}_low"], cell[f"{metric}_high"]
-    interval = None if pd.isna(low) or pd.isna(high) else (float(low), float(high))
+    leak = summary.estimate(row, summary.deciding)
+    interval = None if pd.isna(leak.low) or pd.isna(leak.high) else (float(leak.low), float(leak.high))
     return corrected_leak(
-        float(cell[metric]),
+        float(leak.mean),
         interval,
         sensitivity=sensitivity,
         false_positives=false_positives,

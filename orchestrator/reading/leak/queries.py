@@ -79,7 +79,7 @@ def _reached(frame: pd.DataFrame, sign: int) -> pd.Series:
 
 def _row(summary: Summary, index: Any, cell: Mapping[str, Any], by_parts: Mapping[str, float]) -> dict[str, Any]:
     """The cell's queries and its leak. Without classes known to the judge, what parts ask cannot be shared out."""
-    key = summary.deciding
+    key, leak = summary.deciding, summary.estimate(index, summary.deciding)
     asked = 0.0 if cell["access"] == ASKS_NOTHING else float("nan") if is_null(cell["queries"]) else cell["queries"]
     once = float(np.mean([by_parts[trial] for trial in cell["trials"] if trial in by_parts] or [0.0]))
     hits = [sample.by_class for sample in summary.samples[index][key].values()]
@@ -96,7 +96,7 @@ def _row(summary: Summary, index: Any, cell: Mapping[str, Any], by_parts: Mappin
         "queries_once": once,
         "queries": asked + shared,
         "metric": key,
-        "leak": cell[key],
-        "low": cell[f"{key}_low"],
-        "high": cell[f"{key}_high"],
+        "leak": leak.mean,
+        "low": leak.low,
+        "high": leak.high,
     }

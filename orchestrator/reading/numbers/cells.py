@@ -15,7 +15,7 @@ from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.leak_comparisons import LeakComparisons, compare_leaks
 from smoothsweep.orchestrator.reading.numbers.complete_cases import CompleteCases, complete_cases
-from smoothsweep.orchestrator.reading.numbers.estimates import Seeds, Settings, rates
+from smoothsweep.orchestrator.reading.numbers.estimates import Estimate, Seeds, Settings, rates
 from smoothsweep.orchestrator.reading.numbers.format import is_null
 from smoothsweep.orchestrator.reading.numbers.model import Axis
 
@@ -46,6 +46,11 @@ class AttackedCells:
         columns = {str(key): values.tolist() for key, values in self.frame.items()}
         rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
         return dict(zip(self.frame.index.tolist(), rows, strict=True))
+
+    def estimate(self, row: int, metric: str) -> Estimate:
+        """What a row of the frame holds of a metric."""
+        cell = self.cells[row]
+        return Estimate(*(cell[f"{metric}{end}"] for end in ("", "_low", "_high", "_n")))
 
     def cases(self, metric: str, access: str | None = None) -> CompleteCases:
         """The recipes that can be compared by a leak metric, each under every attack. Controls are no attacks.

@@ -84,8 +84,8 @@ class Summary(Cells):
 
     def shown(self, row: int, metric: str | None = None) -> str:
         """A metric of a row for a sentence, by default the one that decides: `13 % [10, 17]`."""
-        values, key = self.cells[row], metric or self.deciding
-        return estimate_words(metric_of(key), values[key], values[f"{key}_low"], values[f"{key}_high"])
+        key = metric or self.deciding
+        return estimate_words(metric_of(key), *self.estimate(row, key)[:3])
 
     @property
     def recipes(self) -> list[str]:

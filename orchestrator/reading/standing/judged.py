@@ -176,10 +176,7 @@ def _reach(summary: Summary, row: int, spec: Metric) -> Number:
 def _at(summary: Summary, row: int, key: str) -> Number:
     if key not in BY_KEY or key not in summary.frame:
         return NOT_MEASURED
-    cell = summary.cells[row]
-    value, low, high = (
-        None if pd.isna(cell[name]) else float(cell[name]) for name in (key, f"{key}_low", f"{key}_high")
-    )
+    value, low, high = (None if pd.isna(end) else float(end) for end in summary.estimate(row, key)[:3])
     if low == high:  # the same under every seed: that is no width
         low = high = None
     return Number(value=value, low=low, high=high)

@@ -2,13 +2,14 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 from smoothsweep.core.audit.references import audit_trainings
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit import shadows, work
+from smoothsweep.orchestrator.commands.audit import rounds, shadows, work
 from smoothsweep.orchestrator.commands.audit.forecast import Cost
 from smoothsweep.orchestrator.commands.audit.queries import Allowance, MembershipAsked
 from smoothsweep.sweeps.imported import ImportedClassifier
@@ -49,11 +50,9 @@ class Shadowed(Clock):
 
         monkeypatch.setattr(work.Work, "do", do_both)
         monkeypatch.setattr(work.Work, "attack_by_shadows", attack)
-        monkeypatch.setattr(work, "has_membership", lambda tree, store: False)
+        monkeypatch.setattr(rounds, "has_membership", lambda tree, store: False)
         monkeypatch.setattr(shadows, "forecast", cost)
         monkeypatch.setattr(shadows, "open_store", str)
-        monkeypatch.setattr(shadows, "wall_seconds", float)
-        monkeypatch.setattr(shadows, "START_S", 0.0)
         monkeypatch.setattr(
             shadows, "has_membership", lambda tree, store: tree["judges"]["membership"]["shadows"] <= self.stored
         )
@@ -130,16 +129,10 @@ def test_where_they_cannot_say_anything_none_is_trained(imported, owned, people,
 
 
 def test_to_an_attacker_who_sees_labels_the_page_says_why_there_are_none():
-    class Asked:
-        reference, fix, access = "", False, "labels"
-        request = property(lambda self: self)
-
-    one = Asked()
-    assert shadows.without(one).startswith("No shadow model was trained: attacks by shadow models compare scores")
-    one.access = "scores"
-    assert shadows.without(one) == ""
-    one.access, one.reference = "labels", None
-    assert shadows.without(one) == ""
+    asked, other = SimpleNamespace(reference="", fix=False), SimpleNamespace(reference=None, fix=False)
+    told = shadows.without(asked, "labels")
+    assert told.startswith("No shadow model was trained: attacks by shadow models compare scores")
+    assert shadows.without(asked, "scores") == shadows.without(other, "labels") == ""
 
 
 def test_what_an_endpoint_has_answered_is_not_told_as_to_come(monkeypatch):
@@ -151,34 +144,29 @@ def test_what_an_endpoint_has_answered_is_not_told_as_to_come(monkeypatch):
         people=2,
         membership=MembershipAsked(settings={}, coming=coming),
     )
-    one = work.Work.__new__(work.Work)
-    one.__dict__ |= {"allowance": asked, "store": "store"}
-    monkeypatch.setattr(work.Work, "_tree", lambda *_: {})
-    monkeypatch.setattr(work, "open_store", str)
+    one = rounds.Asked(request=SimpleNamespace(folder=Path("audit")), model=None, card=None, people=None)
+    vars(one)["allowance"] = asked
+    monkeypatch.setattr(rounds.Asked, "tree", lambda *_: {})
+    monkeypatch.setattr(rounds, "open_store", str)
     for stored in (False, True):
-        monkeypatch.setattr(work, "has_membership", lambda tree, store, stored=stored: stored)
+        monkeypatch.setattr(rounds, "has_membership", lambda tree, store, stored=stored: stored)
         assert one.coming == (() if stored else coming)
-    one.__dict__["allowance"] = replace(asked, membership=MembershipAsked(settings={}))
-    monkeypatch.setattr(work, "has_membership", pytest.fail)
+    vars(one)["allowance"] = replace(asked, membership=MembershipAsked(settings={}))
+    monkeypatch.setattr(rounds, "has_membership", pytest.fail)
     assert one.coming == ()
 
 
 def test_the_sweep_of_shadow_models_runs_once_for_each_number_of_them(monkeypatch, tmp_path):
     """Of the model and of the reference; more of them run it again, and without a reference there is none."""
     trainings, ran = audit_trainings("resnet18", image_size=SIDE, transform_input=False, epochs=3, fix=True), []
-    one = work.Work.__new__(work.Work)
-    one.__dict__ |= {
-        "request": SimpleNamespace(folder=tmp_path),
-        "allowance": SimpleNamespace(membership=MembershipAsked(settings={"trained_on_data": True, "images": 7})),
-        "shadows": 4,
-        "attacked_by": 0,
-        "beside": (),
-        "store": "store",
-    }
+    asked = rounds.Asked(request=SimpleNamespace(folder=tmp_path), model=None, card=None, people=None)
+    measured = MembershipAsked(settings={"trained_on_data": True, "images": 7})
+    vars(asked)["allowance"] = SimpleNamespace(membership=measured)
+    one = work.Work(asked=asked, started=0.0, shadows=4)
     monkeypatch.setattr(shadows, "has_membership", lambda tree, store: tree["judges"]["membership"]["shadows"] <= 8)
     monkeypatch.setattr(shadows, "open_store", str)
     tree = {"seeds": [1, 2], "data": {"kind": "labelled"}, "recipe": {"imported": "m"}, "judges": {"evaluator": {}}}
-    monkeypatch.setattr(work.Work, "_tree", lambda *_: tree)
+    monkeypatch.setattr(rounds.Asked, "tree", lambda *_: tree)
     monkeypatch.setattr(work.Work, "_run", lambda _, sweep, tree: ran.append((sweep, tree)) or 0)
     assert one.attack_by_shadows() == 0 and ran == []
     one.trainings = trainings
