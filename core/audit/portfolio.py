@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,6 +13,9 @@ STORED_SIZE = 64
 
 COMPONENTS = 150
 """Of the prior that is fitted on the public images."""
+
+EIGENFACES: Mapping[str, Any] = {"kind": "eigenfaces", "components": COMPONENTS}
+"""That prior: principal components of the public images."""
 
 LEAST_PUBLIC = 20
 """Public images without which nothing is attacked: a prior of fewer directions draws nobody."""
