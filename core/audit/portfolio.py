@@ -36,6 +36,15 @@ PLUG_AND_PLAY: dict[str, Any] = {
     "selection_repeats": 24,
 }
 
+BY_SCORES: dict[str, Any] = {
+    "kind": "cma_es",
+    "pool": POOL,
+    "selected": SELECTED,
+    "max_queries": 1000,
+    "population": 12,
+}
+"""A search on scores that costs an eighth of RLB-MI's queries, and shares its pool with selection."""
+
 AUGMENTATION: dict[str, Any] = {
     "crop_scale": [0.85, 1.0],
     "brightness": 0.2,
@@ -56,8 +65,9 @@ Reach = Literal["quick", "adapted", "whole"]
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """One attack of the portfolio. access: what it sees; quick: whether the first answer has it; adapted: whether it is
-    made to find what a defense hides from the quick ones, and so is needed where recipes are compared."""
+    """One attack of the portfolio. access: what it sees; quick: whether the first answer has it, for an attacker who
+    sees no more; adapted: whether it is made to find what a defense hides from the quick ones, and so is needed where
+    recipes are compared."""
 
     access: str
     quick: bool
@@ -74,6 +84,7 @@ PORTFOLIO: tuple[Tried, ...] = (
         adapted=True,
         settings={**PLUG_AND_PLAY, "loss": "logit", "select": {"kind": "augmented_margin"}},
     ),
+    Tried(access="scores", quick=True, settings=BY_SCORES),
     Tried(
         access="scores",
         quick=False,
@@ -111,7 +122,7 @@ def portfolio(access: str, *, whole: bool, adapted: bool = False) -> list[dict[s
     always = (CHEAPEST, *CONTROLS)
     reachable = [tried for tried in (*PORTFOLIO, *always) if ACCESS_LEVELS.index(tried.access) <= level]
     attacks = [tried for tried in reachable if tried not in always]
-    first = [tried for tried in attacks if tried.quick] or attacks[:1]
+    first = [tried for tried in attacks if tried.quick and tried.access == access] or attacks[:1]
     chosen = [tried for tried in reachable if whole or tried in first or tried in always or (adapted and tried.adapted)]
     return [tried.settings for tried in chosen]
 

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from smoothsweep.core import screen
 from smoothsweep.core.audit.portfolio import COMPONENTS, LEAST_PUBLIC, components_of
+from smoothsweep.core.audit.references import Beside
 from smoothsweep.core.data.own.overlap import refuse_shared, warnings_of
 from smoothsweep.core.data.sources import list_unlabelled
-from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.commands.audit.rounds import FIRST, refinements
+from smoothsweep.core.readers.files import read_text
+from smoothsweep.orchestrator.commands.audit.forecast import forecast
+from smoothsweep.orchestrator.commands.audit.late import seeds_left
+from smoothsweep.orchestrator.commands.audit.rounds import FIRST, REACHES, SEEDS, Round, refinements, round_of
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest, as_target, imported_model, people_of
-from smoothsweep.orchestrator.commands.audit.work import STORE, Work
+from smoothsweep.orchestrator.commands.audit.work import STORE, SWEEP, Work
 from smoothsweep.orchestrator.commands.importing.converting import check_description
+from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import CARD
+from smoothsweep.sweeps.yaml_reader import read_yaml
 
 
 def run_audit(request: AuditRequest) -> int:
@@ -33,7 +40,7 @@ def run_audit(request: AuditRequest) -> int:
     for line in work.coming:
         screen.out(line)
     wanted = request.beside(card)
-    done = work.earlier(wanted) or FIRST
+    done = _earlier(work, wanted) or FIRST
     code = work.do(done)
     beside = () if code else work.fitting(wanted, after=done)
     if not code and all(one in done.beside for one in beside):
@@ -47,14 +54,30 @@ def run_audit(request: AuditRequest) -> int:
         code, done = work.do(wider), wider
     while not code and (more := done.further) and work.fits(more, after=done):
         code, done = work.do(more), more  # slow attacks that do not fit leave time for seeds of the quick ones
-    if not code and len(done.seeds) < request.seeds and more is not None:
-        work.write(
-            f"--seeds {request.seeds} was asked for; --minutes {request.minutes:g} were enough for {len(done.seeds)}: "
-            f"the next takes about {duration(work.seconds_of(more, after=done))} on this machine. The same command "
-            "with more minutes goes on."
-        )
+    if not code and (short := seeds_left(work, done)):
+        work.write(*short)
     _say_where(work)
     return code
+
+
+def _earlier(work: Work, wanted: Sequence[Beside]) -> Round | None:
+    """The widest round that an earlier run of this command answered, with all of it in the store; None without.
+
+    What the pages show already is where a further run begins, however few its minutes are.
+    """
+    if not work.sweep.is_file() or not (work.request.folder / "audit.json").is_file():
+        return None
+    try:
+        before = round_of(read_yaml(read_text(work.sweep), SWEEP), work.access, wanted)
+        store = open_store(work.store)
+        for many in range(len(before.seeds), 0, -1):
+            for reach in reversed(REACHES[: REACHES.index(before.reach) + 1]):
+                one = replace(before, seeds=SEEDS[:many], reach=reach)
+                if not forecast(work.tree(one, membership=False), store).device_s:
+                    return one
+    except (InputError, OSError, LookupError, TypeError, ValueError):  # another audit's file, or a damaged one
+        return None
+    return None
 
 
 def _look_for_the_same(request: AuditRequest) -> tuple[str, ...]:

@@ -14,11 +14,10 @@ from smoothsweep.core import screen
 from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.audit.references import Beside
 from smoothsweep.core.data.sources import list_unlabelled
-from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.readers.files import read_text
 from smoothsweep.core.text import brief
-from smoothsweep.orchestrator.commands.audit import shadows
+from smoothsweep.orchestrator.commands.audit import late, shadows
 from smoothsweep.orchestrator.commands.audit.forecast import (
     START_S,
     Cost,
@@ -30,21 +29,19 @@ from smoothsweep.orchestrator.commands.audit.forecast import (
 )
 from smoothsweep.orchestrator.commands.audit.pages import AuditContext, write_audit
 from smoothsweep.orchestrator.commands.audit.queries import Allowance, allowance_of
-from smoothsweep.orchestrator.commands.audit.rounds import FIRST, REACHES, SEEDS, Round, round_of
+from smoothsweep.orchestrator.commands.audit.rounds import FIRST, SEEDS, Round
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 from smoothsweep.orchestrator.commands.audit.sweep_file import (
     as_file,
     audit_sweep,
     imported_prior,
     lesser,
-    untried,
     verified,
 )
 from smoothsweep.orchestrator.commands.confirm import Confirmation
 from smoothsweep.orchestrator.commands.run import run_and_report
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import TargetCard
-from smoothsweep.sweeps.yaml_reader import read_yaml
 
 SWEEP, STORE = "audit.yaml", "store"
 SECOND, SECOND_NAME = "audit-second.yaml", "audit-second"
@@ -55,9 +52,9 @@ SLOWER = 2.0
 class Work:
     """One audit while it is made. started: monotonic seconds; own_test: whether the data say which images are for
     testing. told: what the pages say of the public images. planned: of what is trained beside the model, by its label.
-    unfit: sentences on what there was no time for. has_pages: whether this run has written them. shadows: models by
-    which membership is attacked beside the reference, those there are and those to be trained; attacked_by: how many
-    this run has attacked with. beside: of the last round.
+    unfit: sentences on what there was no time for, short_of_time: the same of attacks. has_pages: whether this run has
+    written them. shadows: models by which membership is attacked beside the reference, those there are and those to be
+    trained; attacked_by: how many this run has attacked with. round: the last one.
     """
 
     request: AuditRequest
@@ -68,14 +65,20 @@ class Work:
     told: tuple[str, ...] = ()
     planned: dict[str, Cost] = field(default_factory=dict)
     unfit: list[str] = field(default_factory=list)
+    short_of_time: tuple[str, ...] = ()
     has_pages: bool = False
     shadows: int = 0
     attacked_by: int = 0
-    beside: tuple[Beside, ...] = ()
+    round: Round = FIRST
 
     @property
     def access(self) -> str:
         return lesser(self.request.access, self.card.access)
+
+    @property
+    def beside(self) -> tuple[Beside, ...]:
+        """What has been trained beside the model in the last round."""
+        return self.round.beside
 
     @property
     def spent(self) -> float:
@@ -88,7 +91,7 @@ class Work:
 
     def fits(self, one: Round, *, after: Round) -> bool:
         """Whether there is time, and there are queries, for a round."""
-        return self.allowance.covers(self._attacks(one), seeds=len(one.seeds)) and self.has_time_for(
+        return self.allowance.covers(self.attacks_of(one), seeds=len(one.seeds)) and self.has_time_for(
             self.seconds_of(one, after=after)
         )
 
@@ -110,25 +113,6 @@ class Work:
         """Of queries to the model: without bound unless it is an endpoint."""
         return allowance_of(self.request, self.card)
 
-    def earlier(self, wanted: Sequence[Beside]) -> Round | None:
-        """The widest round that an earlier run of this command answered, with all of it in the store; None without.
-
-        What the pages show already is where a further run begins, however few its minutes are.
-        """
-        if not self.sweep.is_file() or not (self.request.folder / "audit.json").is_file():
-            return None
-        try:
-            before = round_of(read_yaml(read_text(self.sweep), SWEEP), self.access, wanted)
-            store = open_store(self.store)
-            for many in range(len(before.seeds), 0, -1):
-                for reach in reversed(REACHES[: REACHES.index(before.reach) + 1]):
-                    one = replace(before, seeds=SEEDS[:many], reach=reach)
-                    if not forecast(self._tree(one, membership=False), store).device_s:
-                        return one
-        except (InputError, OSError, LookupError, TypeError, ValueError):  # another audit's file, or a damaged one
-            return None
-        return None
-
     def seconds_of(self, one: Round, *, after: Round) -> float:
         """How long a round is expected to take; 0 where everything is in the store, and for what `fitting` let through.
 
@@ -136,18 +120,18 @@ class Work:
         """
         if one.beside != after.beside:
             return 0.0
-        cost = forecast(self._tree(one), open_store(self.store))
+        cost = forecast(self.tree(one), open_store(self.store))
         if not cost.device_s:
             return 0.0
-        paced = self.allowance.seconds(self._attacks(one), seeds=len(one.seeds))
+        paced = self.allowance.seconds(self.attacks_of(one), seeds=len(one.seeds))
         if one.reach != after.reach:
             return max(SLOWER * max(self.spent, wall_seconds(cost.done)), paced)
         return START_S + max(wall_seconds(cost.device_s), paced)
 
     def do(self, one: Round) -> int:
         """Run a round, and write the pages. Returns the exit code."""
-        self.beside = one.beside
-        return self._run(self.sweep, self._tree(one)) or self._judge_again(one) or self.attack_by_shadows()
+        self.round = one
+        return self._run(self.sweep, self.tree(one)) or self._judge_again(one) or self.attack_by_shadows()
 
     def attack_by_shadows(self) -> int:
         """Train the shadow models, where there are any to be trained beside the reference, and attack the membership of
@@ -173,13 +157,13 @@ class Work:
         it. Returns the exit code."""
         if not self.request.second:
             return 0
-        return self._run(self.second, {**self._tree(one), "name": SECOND_NAME, "judges": verified(self.request.second)})
+        return self._run(self.second, {**self.tree(one), "name": SECOND_NAME, "judges": verified(self.request.second)})
 
     @property
     def coming(self) -> tuple[str, ...]:
         """What to say of queries before they are sent; nothing of answers that are in the store."""
         lines = self.allowance.membership.coming
-        return () if lines and has_membership(self._tree(FIRST), open_store(self.store)) else lines
+        return () if lines and has_membership(self.tree(FIRST), open_store(self.store)) else lines
 
     def _say_so_far(self) -> None:
         """The finding, and where the pages are, while there is more to come; nothing before this run wrote them."""
@@ -192,6 +176,7 @@ class Work:
     def write(self, *further: str) -> None:
         """The pages from what is in the store. further: sentences on what there was no time for."""
         self.unfit.extend(further)
+        self.short_of_time = late.attacks_left(self, self.round)
         found = shadows.finished(self, self.beside)
         context = AuditContext(
             name=brief(self.request.model.stem),
@@ -218,11 +203,11 @@ class Work:
         if not wanted:
             return ()
         store, alone = open_store(self.store), Round(seeds=SEEDS[:1], reach="adapted").beyond(after)
-        model_alone = forecast(self._tree(alone), store)
+        model_alone = forecast(self.tree(alone), store)
         kept: list[Beside] = []
         total, left = START_S + wall_seconds(model_alone.device_s), 0.0
         for one in wanted:
-            tree = self._tree(replace(alone, beside=(one,)).beyond(alone))
+            tree = self.tree(replace(alone, beside=(one,)).beyond(alone))
             cost = forecast(tree, store).without(model_alone)
             seconds = wall_seconds(cost.device_s)
             if (kept or one.is_reference) and (not cost.device_s or self.has_time_for(total + seconds)):
@@ -251,27 +236,31 @@ class Work:
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """A sentence on every attack that the model cannot give enough for, or may not be asked enough for."""
-        return (*untried(self.request.access, self.card), *self.allowance.left_out(self._every_attack))
+        """A sentence on every attack that was not tried, and why."""
+        return (*late.left_out(self), *self.short_of_time)
 
-    @property
-    def _every_attack(self) -> list[dict[str, Any]]:
-        return portfolio(self.access, whole=True)
+    @cached_property
+    def _first(self) -> list[dict[str, Any]]:
+        return late.of_first_answer(self, self.allowance.kept(portfolio(self.access, whole=False)))
 
-    def _attacks(self, one: Round) -> list[dict[str, Any]]:
-        """Those of the round that the model may be asked enough for."""
-        asked = portfolio(self.access, whole=one.reach == "whole", adapted=one.reach == "adapted")
-        return self.allowance.kept(asked)
+    def attacks_of(self, one: Round) -> list[dict[str, Any]]:
+        """Those of the round that the model may be asked enough for; of the first answer those that it waits for."""
+        if one.reach == FIRST.reach:
+            return self._first
+        return self.allowance.kept(portfolio(self.access, whole=one.reach == "whole", adapted=True))
 
-    def _tree(self, one: Round, *, membership: bool = True) -> dict[str, Any]:
-        """The sweep of a round. membership: with its judge, where that is asked for and fits."""
+    def tree(
+        self, one: Round, *, membership: bool = True, attacks: list[dict[str, Any]] | None = None
+    ) -> dict[str, Any]:
+        """The sweep of a round. membership: with its judge, where that is asked for and fits. attacks: others than its
+        own."""
         return audit_sweep(
             model=self.model,
             card=self.card,
             data=self.request.data.resolve(),
             public=self.request.public.resolve() if self.request.public else None,
             independent=self.request.independent,
-            attacks=self._attacks(one),
+            attacks=self.attacks_of(one) if attacks is None else attacks,
             people=self.request.people,
             seeds=list(one.seeds),
             has_second=one.reach == "whole",
@@ -286,7 +275,7 @@ class Work:
         reference = shadows.reference_of(beside)
         membership = self.allowance.membership.settings
         assert reference is not None and membership is not None
-        return shadows.shadow_sweep(self._tree(FIRST), reference, count, membership, alone=not with_reference)
+        return shadows.shadow_sweep(self.tree(FIRST), reference, count, membership, alone=not with_reference)
 
     @property
     def _prior(self) -> dict[str, Any] | None:

@@ -11,6 +11,7 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit import shadows, work
 from smoothsweep.orchestrator.commands.audit.forecast import Cost
 from smoothsweep.orchestrator.commands.audit.queries import Allowance, MembershipAsked
+from smoothsweep.orchestrator.commands.audit.rounds import FIRST
 from smoothsweep.sweeps.imported import ImportedClassifier
 from tests.foreign_classifier import SIDE
 from tests.memorising import write_split
@@ -153,7 +154,7 @@ def test_what_an_endpoint_has_answered_is_not_told_as_to_come(monkeypatch):
     )
     one = work.Work.__new__(work.Work)
     one.__dict__ |= {"allowance": asked, "store": "store"}
-    monkeypatch.setattr(work.Work, "_tree", lambda *_: {})
+    monkeypatch.setattr(work.Work, "tree", lambda *_: {})
     monkeypatch.setattr(work, "open_store", str)
     for stored in (False, True):
         monkeypatch.setattr(work, "has_membership", lambda tree, store, stored=stored: stored)
@@ -172,16 +173,16 @@ def test_the_sweep_of_shadow_models_runs_once_for_each_number_of_them(monkeypatc
         "allowance": SimpleNamespace(membership=MembershipAsked(settings={"trained_on_data": True, "images": 7})),
         "shadows": 4,
         "attacked_by": 0,
-        "beside": (),
+        "round": FIRST,
         "store": "store",
     }
     monkeypatch.setattr(shadows, "has_membership", lambda tree, store: tree["judges"]["membership"]["shadows"] <= 8)
     monkeypatch.setattr(shadows, "open_store", str)
     tree = {"seeds": [1, 2], "data": {"kind": "labelled"}, "recipe": {"imported": "m"}, "judges": {"evaluator": {}}}
-    monkeypatch.setattr(work.Work, "_tree", lambda *_: tree)
+    monkeypatch.setattr(work.Work, "tree", lambda *_: tree)
     monkeypatch.setattr(work.Work, "_run", lambda _, sweep, tree: ran.append((sweep, tree)) or 0)
     assert one.attack_by_shadows() == 0 and ran == []
-    one.beside = beside
+    one.round = replace(FIRST, beside=beside)
     for _ in range(2):
         assert one.attack_by_shadows() == 0
     one.shadows = 16
