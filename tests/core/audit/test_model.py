@@ -103,7 +103,7 @@ def test_a_program_of_torchscript_is_opened_without_a_warning_and_stays_as_it_wa
 
 def test_weights_of_another_network_are_refused_by_its_name():
     state = {"state_dict": build_classifier("resnet_small", CLASSES, protocol="clean").state_dict()}
-    with pytest.raises(InputError, match="^model as resnet18: "):
+    with pytest.raises(InputError, match=r"^model as resnet18: "):
         model_of(state, architecture="resnet18", image_size=32)
 
 
