@@ -121,8 +121,8 @@ class Audit:
         known = int((self.people["share"] >= HALF).sum())
         lines = (
             f"Of what {best['attack']} draws from this model, the judge matches {_percent(best['leak'])} with the "
-            f"right one of {len(self.by.names)} people (chance: {_percent(1 / len(self.by.names))}); of what "
-            f"{control['attack']} draws without knowing it, {_percent(control['leak'])}: {sure}",
+            f"right one of {len(self.by.names)} people (chance: {_percent(1 / len(self.by.names))}); of images "
+            f"drawn without knowing it ({control['attack']}), {_percent(control['leak'])}: {sure}",
             f"{known} of {len(self.people)} people are matched in half or more of their images; of real photographs "
             f"the judge matches {_percent(self.real)}",
             *self._verified(),

@@ -13,7 +13,6 @@ from smoothsweep.core.durations import duration
 from smoothsweep.orchestrator.commands.audit.forecast import is_done
 from smoothsweep.orchestrator.commands.audit.rounds import FIRST, Round
 from smoothsweep.orchestrator.commands.audit.sweep_file import untried
-from smoothsweep.orchestrator.reading.numbers.format import listing
 from smoothsweep.orchestrator.store.opening import open_store
 
 if TYPE_CHECKING:
@@ -48,7 +47,7 @@ def attacks_left(work: Work, done: Round) -> tuple[str, ...]:
     left = [one for one in work.attacks_of(whole) if one not in tried]
     if not left:
         return ()
-    words = listing(make_attack(**one).words for one in left)
+    words = "; ".join(make_attack(**one).words for one in left)  # which have commas
     if not work.allowance.covers(work.attacks_of(whole), seeds=len(done.seeds)):
         return (f"Not tried with {len(done.seeds)} seeds: {words}; the same command with more --queries tries more.",)
     minutes = math.ceil((work.spent + work.seconds_of(whole, after=done)) / 60)

@@ -124,8 +124,8 @@ def _verified(found: tuple[Standing, ...]) -> tuple[str, ...]:
     ]
     more = f" ({' and '.join(beside)})" if beside else ""
     return (
-        f"Recognised, as a face recogniser would that accepts 1 % of strangers: {one.shown('leak')} of its "
-        f"reconstructions{more}.",
+        f"A face recogniser that accepts 1 % of strangers recognises {one.shown('leak')} of its reconstructions as the "
+        f"person{more}.",
     )
 
 
