@@ -65,9 +65,8 @@ Reach = Literal["quick", "adapted", "whole"]
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """One attack of the portfolio. access: what it sees; quick: whether the first answer has it, for an attacker who
-    sees no more; adapted: whether it is made to find what a defense hides from the quick ones, and so is needed where
-    recipes are compared."""
+    """One attack of the portfolio. access: what it sees; quick: whether the first answer has it; adapted: whether it is
+    made to find what a defense hides from the quick ones, and so is needed where recipes are compared."""
 
     access: str
     quick: bool
@@ -122,7 +121,7 @@ def portfolio(access: str, *, whole: bool, adapted: bool = False) -> list[dict[s
     always = (CHEAPEST, *CONTROLS)
     reachable = [tried for tried in (*PORTFOLIO, *always) if ACCESS_LEVELS.index(tried.access) <= level]
     attacks = [tried for tried in reachable if tried not in always]
-    first = [tried for tried in attacks if tried.quick and tried.access == access] or attacks[:1]
+    first = [tried for tried in attacks if tried.quick] or attacks[:1]
     chosen = [tried for tried in reachable if whole or tried in first or tried in always or (adapted and tried.adapted)]
     return [tried.settings for tried in chosen]
 

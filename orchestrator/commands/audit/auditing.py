@@ -68,8 +68,10 @@ def _earlier(work: Work, wanted: Sequence[Beside]) -> Round | None:
     if not work.sweep.is_file() or not (work.request.folder / "audit.json").is_file():
         return None
     try:
-        before = round_of(read_yaml(read_text(work.sweep), SWEEP), work.access, wanted)
-        store = open_store(work.store)
+        tree, store = read_yaml(read_text(work.sweep), SWEEP), open_store(work.store)
+        before = round_of(tree, work.access, wanted)
+        if not forecast(tree, store).device_s:
+            return before  # also where a later version tries more attacks, which it then does first
         for many in range(len(before.seeds), 0, -1):
             for reach in reversed(REACHES[: REACHES.index(before.reach) + 1]):
                 one = replace(before, seeds=SEEDS[:many], reach=reach)

@@ -56,13 +56,14 @@ def refinements(access: str, beside: tuple[Beside, ...] = (), *, seeds: int = 1)
 
 
 def round_of(tree: dict[str, Any], access: str, wanted: Sequence[Beside]) -> Round:
-    """Which round a sweep file of an audit is: by its seeds, its kinds of attacks and losses, its recipes.
+    """Which round a sweep file of an audit is: by its seeds, its attacks, its recipes. Attacks that an earlier version
+    tried otherwise, or in an earlier round, are of the widest.
 
     Raises LookupError or TypeError for a file that is none.
     """
-    many = {reach: len(portfolio(access, whole=reach == "whole", adapted=reach == "adapted")) for reach in REACHES}
+    every = {reach: portfolio(access, whole=reach == "whole", adapted=reach == "adapted") for reach in REACHES}
     attacks = [attack for attack in tree["grid"]["attack"] if attack["kind"] in ATTACKS]
-    reach = next(reach for reach in REACHES if many[reach] >= len(attacks) or reach == REACHES[-1])
+    reach = next((reach for reach in REACHES if all(attack in every[reach] for attack in attacks)), REACHES[-1])
     recipes = [cell["recipe"].get("defense") for cell in tree.get("cells", [])]
     beside = tuple(one for one in wanted if any(_same(one.settings["defense"], found) for found in recipes))
     return Round(seeds=SEEDS[: len(tree["seeds"])], reach=reach, beside=beside)

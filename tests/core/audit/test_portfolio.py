@@ -29,8 +29,8 @@ CMA, RLB, BREP, SELECTION, RANDOM = (
     ("random_latents", None),
 )
 TRIED = {  # access, whole, adapted
-    ("gradients", False, False): [PPA, CE, SELECTION, RANDOM],
-    ("gradients", False, True): [PPA, CE, LOGIT, SELECTION, RANDOM],
+    ("gradients", False, False): [PPA, CE, CMA, SELECTION, RANDOM],
+    ("gradients", False, True): [PPA, CE, LOGIT, CMA, SELECTION, RANDOM],
     ("gradients", True, False): [PPA, CE, LOGIT, CMA, RLB, BREP, SELECTION, RANDOM],
     ("scores", False, False): [CMA, SELECTION, RANDOM],
     ("scores", False, True): [CMA, SELECTION, RANDOM],
