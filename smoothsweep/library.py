@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,40 +23,27 @@ import torch
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from smoothsweep.core.audit.attacking import Attacker, OnProgress, settings_tried, silent
+from smoothsweep.core.audit.attacking import OnProgress, settings_tried, silent
 from smoothsweep.core.audit.checking import recognised
 from smoothsweep.core.audit.comparing import compare_audits
 from smoothsweep.core.audit.judging import EVALUATOR, Judge, fit_embedder, train_evaluator
 from smoothsweep.core.audit.membership import MembershipAudit, audit_membership
 from smoothsweep.core.audit.model import Model
-from smoothsweep.core.audit.pictures import People, Pictures, people_of, public_pictures, refuse_shared
-from smoothsweep.core.audit.portfolio import (
-    COMPONENTS,
-    LEAST_PUBLIC,
-    PLUG_AND_PLAY,
-    STORED_SIZE,
-    Reach,
-    components_of,
-    evaluator_of,
-    spread,
-)
+from smoothsweep.core.audit.opening import PriorLike, attacker_of, check_model, usual_size
+from smoothsweep.core.audit.pictures import People, Pictures, everything_of, has_split, people_of, refuse_shared
+from smoothsweep.core.audit.portfolio import EIGENFACES, PLUG_AND_PLAY, STORED_SIZE, Reach, evaluator_of, spread
 from smoothsweep.core.audit.references import PLAIN
 from smoothsweep.core.audit.results import AttackResult, Audit, Verdict, read_audit, verdict_of
+from smoothsweep.core.audit.shadows import shadow_recipe as read_recipe
 from smoothsweep.core.audit.training import train_model
 from smoothsweep.core.data.images import ImageSet as ImageSet
 from smoothsweep.core.data.labelled import SplitImages as SplitImages
 from smoothsweep.core.data.synthetic import synthetic_faces as synthetic_faces
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.inference import fit_images
-from smoothsweep.core.priors.base import Prior
-from smoothsweep.core.priors.kinds import PRIORS, make_settings
 from smoothsweep.core.text import printable
 
-EIGENFACES: Mapping[str, Any] = {"kind": "eigenfaces", "components": COMPONENTS}
-"""The prior unless another is named: principal components of the public images."""
-
 Device = torch.device | str
-PriorLike = Prior | Mapping[str, Any]
 
 
 def attack(
@@ -82,7 +70,7 @@ def attack(
     public images, answers of the model that are not what was said.
     """
     with _bar(progress) as on_progress:
-        attacker = _attacker(model, public, prior, size, device)
+        attacker = attacker_of(model, public, prior, size=size, device=device)
         chosen = range(attacker.model.num_classes) if classes is None else classes
         return AttackResult(
             inverted=attacker.invert(settings, list(chosen), seed=seed, on_progress=on_progress), seed=seed
@@ -139,6 +127,9 @@ def audit(
     attacks: Reach | Sequence[Mapping[str, Any]] = "quick",
     seeds: Sequence[int] = (1, 2),
     prior: PriorLike = EIGENFACES,
+    trained_on_data: bool = False,
+    shadows: int = 0,
+    shadow_recipe: Mapping[str, Any] | None = None,
     size: int | None = None,
     device: Device = "cpu",
     progress: bool = True,
@@ -151,16 +142,30 @@ def audit(
     "whole" (the slow ones too), or settings of one's own with a control among them. seeds: of the attacks; with one
     every comparison is inconclusive. The model is tried on the test images first, under other readings of their
     range too. With an embedder as the judge the strongest attack is also verified, and the reach of the prior measured
-    (`Audit.standing`), as the command does; `Audit.told` says what is not, and which public images may not fit. It does
-    not measure membership: `membership` does.
+    (`Audit.standing`), as the command does; `Audit.told` says what is not, and which public images may not fit.
 
-    Raises InputError, one line, as `attack` does, for a model that does not recognise the data, and where
-    a private picture is among the public ones, or these show another kind of thing.
+    trained_on_data: the training images of `data`, which must say which are for testing, are those that the model was
+    trained on: membership is measured too (`Audit.membership`), as by `smoothsweep audit --trained-on-data`. shadows,
+    shadow_recipe: as of `membership`. What only the command does: it chooses how many shadow models there is time for,
+    and measures the membership of the reference that it trains beside the model.
+
+    Raises InputError, one line, as `attack` does, for a model that does not recognise the data, where a private picture
+    is among the public ones, or these show another kind of thing, and where membership is asked of data without a
+    split.
     """
+    check_model(model)
     if not seeds or len(set(seeds)) < len(seeds) or people < 2:
         raise InputError(f"audit: expected different seeds and at least 2 people, got {list(seeds)} and {people}")
-    split = people_of(data, size=size or _usual_size(model))
-    attacker = _attacker(model, public, prior, size, device)
+    if trained_on_data and not has_split(data):
+        raise InputError(
+            "trained_on_data: expected data that say which images are for training and which for testing (folders "
+            "train and test, a column split, or SplitImages), got no split"
+        )
+    if not trained_on_data and (shadows or shadow_recipe is not None):
+        raise InputError("shadows: expected none without trained_on_data=True, got some")
+    split = people_of(data, size=size or usual_size(model))
+    by_shadows = read_recipe(shadows, shadow_recipe, image_size=model.image_size)
+    attacker = attacker_of(model, public, prior, size=size, device=device)
     told = refuse_shared(split, attacker.public)
     test_acc = recognised(attacker.model, split.test, model.reads)
     tried = settings_tried(attacker, attacks)
@@ -184,7 +189,11 @@ def audit(
             ]
             for one in tried
         ]
-        return read_audit(reconstructions, ruler, test_acc, attacker=attacker, told=told, on_progress=on_progress)
+        found = read_audit(reconstructions, ruler, test_acc, attacker=attacker, told=told, on_progress=on_progress)
+        if not trained_on_data:
+            return found
+        given: Any = {"size": split.train.size, "shadows": by_shadows, "where": "data", "on_progress": on_progress}
+        return replace(found, membership=audit_membership(attacker.model, split.train, split.test, **given))
 
 
 def train(
@@ -226,23 +235,33 @@ def membership(
     held_out: People,
     *,
     budget: int | None = None,
+    shadows: int = 0,
+    shadow_recipe: Mapping[str, Any] | None = None,
     seed: int = 0,
     size: int = STORED_SIZE,
     device: Device = "cpu",
+    progress: bool = True,
 ) -> MembershipAudit:
-    """How well can an attacker tell which images the model was trained on? By scores and labels; nothing is trained.
+    """How well can an attacker tell which images the model was trained on? By scores, labels and shadow models.
 
     training: images that the model was trained on, as of `fit_judge`; held_out: images of the same people that it was
     not. budget: the most pictures that the model may be shown, for an endpoint that counts them. Where the two sets
-    differ in more than membership, the result says so and makes no claim. Attacks are thresholds on scores and on
-    labels: no shadow model is trained, so that the numbers are a lower bound. `smoothsweep audit --trained-on-data
-    --reference` trains some and attacks by them, too.
+    differ in more than membership, the result says so and makes no claim.
+
+    shadows: shadow models to train, an even number of 4 or more, each on a random half of all images; 0 for none, which
+    leaves thresholds on scores and on labels: a lower bound. They ask the model nothing more. shadow_recipe: their
+    architecture, as in {"architecture": "resnet18"}, and what differs from how `smoothsweep audit --reference` trains:
+    fields of a sweep's recipe. None is trained where no claim is made.
 
     Raises InputError, one line.
     """
-    shown = fit_images(people_of(training, size=size).train.images[:2], model.image_size)
+    check_model(model)
+    asked = read_recipe(shadows, shadow_recipe, image_size=model.image_size)
+    shown = fit_images(everything_of(training, size=size).images[:2], model.image_size)
     opened = model.open(shown, device=device)
-    return audit_membership(opened, training, held_out, size=size, budget=budget, seed=seed)
+    with _bar(progress) as on_progress:
+        given: Any = {"size": size, "budget": budget, "seed": seed, "on_progress": on_progress}
+        return audit_membership(opened, training, held_out, shadows=asked, **given)
 
 
 def compare(audits: Mapping[str, Audit]) -> pd.DataFrame:
@@ -260,35 +279,6 @@ def compare(audits: Mapping[str, Audit]) -> pd.DataFrame:
     Raises InputError, one line, for fewer than two audits or such as cannot be paired.
     """
     return compare_audits(audits)
-
-
-def _usual_size(model: Model) -> int:
-    """Side in pixels that pictures are read at unless said otherwise."""
-    if not isinstance(model, Model):
-        raise InputError(
-            "model: expected smoothsweep.Model(network, image_size=..., input_range=...), which says how it reads "
-            f"images, got {type(model).__name__}"
-        )
-    return min(STORED_SIZE, model.image_size)
-
-
-def _attacker(model: Model, public: Pictures, prior: PriorLike, size: int | None, device: Device) -> Attacker:
-    """What an attacker has. Raises InputError."""
-    pictures = public_pictures(public, size=size or _usual_size(model))
-    if len(pictures) < LEAST_PUBLIC:
-        raise InputError(f"public: expected at least {LEAST_PUBLIC} images, got {len(pictures)}")
-    opened = model.open(fit_images(pictures[:2], model.image_size), device=device)
-    if not isinstance(prior, Mapping):
-        return Attacker(opened, pictures, prior, prior_kind="given")
-    kind: Any = prior.get("kind")  # make_settings refuses what is none
-    given = {name: value for name, value in prior.items() if name != "kind"}
-    if prior is EIGENFACES:  # unless somebody asks for so many directions, as many as the images make
-        given["components"] = components_of(len(pictures))
-    settings = make_settings(kind, **given)
-    if PRIORS[kind].make is None:
-        raise InputError(f"prior.kind: expected one that is made at once, or a prior, got {kind}, which a sweep trains")
-    made = PRIORS[kind].function()(settings, pictures if PRIORS[kind].needs_public else None)
-    return Attacker(opened, pictures, made, prior_kind=kind)
 
 
 @contextmanager

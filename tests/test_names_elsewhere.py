@@ -94,7 +94,7 @@ REASONS = {
         PORTFOLIO: "evaluator",
     },
     "core/audit/portfolio.py": {
-        PORTFOLIO: "brep_mi ppa random_latents resnet18 resnet_small rlb_mi selection_only vgg_small",
+        PORTFOLIO: "brep_mi cma_es eigenfaces ppa random_latents resnet18 resnet_small rlb_mi selection_only vgg_small",
     },
     "core/audit/references.py": {
         PORTFOLIO: "random_erasing",

@@ -91,6 +91,32 @@ def test_an_audit_finds_more_than_its_control(report):
     assert said in str(report) and all(line.endswith(".") for line in str(report).splitlines())
 
 
+def halves(faces):
+    """A split by every second image; nothing of nothing."""
+    if faces is None:
+        return None
+    inside = torch.arange(len(faces)) % 2 == 0
+    return SplitImages(train=faces.subset(inside), test=faces.subset(~inside), notes=())
+
+
+def test_an_audit_measures_membership_where_it_is_asked_to(model, faces, public, ruler, report):
+    """The same numbers as of the two sets by themselves; the network learnt both halves, so that nothing is found."""
+    split = halves(faces)
+    given = {
+        "by": ruler,
+        "attacks": [RANDOM, SELECTION],
+        "seeds": [1],
+        "prior": PRIOR,
+        "trained_on_data": True,
+        **QUIET,
+    }
+    found = smoothsweep.audit(model, split, public, **given)
+    alone = smoothsweep.membership(model, split.train, split.test, **QUIET)
+    pd.testing.assert_frame_equal(found.membership.attacks, alone.attacks)
+    assert found.membership.holds and f"{found.membership}" in str(found).replace("\n", " ")
+    assert report.membership is None and "embership" not in str(report)
+
+
 def test_an_audit_says_what_was_not_verified(report):
     assert report.standing["metric"].tolist() == ["attack_acc1"] and report.standing["control"].notna().all()
     assert report.people["verified"].isna().all() and report.people["control"].between(0, 1).all()
@@ -223,6 +249,22 @@ def refusals(model, faces, public):
             "none of the private pictures, got 2 of them: row 120, row 121",
         ),
         "unknown attacks": (lambda: audit(model, faces, public, attacks="all", prior=PRIOR), "quick, adapted, whole"),
+        "membership without a split": (
+            lambda: audit(model, faces, public, trained_on_data=True, prior=PRIOR),
+            "trained_on_data: expected data that say which images are for training and which .*, got no split",
+        ),
+        "shadow models of nothing": (
+            lambda: audit(model, faces, public, shadows=4, prior=PRIOR),
+            "shadows: expected none without trained_on_data=True",
+        ),
+        "an odd shadow model": (
+            lambda: audit(model, halves(faces), public, trained_on_data=True, shadows=5, prior=PRIOR),
+            "shadows: expected 0, or an even number of at least 4, got 5",
+        ),
+        "membership of a bare network": (
+            lambda: smoothsweep.membership(model.classifier, faces, faces),
+            "expected smoothsweep.Model",
+        ),
         "no control": (lambda: audit(model, faces, public, attacks=[PPA], prior=PRIOR), "a control"),
     }
 

@@ -1,32 +1,45 @@
-"""Membership of one model in memory: its own training images beside images that were held out, no training."""
+"""Membership of one model in memory: its own training images beside images that were held out.
+
+What is asked, and what is made of the answers, are the functions of a sweep's judge (`core.membership.candidates`).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import pandas as pd
 import torch
-from torch import Tensor
 
+from smoothsweep.core.audit.attacking import OnProgress, silent
 from smoothsweep.core.audit.model import OpenModel
-from smoothsweep.core.audit.pictures import People, people_of
+from smoothsweep.core.audit.pictures import People, everything_of
+from smoothsweep.core.audit.shadows import ShadowRecipe, check_images, train_shadows
 from smoothsweep.core.checks import require
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.membership.asking import right_over_noise, right_over_views, scores_of
-from smoothsweep.core.membership.evidence import Evidence
-from smoothsweep.core.membership.measuring import RATES, Measured, measure, membership_only
+from smoothsweep.core.judges.membership import Membership
+from smoothsweep.core.membership.candidates import answers_to, candidates_of, with_shadows
+from smoothsweep.core.membership.measuring import (
+    BY_LABELS,
+    RATES,
+    WITH_SHADOWS,
+    WITHOUT,
+    Measured,
+    membership_only,
+)
 from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
-from smoothsweep.core.membership.traps import copies, thumbnails, told_apart
+from smoothsweep.core.membership.within import within_persons
 from smoothsweep.core.metrics.membership import over_persons, roc_auc, tpr_at
 
-COPIES, LEVELS = 6, 6
-"""Shifted copies, and levels of noise, of each image that labels are asked of."""
+JUDGE = Membership(trained_on_data=True)
+"""Asks as the command's judge does."""
 
-SHOWN = 2 + COPIES + LEVELS
+SHOWN = JUDGE.most_pictures(1, 0, scores=True)
 """Pictures that the model is shown for each image: itself, its mirror image, copies and noisy ones."""
+
+PICKED = "picked by this result, which tends to make the number too high"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,13 +47,19 @@ class MembershipAudit:
     """How well an attacker tells a model's training images from held-out images of the same people.
 
     Attributes:
-        attacks: A row per attack, the strongest first: attack, access, auc with low and high (95 %, over people), and
-            tpr_fpr1, the training images found at 1 % false positives (None with fewer than 100 held-out images).
+        attacks: A row per attack without shadow models, the strongest first: attack, access, auc with low and high
+            (95 %, over people), and tpr_fpr1, the training images found at 1 % false positives (None with fewer than
+            100 held-out images).
         shift: AUC of a classifier that tells the two sets apart by their pixels and never asks the model.
         copies: Held-out images that are copies of training images; they were left out.
         members: Training images.
         others: Held-out images.
         queries: Pictures that the model was shown.
+        shadows: Shadow models that were trained; 0 also where no claim is made, which takes none.
+        shadow_words: Their network and epochs, empty without any.
+        by_shadows: With shadow models, a row per attack that sees scores, the strongest first: attack, shadow_models
+            (whether it needs them), auc_within (mean over persons of the AUC among the images of each) with low and
+            high, found_at_1_percent and found_at_0_1_percent (None with fewer than 100 and 1,000 held-out images).
     """
 
     attacks: pd.DataFrame
@@ -49,65 +68,139 @@ class MembershipAudit:
     members: int
     others: int
     queries: int
+    shadows: int = 0
+    shadow_words: str = ""
+    by_shadows: pd.DataFrame = field(default_factory=pd.DataFrame)
 
     @property
     def holds(self) -> bool:
         """Whether the two sets differ in nothing but membership, so that the numbers mean something."""
         return membership_only(self.shift, self.members, self.others)
 
-    def __str__(self) -> str:
-        """The answer in a sentence or two."""
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The answer in sentences, without their full stops."""
         beside = f"{self.members} training and {self.others} held-out images"
         if not self.holds:
             return (
                 f"No claim about membership: a classifier that never asks the model tells the {beside} apart (AUC "
-                f"{self.shift:.2f}). They differ in more than membership."
+                f"{self.shift:.2f}). They differ in more than membership",
             )
         best = self.attacks.iloc[0]
+        before = next((row for row in self._by_name(WITHOUT, BY_LABELS)), best)
+        picked = (
+            f"{_start(best['attack'])} was {PICKED}; the attack chosen beforehand, {before['attack']}, reaches "
+            f"{_auc(before, 'auc')}"
+        )
         return (
             f"Membership: the strongest of {len(self.attacks)} attacks, {best['attack']}, tells training from held-out "
-            f"images with an AUC of {best['auc']:.2f} [{best['low']:.2f}, {best['high']:.2f}], of {beside}; 0.5 is "
-            f"chance. No shadow model was trained: a stronger attack may find more."
+            f"images with an AUC of {_auc(best, 'auc')}, of {beside}; 0.5 is chance",
+            *([] if before["attack"] == best["attack"] else [picked]),
+            *self._of_shadows(),
         )
+
+    def _by_name(self, *names: str) -> list[pd.Series]:
+        rows = [self.attacks[self.attacks["attack"] == name] for name in names]
+        return [found.iloc[0] for found in rows if len(found)]
+
+    def _of_shadows(self) -> tuple[str, ...]:
+        if not self.shadows:
+            return ("No shadow model was trained: a stronger attack may find more",)
+        needs = self.by_shadows["shadow_models"]
+        best, plain = self.by_shadows[needs].iloc[0], self.by_shadows[~needs].iloc[0]
+        before = self.by_shadows[self.by_shadows["attack"] == WITH_SHADOWS].iloc[0]
+        chosen = (
+            f"{_start(best['attack'])} was {PICKED}; the attack chosen beforehand, {WITH_SHADOWS}, reaches "
+            f"{_auc(before, 'auc_within')}"
+        )
+        return (
+            f"By {self.shadows} shadow models ({self.shadow_words}) {best['attack']} tells a person's training from "
+            f"their held-out images with an AUC of {_auc(best, 'auc_within')}; the best threshold on scores, "
+            f"{plain['attack']}, reaches {_auc(plain, 'auc_within')} (means over people)",
+            *([] if best["attack"] == WITH_SHADOWS else [chosen]),
+            "Where the model was trained otherwise than the shadow models, these numbers are a lower bound",
+        )
+
+    def __str__(self) -> str:
+        """The answer in a few sentences."""
+        return " ".join(f"{line}." for line in self.lines)
+
+
+def _start(name: str) -> str:
+    """An attack's name where a sentence begins, as it is written everywhere."""
+    return f"The attack {name}"
+
+
+def _auc(row: pd.Series, column: str) -> str:
+    ends = "" if row["low"] != row["low"] else f" [{row['low']:.2f}, {row['high']:.2f}]"
+    return f"{row[column]:.2f}{ends}"
 
 
 def audit_membership(
-    model: OpenModel, training: People, held_out: People, *, size: int, budget: int | None = None, seed: int = 0
+    model: OpenModel,
+    training: People,
+    held_out: People,
+    *,
+    size: int,
+    budget: int | None = None,
+    seed: int = 0,
+    shadows: ShadowRecipe | None = None,
+    where: str = "held_out",
+    on_progress: OnProgress = silent,
 ) -> MembershipAudit:
-    """Attack the membership of a model by its scores, where it gives them, and by its labels.
+    """Attack the membership of a model by its scores, where it gives them, by its labels, and by shadow models.
 
     training: images that the model was trained on; held_out: images of the same people that it was not. size: side in
     pixels where a place is read. budget: the most pictures that the model may be shown; fewer images are then drawn by
-    `seed`. The model is asked about members and others alike, in the same way.
+    `seed`. shadows: how to train shadow models, None for none; they are trained where a claim can be made. where: what
+    to call the held-out images. The model is asked about members and others alike, in the same way.
 
-    Raises InputError, one line: other classes on one side than on the other, or a budget that allows no two images.
+    Raises InputError, one line: other classes on one side than on the other, a budget that allows no two images, shadow
+    models beside labels alone, or of too few images.
     """
-    inner, outer = (_everything(given, size) for given in (training, held_out))
+    inner, outer = (everything_of(given, size=size) for given in (training, held_out))
     if inner.names != outer.names:
         raise InputError(f"held_out: expected the {len(inner.names)} people of training, got {len(outer.names)} others")
     images, member = _drawn(inner, outer, budget, seed)
-    small, labels = thumbnails(images.images), images.labels.numpy()
-    copied = copies(small, labels, member)
-    kept = ~copied
-    require(bool((kept & ~member).any()), "held_out", "images that are no training images", "copies alone")
-    told = told_apart(small[kept], member[kept], seed=seed)
-    images, member = images.subset(torch.from_numpy(kept)), member[kept]
-    found = measure(_evidence(model, images, seed), member, asked=np.ones(len(member), dtype=bool))
     scored = model.access != "labels"
-    return MembershipAudit(
-        attacks=attack_table([found]),
-        shift=roc_auc(told[member], told[~member]),
-        copies=int(copied.sum()),
-        members=int(member.sum()),
-        others=int((~member).sum()),
-        queries=len(member) * (SHOWN if scored else SHOWN - 2),
+    if shadows is not None:
+        require(scored, "shadows", "0 for a model that shows labels alone", shadows.count)
+        check_images(images)
+    found = candidates_of(images, member, seed=seed, where=where, others="images")
+    asking, device = replace(JUDGE.asking, seed=seed), model.execution.device
+    evidence, asked = answers_to(
+        model.asked, found, asking, image_size=model.image_size, device=str(device), scores=scored
     )
+    members, others = (int((found.kept & kind).sum()) for kind in (member, ~member))
+    result = MembershipAudit(
+        attacks=attack_table([found.measured(evidence, asked)]),
+        shift=found.shift,
+        copies=found.copies,
+        members=members,
+        others=others,
+        queries=replace(JUDGE, seed=seed).most_pictures(members, others, scores=scored) + 2 * found.copies * scored,
+    )
+    if shadows is None or not result.holds:
+        return result
+    trained = train_shadows(images, shadows, seed=seed, device=device, on_progress=on_progress)
+    measured = found.measured(with_shadows(evidence, trained), asked)
+    return replace(result, shadows=shadows.count, shadow_words=shadows.words, by_shadows=within_table(measured))
 
 
-def _everything(given: People, size: int) -> ImageSet:
-    people = people_of(given, size=size)
-    both = torch.cat([people.train.images, people.test.images]), torch.cat([people.train.labels, people.test.labels])
-    return ImageSet(images=both[0], labels=both[1], names=people.train.names)
+def within_table(measured: Measured) -> pd.DataFrame:
+    """`MembershipAudit.by_shadows`."""
+    return pd.DataFrame(
+        {
+            "attack": one.attack,
+            "shadow_models": one.has_shadows,
+            "auc_within": one.auc,
+            "low": one.low,
+            "high": one.high,
+            "found_at_1_percent": one.found["fpr1"],
+            "found_at_0_1_percent": one.found["fpr01"],
+        }
+        for one in within_persons(measured)[0]
+    )
 
 
 def _drawn(inner: ImageSet, outer: ImageSet, budget: int | None, seed: int) -> tuple[ImageSet, np.ndarray]:
@@ -123,23 +216,6 @@ def _drawn(inner: ImageSet, outer: ImageSet, budget: int | None, seed: int) -> t
         names=inner.names,
     )
     return images, np.arange(len(images)) < len(parts[0])
-
-
-def _evidence(model: OpenModel, images: ImageSet, seed: int) -> Evidence:
-    def ask(shown: Tensor) -> Tensor:
-        return model.asked(shown)
-
-    draw, device = torch.Generator().manual_seed(seed), str(model.execution.device)
-    given = ask, images.images, images.labels
-    side = model.image_size
-    views = right_over_views(*given, copies=COPIES, generator=draw, image_size=side, device=device)
-    noise = right_over_noise(*given, levels=LEVELS, generator=draw, image_size=side, device=device)
-    phi, margin = None, None
-    if model.access != "labels":
-        phi, margin = scores_of(*given, image_size=side, device=device)
-    return Evidence(
-        labels=images.labels.numpy(), phi=phi, margin=margin, right_over_views=views, right_over_noise=noise
-    )
 
 
 def attack_table(runs: Sequence[Measured]) -> pd.DataFrame:

@@ -91,9 +91,12 @@ class Model:
         beside all counts. Raises InputError where its answers are not what was said."""
         shown, answer = images[:TRIED].to(device), cast("nn.Module | Callable[[Tensor], Any]", self.classifier)
         if isinstance(answer, nn.Module):
-            answer = copy.deepcopy(answer).to(device).float().eval()
-            for weights in answer.parameters():  # a program of TorchScript has no requires_grad_ of its own
+            answer = copy.deepcopy(answer)
+            # A program of TorchScript has no requires_grad_ of its own. Its copy's weights are no leaves: moved before
+            # this, torch warns of their gradients.
+            for weights in answer.parameters():
                 weights.detach_().requires_grad_(False)
+            answer = answer.to(device).float().eval()
 
         def ask(classes: int | None, access: Access) -> ExternalModel:
             return ExternalModel(
@@ -136,7 +139,7 @@ def _built(state: Mapping[str, Any], architecture: str | None) -> nn.Module:
             'model: expected architecture="resnet18" or another name beside a state dictionary, which says no layers, '
             "got none"
         )
-    return classifier_of(state, architecture, "model")
+    return classifier_of(state, architecture, f"model as {architecture}")
 
 
 class Network(nn.Module):

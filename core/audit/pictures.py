@@ -15,6 +15,7 @@ from smoothsweep.core.data.listing import few
 from smoothsweep.core.data.own.overlap import near_and_doubts, same, warnings_of
 from smoothsweep.core.data.own.perceptual import SIDE, hashes
 from smoothsweep.core.data.own.scanning import Seen
+from smoothsweep.core.data.sources import TEST, list_labelled
 from smoothsweep.core.data.splits import stratified_split
 from smoothsweep.core.data.transforms import resize, to_uint8, to_unit
 from smoothsweep.core.errors import InputError
@@ -60,6 +61,27 @@ def people_of(data: People, *, size: int) -> SplitImages:
         everything.labels, test_fraction=TEST_FRACTION, seed=SPLIT_SEED, names=everything.names
     )
     return SplitImages(train=everything.subset(train), test=everything.subset(test), notes=())
+
+
+def has_split(data: People) -> bool:
+    """Whether the data say which images are for training and which were held out. Raises InputError."""
+    if isinstance(data, Place):
+        return any(entry.split == TEST for entry in list_labelled(Path(data))[0])
+    return isinstance(data, SplitImages)
+
+
+def everything_of(data: People, *, size: int) -> ImageSet:
+    """All images, in their order; of data with a split the training images first. Arguments as of `people_of`."""
+    if isinstance(data, ImageSet):
+        return data
+    if isinstance(data, tuple):
+        return _labelled(data)
+    people = people_of(data, size=size)
+    return ImageSet(
+        images=torch.cat([people.train.images, people.test.images]),
+        labels=torch.cat([people.train.labels, people.test.labels]),
+        names=people.train.names,
+    )
 
 
 def refuse_shared(people: SplitImages, public: Tensor) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,6 +13,9 @@ STORED_SIZE = 64
 
 COMPONENTS = 150
 """Of the prior that is fitted on the public images."""
+
+EIGENFACES: Mapping[str, Any] = {"kind": "eigenfaces", "components": COMPONENTS}
+"""That prior: principal components of the public images."""
 
 LEAST_PUBLIC = 20
 """Public images without which nothing is attacked: a prior of fewer directions draws nobody."""
@@ -31,6 +35,15 @@ PLUG_AND_PLAY: dict[str, Any] = {
     "selected": SELECTED,
     "selection_repeats": 24,
 }
+
+BY_SCORES: dict[str, Any] = {
+    "kind": "cma_es",
+    "pool": POOL,
+    "selected": SELECTED,
+    "max_queries": 1000,
+    "population": 12,
+}
+"""A search on scores that costs an eighth of RLB-MI's queries, and shares its pool with selection."""
 
 AUGMENTATION: dict[str, Any] = {
     "crop_scale": [0.85, 1.0],
@@ -70,6 +83,7 @@ PORTFOLIO: tuple[Tried, ...] = (
         adapted=True,
         settings={**PLUG_AND_PLAY, "loss": "logit", "select": {"kind": "augmented_margin"}},
     ),
+    Tried(access="scores", quick=True, settings=BY_SCORES),
     Tried(
         access="scores",
         quick=False,

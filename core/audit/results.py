@@ -12,6 +12,7 @@ from PIL import Image
 
 from smoothsweep.core.audit.attacking import Attacker, Inverted, OnProgress, silent
 from smoothsweep.core.audit.judging import Judge
+from smoothsweep.core.audit.membership import MembershipAudit
 from smoothsweep.core.audit.standing import Stands, stands
 from smoothsweep.core.audit.statistics import LEVEL, Tally
 from smoothsweep.core.errors import InputError
@@ -85,6 +86,7 @@ class Audit:
     takes for them), rate with low and high (the share shrunk towards the mean of all, 95 %), among_five (that
     probability), control (the share of the control's images that the judge takes for this very person), verified (the
     share of the strongest attack's that a face recogniser accepts at 1 % false accepts, NaN where it was not measured).
+    membership: how well an attacker tells training from test images, None where that was not asked for.
     standing: the strongest attack by every way of judging it, beside chance, the control, the reach of the prior and
     the ceiling (`core.audit.standing`); told: sentences on what was not verified and on public images that may not fit.
     beyond: the strongest attack minus the best control, paired by person and seed. reconstructions: the
@@ -108,6 +110,7 @@ class Audit:
     published: tuple[str, ...] = ()
     standing: pd.DataFrame = field(default_factory=pd.DataFrame)
     told: tuple[str, ...] = ()
+    membership: MembershipAudit | None = None
 
     def __str__(self) -> str:
         best, control = self.attacks.iloc[0], self.attacks[self.attacks["control"]].iloc[0]
@@ -118,12 +121,13 @@ class Audit:
         known = int((self.people["share"] >= HALF).sum())
         lines = (
             f"Of what {best['attack']} draws from this model, the judge matches {_percent(best['leak'])} with the "
-            f"right one of {len(self.by.names)} people (chance: {_percent(1 / len(self.by.names))}); of what "
-            f"{control['attack']} draws without knowing it, {_percent(control['leak'])}: {sure}",
+            f"right one of {len(self.by.names)} people (chance: {_percent(1 / len(self.by.names))}); of images "
+            f"drawn without knowing it ({control['attack']}), {_percent(control['leak'])}: {sure}",
             f"{known} of {len(self.people)} people are matched in half or more of their images; of real photographs "
             f"the judge matches {_percent(self.real)}",
             *self._verified(),
             *self.told,
+            *(self.membership.lines if self.membership else ()),
             "A stronger attack may find more",
         )
         return "\n".join(f"{line}." for line in lines)

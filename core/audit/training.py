@@ -77,9 +77,24 @@ def train_model(
         what="training",
         prefix="training ",
     )
-    chosen = defended(defense)
-    network = _new(recipe, people.train.num_classes, chosen.defense, seed)
-    data, _, back = without_held_out(chosen.defense, people.train, None, seed)
+    network = trained_network(
+        people.train, recipe, defended(defense), seed=seed, device=device, on_progress=on_progress
+    )
+    return Model(network.eval(), image_size=recipe.image_size, input_range=(-1, 1))
+
+
+def trained_network(
+    images: ImageSet,
+    recipe: TrainingRecipe,
+    chosen: Defended,
+    *,
+    seed: int,
+    device: torch.device | str,
+    on_progress: OnProgress = silent,
+) -> Classifier:
+    """A classifier trained from nothing on these images, as a stage of a sweep trains it by protocol clean."""
+    network = _new(recipe, images.num_classes, chosen.defense, seed)
+    data, _, back = without_held_out(chosen.defense, images, None, seed)
     train_classifier(
         network,
         data,
@@ -91,7 +106,7 @@ def train_model(
         on_epoch=lambda record, _: on_progress((record.epoch + 1) / recipe.epochs, f"training: epoch {record.epoch}"),
     )
     fit_held_out(chosen.defense, network, back, image_size=recipe.image_size, device=device)
-    return Model(network.eval(), image_size=recipe.image_size, input_range=(-1, 1))
+    return network
 
 
 def _new(recipe: TrainingRecipe, classes: int, defense: Defense, seed: int) -> Classifier:

@@ -11,7 +11,7 @@ from annotated_types import Ge, Le
 from smoothsweep.core.bounds import Count, Inside, Seed
 from smoothsweep.core.checks import require
 from smoothsweep.core.judges.base import Bench, Judge, Planned, Work
-from smoothsweep.core.membership.base import LEAST_SHADOWS
+from smoothsweep.core.membership.base import Asking, check_shadows
 from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS, VERSION, title_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.plugins import foreign_among
@@ -191,9 +191,7 @@ class Membership(Judge):
 
     def __post_init__(self) -> None:
         """Refuse a number of shadow models with which images would not be in as many models as they are out of."""
-        even = self.shadows % 2 == 0 and (self.shadows == 0 or self.shadows >= LEAST_SHADOWS)
-        expected = f"0, or an even number of at least {LEAST_SHADOWS}"
-        require(even, "judges.membership.shadows", expected, self.shadows)
+        check_shadows(self.shadows, "judges.membership.shadows")
         if self.shadow_recipe is not None:
             self._check_recipe(self.shadow_recipe)
 
@@ -223,6 +221,11 @@ class Membership(Judge):
         require(
             self.shadows == 0 or alone, "judges.membership.shadows", "0 with stop_at_test_acc of a trial", self.shadows
         )
+
+    @property
+    def asking(self) -> Asking:
+        """What attacks by labels ask."""
+        return Asking(copies=self.copies, levels=self.levels, images=self.images, seed=self.seed)
 
     def most_pictures(self, members: int, others: int, *, scores: bool) -> int:
         """How many pictures a target is shown at most, of so many training and test images.

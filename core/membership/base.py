@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+from smoothsweep.core.checks import require
 from smoothsweep.core.declared import check_fields
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.membership.evidence import Evidence, Numbers
@@ -17,6 +18,23 @@ Access = Literal["labels", "scores", "training"]
 
 LEAST_SHADOWS = 4
 """Shadow models, so that two were trained with an image and two without it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asking:
+    """What attacks by labels ask.
+
+    Attributes:
+        copies: Shifted copies of each image.
+        levels: Levels of noise that each image is shown under.
+        images: Training images, and as many others, that labels are asked of; None for all.
+        seed: Of the images drawn, the copies and the noise.
+    """
+
+    copies: int
+    levels: int
+    images: int | None
+    seed: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,3 +79,9 @@ class MembershipAttack:
     def score(self, evidence: Evidence) -> Numbers:
         """As `scores`, of evidence that is there."""
         raise NotImplementedError  # every attack has its own: a test asks each row of the table
+
+
+def check_shadows(count: int, where: str) -> None:
+    """Raise InputError for a number of shadow models with which images would not be in as many as they are out of."""
+    fits = count % 2 == 0 and (count == 0 or count >= LEAST_SHADOWS)
+    require(fits, where, f"0, or an even number of at least {LEAST_SHADOWS}", count)

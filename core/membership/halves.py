@@ -17,6 +17,11 @@ def part_sizes(count: int, share: float) -> int:
     return int(share * count + 0.5 * (share != 0.5))  # halves of an odd number: the smaller first, the larger second
 
 
+def shadow_seed(seed: int, model: int) -> int:
+    """The training's seed of shadow model number `model` (from 0) under the judge's seed; no target's is as large."""
+    return 1_000_000 + 1_000 * seed + model
+
+
 def check_part(counts: tuple[int, ...], share: float, where: str = "membership") -> None:
     """Raise InputError where a shadow model would have fewer than two images of a class, or leave fewer than two out.
 

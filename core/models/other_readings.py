@@ -140,7 +140,12 @@ class Trials:
         claimed = self._claim.normalisation
         for words, other in {**readings.usual, **readings.further}.items():
             if other.channels != claimed.channels and replace(other, channels=claimed.channels) == claimed:
-                yield f"with {words}", other
+                yield self._words(words, other), other
+
+    def _words(self, words: str, normalisation: Normalisation) -> str:
+        """A normalisation in a sentence, with its channels where red first is not what was claimed."""
+        turned = self._claim.normalisation.channels == "bgr" and normalisation.channels == "rgb"
+        return f"with {'RGB, ' if turned else ''}{words}"
 
     def _as_stated(self, rows: Tensor) -> Tensor:
         return self._logits[rows].argmax(1) == self._test.labels[rows]
@@ -162,7 +167,7 @@ class Trials:
         """A normalisation in every order."""
         same, labels = normalisation == self._claim.normalisation, self._test.labels[self._chosen]
         seen = self._logits[self._chosen] if same else self._seen(self._chosen, normalisation, self._size)
-        prefix, other = ("", None) if same else (f"with {words}", normalisation)
+        prefix, other = ("", None) if same else (self._words(words, normalisation), normalisation)
         as_stated = self._as_stated(self._chosen)
         if not same:
             yield Trial(words=prefix, hits=seen.argmax(1) == labels, as_stated=as_stated, normalisation=other)

@@ -13,6 +13,7 @@ from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.judges.base import Judge, Planned
 from smoothsweep.core.judges.membership import Membership, shadow_name
 from smoothsweep.core.judges.table import stage_of
+from smoothsweep.core.membership.halves import shadow_seed
 from smoothsweep.core.plugins import foreign
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.orchestrator.stages.graph import judging_model_stage, passes, target_config
@@ -66,7 +67,7 @@ def shadow_stages(settings: InversionSweep) -> dict[str, Stage | None]:
     data, found = data_stage(settings, recipe.image_size), dict[str, Stage | None]()
     for number in range(judge.shadows):
         part = {"model": number, "share": judge.share, "seed": judge.seed}
-        own = Shared({**config, "seed": 1_000_000 + 1_000 * judge.seed + number, "part": part}, kin=kin)
+        own = Shared({**config, "seed": shadow_seed(judge.seed, number), "part": part}, kin=kin)
         found[shadow_name(number)] = Stage(name="shadow", config=own, hints=hints, inputs={"data": data})
     return found
 

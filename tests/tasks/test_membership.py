@@ -5,12 +5,13 @@ import pandas as pd
 import pytest
 import torch
 
+import smoothsweep
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.membership.evidence import log_odds, margins
 from smoothsweep.core.metrics.membership import roc_auc
 from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.tasks.context import TaskContext
-from smoothsweep.tasks.files import load_tensors
+from smoothsweep.tasks.files import load_images, load_tensors
 from smoothsweep.tasks.membership import judge_membership
 from smoothsweep.tasks.settings import check_membership, check_shadow
 from smoothsweep.tasks.shadow import train_shadow
@@ -59,6 +60,23 @@ def test_members_are_the_training_images_and_scores_the_targets_own(paper, judge
     assert table["loss"].to_numpy() == pytest.approx(log_odds(logits, labels.numpy()), abs=1e-4)
     own = table["rmia"].to_numpy()
     assert metrics["membership_auc"] == metrics["membership_rmia_auc"] == roc_auc(own[:18], own[18:])
+
+
+def test_the_audit_in_memory_has_the_numbers_of_the_stage(paper, tmp_path):
+    """All attacks without shadow models, those on labels too: the same images, copies and noise."""
+    inputs = {"target": paper.folder("target"), "data": paper.folder("data")}
+    out = tmp_path / "judged"
+    out.mkdir()
+    metrics = judge_membership({"settings": {}}, inputs, out, TaskContext(work=tmp_path))
+    train, test = (load_images(paper.folder("data"), part) for part in ("train", "test"))
+    model = load_classifier(paper.folder("target"), paper.config("target"), "cpu")
+    in_memory = smoothsweep.Model(model, image_size=paper.config("target")["image_size"], input_range=(-1, 1))
+    found = smoothsweep.membership(in_memory, train, test, progress=False)
+    assert {row["attack"]: row["auc"] for row in found.attacks.to_dict("records")} == {
+        name: metrics[f"membership_{name}_auc"]
+        for name in ("margin", "margin_per_class", "loss", "loss_per_class", "label_views", "label_distance")
+    }
+    assert (found.shift, found.copies) == (metrics["membership_shift"], metrics["membership_copies"])
 
 
 def test_labels_are_asked_of_as_many_members_as_others(judged):

@@ -91,11 +91,12 @@ def warnings_of(pairs: Pairs, doubts: tuple[str, ...], *, private: str, named: b
     named: whether these pictures are."""
     found = [f"{'; '.join(doubts)}; a low leak may then be the attacker's weakness"] if doubts else []
     if pairs:
-        some = f"1 picture of {private} shows a public one, or looks like it"
+        changed = "cropped, mirrored or saved again"
+        some = f"1 picture of {private} is, or looks like, a public one that was {changed}"
         if len(pairs) > 1:
-            some = f"{len(pairs)} pictures of {private} show a public one, or look like it"
+            some = f"{len(pairs)} pictures of {private} are, or look like, public ones that were {changed}"
         which = f": {few(pair_labels(pairs, '~'))}" if named else ""
-        found.append(f"{some}{which}; an attack that shows them may have shown what was public")
+        found.append(f"{some}{which}; an attack that draws them may have drawn what was public")
     return tuple(found)
 
 

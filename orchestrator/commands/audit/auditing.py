@@ -9,8 +9,8 @@ from smoothsweep.core import screen
 from smoothsweep.core.audit.portfolio import COMPONENTS, LEAST_PUBLIC, components_of
 from smoothsweep.core.data.own.overlap import refuse_shared, warnings_of
 from smoothsweep.core.data.sources import TEST, count_labelled, list_unlabelled
-from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import InputError
+from smoothsweep.orchestrator.commands.audit import late
 from smoothsweep.orchestrator.commands.audit.rounds import FIRST, Asked, refinements
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest, as_target, imported_model
 from smoothsweep.orchestrator.commands.audit.work import Work
@@ -47,11 +47,7 @@ def run_audit(request: AuditRequest) -> int:
     while not code and (more := done.further) and work.fits(more, after=done):
         code, done = work.do(more), more  # slow attacks that do not fit leave time for seeds of the quick ones
     if not code and len(done.seeds) < request.seeds and more is not None:
-        work.write(
-            f"--seeds {request.seeds} was asked for; --minutes {request.minutes:g} were enough for {len(done.seeds)}: "
-            f"the next takes about {duration(work.seconds_of(more, after=done))} on this machine. The same command "
-            "with more minutes goes on."
-        )
+        work.write(late.seeds_left(request, done, next_s=work.seconds_of(more, after=done)))
     _say_where(work)
     return code
 
@@ -80,7 +76,7 @@ def _say_where(work: Work) -> None:
     for part in ("answer", "beside", "membership", "trainings", "access", "people"):
         for line in said[part]:
             screen.out(line)
-    for line in work.asked.left_out:
+    for line in work.left_out:
         screen.out(line)
     screen.out(f"audit: {folder / 'audit.html'}, {folder / 'audit.pdf'}, {folder / 'audit.json'}")
     screen.out(f"compare: smoothsweep ui --store {work.asked.store}")

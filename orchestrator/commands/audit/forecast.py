@@ -72,6 +72,11 @@ def has_membership(tree: dict[str, Any], store: Store) -> bool:
     return stage is not None and store.has(stage)
 
 
+def is_done(tree: dict[str, Any], store: Store) -> bool:
+    """Whether the store holds all of the sweep of this tree."""
+    return not make_plan(trials_of(as_loaded(tree)), store).missing
+
+
 def forecast(tree: dict[str, Any], store: Store, *, timed: Callable[..., float] = timed_once) -> Cost:
     """The cost of whatever the sweep of this tree has not done yet.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any
 
 from smoothsweep.core.attacks.registry import make_attack
+from smoothsweep.core.attacks.shared.base import Attack, Part
 from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.data.sources import TEST, TRAIN, Counted
 from smoothsweep.core.durations import duration
@@ -47,7 +48,7 @@ class MembershipAsked:
 class Allowance:
     """Queries that attacks may ask. queries: in all that may be sent, None without bound; reading: those that finding
     out whether the model recognises the data takes; per_second: their pace; people: how many are attacked. membership:
-    what measuring it asks, once for all seeds; the attacks of the first answer come before it, the others after it."""
+    what measuring it asks, once for all seeds; the attack that asks least comes before it, the others after it."""
 
     queries: int | None
     reading: int
@@ -60,20 +61,28 @@ class Allowance:
         """Queries that no attack asks."""
         return self.reading + self.membership.queries
 
-    def needed(self, settings: Mapping[str, Any], *, seeds: int = 1) -> int | None:
-        """What an attack asks at most, of all people together; None where nobody states a bound."""
-        attack = make_attack(settings["kind"], **{name: value for name, value in settings.items() if name != "kind"})
-        each = attack.most_queries(PROTOCOL)
-        return None if each is None else seeds * (attack.most_queries_once + each * self.people)
+    def asked(self, attacks: Iterable[Mapping[str, Any]], *, seeds: int = 1) -> int:
+        """What attacks ask at most, of all people together. Attacks that begin with the same parts, such as a pool,
+        ask about them once; one that states no bound asks nothing."""
+        total, shared = 0, list[tuple[Part, ...]]()
+        for settings in attacks:
+            attack = _made(settings)
+            each = attack.most_queries(PROTOCOL)
+            if each is None:
+                continue
+            total += each * self.people
+            if attack.parts not in shared:
+                shared.append(attack.parts)
+                total += attack.most_queries_once
+        return seeds * total
 
     def kept(self, attacks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """The attacks that fit, those that ask least first to be counted; their order stays."""
         if self.queries is None:
             return list(attacks)
-        left, kept = self.queries - self.fixed, []
+        left, kept = self.queries - self.fixed, list[dict[str, Any]]()
         for settings in sorted(attacks, key=self._cost):
-            if (cost := self._cost(settings)) <= left:
-                left -= cost
+            if self.asked([*kept, settings]) <= left:
                 kept.append(settings)
         return [settings for settings in attacks if settings in kept]
 
@@ -81,13 +90,13 @@ class Allowance:
         """Whether all of these can be asked for with so many seeds."""
         if self.queries is None:
             return True
-        return self.fixed + sum(self._cost(settings) for settings in attacks) * seeds <= self.queries
+        return self.fixed + self.asked(attacks, seeds=seeds) <= self.queries
 
     def seconds(self, attacks: Sequence[Mapping[str, Any]], *, seeds: int) -> float:
         """How long asking takes at the agreed pace, of all attacks and seeds; 0 where there is none."""
         if self.queries is None:
             return 0.0
-        return sum(self._cost(settings) for settings in attacks) * seeds / self.per_second
+        return self.asked(attacks, seeds=seeds) / self.per_second
 
     def left_out(self, attacks: Sequence[dict[str, Any]]) -> tuple[str, ...]:
         """A sentence for each attack that does not fit: its name, what it needs, and what to say to try it."""
@@ -103,19 +112,23 @@ class Allowance:
         self, settings: dict[str, Any], until: Sequence[dict[str, Any]], kept: Sequence[dict[str, Any]]
     ) -> str:
         """until: the attacks that a larger budget is spent on first, and this one."""
-        attack = make_attack(settings["kind"], **{name: value for name, value in settings.items() if name != "kind"})
+        attack = _made(settings)
         each, cost = attack.most_queries(PROTOCOL) or 0, self._cost(settings)
-        whole = self.reading + self.membership.unbounded + sum(self._cost(one) for one in until)
-        further = [self._cost(one) for one in until if one not in kept]
-        after = " after those that ask less" if len(further) > 1 else ""
+        whole = self.reading + self.membership.unbounded + self.asked(until)
+        further = self.asked(until) - self.asked(one for one in until if one in kept)
+        after = " after those that ask less" if sum(one not in kept for one in until) > 1 else ""
         return (
             f"Not tried: {attack.words}, which may ask {cost:,} queries for {self.people} people ({each:,} a person); "
             f"--queries {self.queries} does not allow it. The same command with --queries {_rounded(whole)} tries it"
-            f"{after}, in about {duration(sum(further) / self.per_second)} at {self.per_second:g} a second."
+            f"{after}, in about {duration(further / self.per_second)} at {self.per_second:g} a second."
         )
 
     def _cost(self, settings: Mapping[str, Any]) -> int:
-        return self.needed(settings) or 0
+        return self.asked([settings])
+
+
+def _made(settings: Mapping[str, Any]) -> Attack:
+    return make_attack(settings["kind"], **{name: value for name, value in settings.items() if name != "kind"})
 
 
 def allowance_of(request: AuditRequest, card: TargetCard, data: Counted) -> Allowance:
@@ -133,8 +146,8 @@ def allowance_of(request: AuditRequest, card: TargetCard, data: Counted) -> Allo
     every = portfolio(lesser(request.access, card.access), whole=False)
 
     def before(queries: int) -> int:
-        first = replace(found, queries=queries).kept(every)
-        return reading + sum(found.needed(settings) or 0 for settings in first)
+        costs = sorted(found.asked([one]) for one in replace(found, queries=queries).kept(every))
+        return reading + next((cost for cost in costs if cost), 0)
 
     asked = _membership(found, before, (data.of(TRAIN), data.of(TEST)), scores=card.access != "labels")
     return replace(found, membership=asked)

@@ -14,7 +14,7 @@ from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.audit.portfolio import MOST_SEEDS, Reach, portfolio
 from smoothsweep.core.audit.references import AuditTraining
 from smoothsweep.core.data.sources import Counted, list_unlabelled
-from smoothsweep.orchestrator.commands.audit.forecast import has_membership
+from smoothsweep.orchestrator.commands.audit.forecast import has_membership, is_done
 from smoothsweep.orchestrator.commands.audit.queries import Allowance, allowance_of
 from smoothsweep.orchestrator.commands.audit.shadows import ShadowModels, reference_of
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
@@ -69,13 +69,14 @@ def refinements(access: str, trainings: tuple[AuditTraining, ...] = (), *, seeds
 
 
 def round_of(tree: dict[str, Any], access: str, wanted: Sequence[AuditTraining]) -> Round:
-    """Which round a sweep file of an audit is: by its seeds, its kinds of attacks and losses, its recipes.
+    """Which round a sweep file of an audit is: by its seeds, its attacks, its recipes. Attacks that an earlier version
+    tried otherwise, or in an earlier round, are of the widest.
 
     Raises LookupError or TypeError for a file that is none.
     """
-    many = {reach: len(portfolio(access, whole=reach == "whole", adapted=reach == "adapted")) for reach in REACHES}
+    every = {reach: portfolio(access, whole=reach == "whole", adapted=reach == "adapted") for reach in REACHES}
     attacks = [attack for attack in tree["grid"]["attack"] if attack["kind"] in ATTACKS]
-    reach = next(reach for reach in REACHES if many[reach] >= len(attacks) or reach == REACHES[-1])
+    reach = next((reach for reach in REACHES if all(attack in every[reach] for attack in attacks)), REACHES[-1])
     recipes = [cell["recipe"].get("defense") for cell in tree.get("cells", [])]
     trainings = tuple(one for one in wanted if any(_same(one.settings["defense"], found) for found in recipes))
     return Round(seeds=SEEDS[: len(tree["seeds"])], reach=reach, trainings=trainings)
@@ -126,16 +127,35 @@ class Asked:
         return (*untried(self.request.access, self.card), *self.allowance.left_out(every))
 
     def attacks(self, one: Round) -> list[dict[str, Any]]:
-        """Those of the round that the model may be asked enough for."""
-        asked = portfolio(self.access, whole=one.reach == "whole", adapted=one.reach == "adapted")
-        return self.allowance.kept(asked)
+        """Those of the round that the model may be asked enough for; of the first answer those that it waits for."""
+        if one.reach == FIRST.reach:
+            return self._first
+        return self.allowance.kept(portfolio(self.access, whole=one.reach == "whole", adapted=True))
+
+    @cached_property
+    def _first(self) -> list[dict[str, Any]]:
+        """The attacks that the first answer waits for: where the model is asked at an agreed pace, the one that asks
+        least and as many others as --minutes hold, and whatever is in the store already."""
+        attacks = self.allowance.kept(portfolio(self.access, whole=False))
+        if self.allowance.queries is None:
+            return attacks
+        kept = list[dict[str, Any]]()
+        for one in sorted(attacks, key=lambda one: self.allowance.asked([one])):
+            is_first = not self.allowance.asked(kept)
+            within = self.allowance.seconds([*kept, one], seeds=1) <= 60 * self.request.minutes
+            if is_first or within or is_done(self.tree(FIRST, membership=False, attacks=[one]), open_store(self.store)):
+                kept.append(one)
+        return [one for one in attacks if one in kept]
 
     def covers(self, one: Round) -> bool:
         """Whether there are queries for a round."""
         return self.allowance.covers(self.attacks(one), seeds=len(one.seeds))
 
-    def tree(self, one: Round, *, membership: bool = True) -> dict[str, Any]:
-        """The sweep of a round. membership: with its judge, where that is asked for and fits."""
+    def tree(
+        self, one: Round, *, membership: bool = True, attacks: list[dict[str, Any]] | None = None
+    ) -> dict[str, Any]:
+        """The sweep of a round. membership: with its judge, where that is asked for and fits. attacks: others than its
+        own."""
         request, size = self.request, self.card.image_size
         return audit_sweep(
             model=self.model,
@@ -143,7 +163,7 @@ class Asked:
             data=request.data.resolve(),
             public=request.public.resolve() if request.public else None,
             independent=request.independent,
-            attacks=self.attacks(one),
+            attacks=self.attacks(one) if attacks is None else attacks,
             people=request.people,
             seeds=list(one.seeds),
             has_second=one.reach == "whole",

@@ -17,7 +17,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.readers.files import read_text
 from smoothsweep.core.text import brief
-from smoothsweep.orchestrator.commands.audit import shadows
+from smoothsweep.orchestrator.commands.audit import late, shadows
 from smoothsweep.orchestrator.commands.audit.forecast import (
     START_S,
     Cost,
@@ -27,7 +27,7 @@ from smoothsweep.orchestrator.commands.audit.forecast import (
     wall_seconds,
 )
 from smoothsweep.orchestrator.commands.audit.pages import AuditContext, write_audit
-from smoothsweep.orchestrator.commands.audit.rounds import REACHES, SEEDS, Asked, Round, round_of
+from smoothsweep.orchestrator.commands.audit.rounds import FIRST, REACHES, SEEDS, Asked, Round, round_of
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 from smoothsweep.orchestrator.commands.audit.sweep_file import (
     as_file,
@@ -47,9 +47,10 @@ SLOWER = 2.0
 @dataclass(kw_only=True)
 class Work:
     """One audit while it is made. started: monotonic seconds; told: what the pages say of the public images. planned:
-    of what is trained beside the model, by its label. unfit: sentences on what there was no time for. has_pages:
+    of what is trained beside the model, by its label. unfit: sentences on what there was no time for,
+    short_of_time: the same of attacks. has_pages:
     whether this run has written them. shadows: models by which membership is attacked beside the reference, those
-    there are and those to be trained; attacked_by: how many this run has attacked with. trainings: of the last round.
+    there are and those to be trained; attacked_by: how many this run has attacked with. round: the last one.
     """
 
     asked: Asked
@@ -57,10 +58,11 @@ class Work:
     told: tuple[str, ...] = ()
     planned: dict[str, Cost] = field(default_factory=dict)
     unfit: list[str] = field(default_factory=list)
+    short_of_time: tuple[str, ...] = ()
     has_pages: bool = False
     shadows: int = 0
     attacked_by: int = 0
-    trainings: tuple[AuditTraining, ...] = ()
+    round: Round = FIRST
 
     @property
     def request(self) -> AuditRequest:
@@ -96,8 +98,10 @@ class Work:
         if not self.sweep.is_file() or not (self.request.folder / "audit.json").is_file():
             return None
         try:
-            before = round_of(read_yaml(read_text(self.sweep), SWEEP), self.asked.access, wanted)
-            store = open_store(self.asked.store)
+            tree, store = read_yaml(read_text(self.sweep), SWEEP), open_store(self.asked.store)
+            before = round_of(tree, self.asked.access, wanted)
+            if not forecast(tree, store).device_s:
+                return before  # also where a later version tries more attacks, which it then does first
             for many in range(len(before.seeds), 0, -1):
                 for reach in reversed(REACHES[: REACHES.index(before.reach) + 1]):
                     one = replace(before, seeds=SEEDS[:many], reach=reach)
@@ -124,13 +128,13 @@ class Work:
 
     def do(self, one: Round) -> int:
         """Run a round, and write the pages. Returns the exit code."""
-        self.trainings = one.trainings
+        self.round = one
         return self._run(self.sweep, self.asked.tree(one)) or self._judge_again(one) or self.attack_by_shadows()
 
     def attack_by_shadows(self) -> int:
         """Train the shadow models, where there are any to be trained beside the reference, and attack the membership of
         the model and of the reference by them. Returns the exit code."""
-        models = self.asked.shadow_models(self.trainings)
+        models = self.asked.shadow_models(self.round.trainings)
         self.shadows = max(self.shadows, models.finished if models else 0)
         if models is None or self.shadows <= self.attacked_by:
             return 0
@@ -164,14 +168,17 @@ class Work:
     def write(self, *further: str) -> None:
         """The pages from what is in the store. further: sentences on what there was no time for."""
         self.unfit.extend(further)
-        models = self.asked.shadow_models(self.trainings)
+        whole = replace(self.round, reach="whole")
+        until = self.spent + self.seconds_of(whole, after=self.round)
+        self.short_of_time = late.attacks_left(self.asked, self.round, until_s=until)
+        models = self.asked.shadow_models(self.round.trainings)
         found = models.finished if models else 0
         context = AuditContext(
             name=brief(self.request.model.stem),
             card=self.asked.card,
             anonymous=self.request.redact,
             notes=RunNotes(
-                untried=self.asked.left_out,
+                untried=self.left_out,
                 unfit=tuple(self.unfit),
                 own_test=self.asked.people.of(TEST) > 0,
                 planned={label: cost.device_s for label, cost in self.planned.items()},
@@ -250,6 +257,11 @@ class Work:
         """Whether the pages make a claim about membership; they were written after the first round."""
         found = json.loads(read_text(self.request.folder / "audit.json")).get("membership")
         return found is not None and found["holds"]
+
+    @property
+    def left_out(self) -> tuple[str, ...]:
+        """A sentence on every attack that was not tried, and why."""
+        return (*self.asked.left_out, *self.short_of_time)
 
     def leave_out(self, line: str) -> None:
         """Say what there is no time or no use for, here and on the pages that are written next."""

@@ -7,12 +7,13 @@ from typing import Any
 
 import pandas as pd
 
+from smoothsweep.core.membership.within import Within
 from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES, LeakComparison
 from smoothsweep.core.metrics.verdicts import HIGHER, INCONCLUSIVE, LOWER
 from smoothsweep.orchestrator.reading.audit.members import AttackFound, AuditMembership
 from smoothsweep.orchestrator.reading.audit.result import Audit, Reached, Trained
 from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences, person_name
-from smoothsweep.orchestrator.reading.audit.shadows import ByShadows, Within
+from smoothsweep.orchestrator.reading.audit.shadows import ByShadows
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison
 from smoothsweep.orchestrator.reading.standing.judged import Standing
 

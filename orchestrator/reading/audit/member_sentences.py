@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from smoothsweep.core.audit.membership import PICKED
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.audit.members import LEAST_OTHERS, AuditMembership, Membership
-from smoothsweep.orchestrator.reading.audit.shadow_sentences import PICKED, shadow_lines, shown_rate
+from smoothsweep.orchestrator.reading.audit.shadow_sentences import shadow_lines, shown_rate
 from smoothsweep.orchestrator.reading.leak.membership import UNCLEAR, WORDS
 from smoothsweep.orchestrator.reading.numbers.format import count
 

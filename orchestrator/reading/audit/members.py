@@ -15,9 +15,10 @@ from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 from smoothsweep.core.audit.membership import attack_table
 from smoothsweep.core.judges.table import stage_of
 from smoothsweep.core.membership.measuring import BY_LABELS, WITHOUT, membership_only
+from smoothsweep.core.membership.within import Attacked
 from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
-from smoothsweep.orchestrator.reading.audit.shadows import SCORES, Attacked, ByShadows, measured_in
+from smoothsweep.orchestrator.reading.audit.shadows import SCORES, ByShadows, measured_in
 from smoothsweep.orchestrator.reading.leak.membership import LESS, MORE, UNCLEAR, two_leaks
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary, recipe_label

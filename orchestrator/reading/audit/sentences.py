@@ -58,7 +58,7 @@ def _answer(audit: Audit) -> tuple[str, ...]:
         )
     best, judge = audit.strongest, metric_of(audit.judge).label
     line = audit.controls[0] if audit.controls else None
-    beside = f"; of what {line.attack} draws without knowing the model, {share(audit, line.leak)}" if line else ""
+    beside = f"; of images drawn without knowing the model ({line.attack}), {share(audit, line.leak)}" if line else ""
     first = (
         f"Of what the strongest attack ({best.attack}) draws from this model, the {judge} matches "
         f"{share(audit, best.leak)} with the right one of {audit.classes} people (chance: {share(audit, audit.chance)})"
@@ -66,15 +66,15 @@ def _answer(audit: Audit) -> tuple[str, ...]:
         "their images."
     )
     if audit.beyond.verdict == HIGHER:
-        sure = "The model gives away more to it than to any control."
+        sure = "The model gives away more to the strongest attack than to any control."
     elif audit.beyond.n < 2:
         sure = (
-            "Whether that is more than a control reaches is inconclusive with one run of the attacks: add --seeds 3, "
-            "or more --minutes."
+            "Whether the strongest attack reaches more than a control is inconclusive with one run of the attacks: add "
+            "--seeds 3, or more --minutes."
         )
     else:
         more = more_seeds(audit.beyond.n)
-        sure = f"Whether that is more than a control reaches is inconclusive{more}."
+        sure = f"Whether the strongest attack reaches more than a control is inconclusive{more}."
     return (
         first,
         *standing_lines(audit.standing),
@@ -198,7 +198,12 @@ def _exposed(audit: Audit, *, anonymous: bool) -> tuple[str, ...]:
     )
     first = f"Probably among the {AMONG} most exposed: {listed}."
     if len(audit.people) <= TOP:
-        first = f"So few people were attacked that all are among the {AMONG} most exposed: {listed}."
+        seen = [person for person in audit.people if person.share > 0]
+        matched = ", ".join(f"{person_name(p, anonymous=anonymous)} ({_matched(spec, p)})" for p in seen)
+        first = (
+            f"Only {count(len(audit.people), 'person', 'people')} were attacked, too few to say who is exposed most: "
+            f"{matched}."
+        )
     elif not sure:
         first = (
             f"No person is among the {AMONG} most exposed with a probability above one half; the highest is "

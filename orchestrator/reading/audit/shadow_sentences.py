@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from smoothsweep.core.audit.membership import PICKED
 from smoothsweep.core.membership.measuring import RATES
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.audit.shadows import ByShadows
 from smoothsweep.orchestrator.reading.numbers.format import count, duration
-
-PICKED = "picked by this result, which tends to make the number too high"
 
 
 def shadow_lines(found: ByShadows) -> tuple[str, ...]:

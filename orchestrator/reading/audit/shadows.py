@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 
 from smoothsweep.core.judges.table import stage_of
-from smoothsweep.core.membership.measuring import RATES, WITH_SHADOWS, Measured
-from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS, title_of
-from smoothsweep.core.metrics.intervals import crossed_mean_interval
-from smoothsweep.core.metrics.membership import tpr_at
+from smoothsweep.core.membership.measuring import WITH_SHADOWS, Measured
+from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
+from smoothsweep.core.membership.within import Within, within_persons
 from smoothsweep.orchestrator.planning.trial import Trial, inversion_stages
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
@@ -22,49 +21,6 @@ from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import inversion
 
 SCORES = "scores.parquet"
-SEES = "scores"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Attacked:
-    """How well one attack tells training from test images.
-
-    Attributes:
-        attack: Its name, as results have it.
-        auc: With low and high, 95 % over persons (NaN for one).
-    """
-
-    attack: str
-    auc: float
-    low: float
-    high: float
-
-    @property
-    def title(self) -> str:
-        """What a page calls it."""
-        return title_of(self.attack)
-
-    @property
-    def words(self) -> str:
-        """`0.74 [0.70, 0.78]`; without interval for one person."""
-        return f"{self.auc:.2f}" + ("" if self.low != self.low else f" [{self.low:.2f}, {self.high:.2f}]")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Within(Attacked):
-    """One attack within persons: its AUC is the mean over them of the AUC among the images of each.
-
-    Attributes:
-        found: Name of a false positive rate -> fraction of training images found at it; None where so few test images
-            do not show that rate.
-    """
-
-    found: Mapping[str, float | None]
-
-    @property
-    def has_shadows(self) -> bool:
-        """Whether it compares the model with shadow models; else it is a threshold."""
-        return "shadow_phi" in MEMBERSHIP_ATTACKS[self.attack].needs
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,17 +111,4 @@ def measured_in(file: Path) -> Measured:
 @lru_cache(maxsize=16)
 def _within(file: Path) -> tuple[tuple[Within, ...], int]:
     """Attacks that see scores, the strongest first, and over how many persons; the file never changes."""
-    measured = measured_in(file)
-    names = [name for name in measured.scores if MEMBERSHIP_ATTACKS[name].access == SEES]
-    by_class = measured.by_class(tuple(names))
-    told = [_told(measured, name, list(by_class[name].values())) for name in names]
-    ordered = tuple(sorted(told, key=lambda one: -one.auc))
-    return ordered, len(by_class[names[0]]) if names else 0
-
-
-def _told(measured: Measured, name: str, of_persons: Sequence[float]) -> Within:
-    found = crossed_mean_interval(np.array([of_persons]), bounds=(0.0, 1.0))
-    low, high = (float("nan") if end is None else end for end in (found.low, found.high))
-    pair = measured.split(name)
-    rates = {rate: tpr_at(*pair, value) for rate, value in RATES.items()}
-    return Within(attack=name, auc=found.mean, low=low, high=high, found=rates)
+    return within_persons(measured_in(file))

@@ -125,7 +125,8 @@ def recognised(
     beside = [*first, *(f"{number(one.spec, value)} of {what}" for value, what in known if value is not None)]
     more = f" ({listing(beside)})" if beside else ""
     return (
-        f"Recognised, as a face recogniser would that accepts 1 % of strangers: {one.shown('leak')} of {whose}{more}.",
+        "A face recogniser that accepts 1 % of strangers recognises the person in "
+        f"{one.shown('leak')} of {whose}{more}.",
     )
 
 

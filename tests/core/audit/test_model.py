@@ -1,5 +1,7 @@
 """A model that somebody has: what may be said of it, what it must answer, and what an attacker is shown of it."""
 
+import warnings
+
 import numpy as np
 import pytest
 import torch
@@ -86,6 +88,23 @@ def test_a_function_gives_what_its_answers_can_give_and_no_more(answers, form, n
     for level in ACCESS_LEVELS[ACCESS_LEVELS.index(opened.access) + 1 :]:
         with pytest.raises(InputError, match=f"access to its {level} for attack x, got access to its {opened.access}"):
             opened.view(level, "attack x")
+
+
+def test_a_program_of_torchscript_is_opened_without_a_warning_and_stays_as_it_was(tmp_path, network, images):
+    """As it is loaded again: the weights of a copy of it are no leaves."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # torch's own, of a format that is in use
+        torch.jit.save(torch.jit.trace(network.eval(), images), tmp_path / "own.pt")
+        script = torch.jit.load(tmp_path / "own.pt")
+    opened = model_of(script, input_range=(-1, 1)).open(images)
+    assert torch.allclose(opened.asked(images), network(images), atol=1e-5) and opened.access == "gradients"
+    assert all(weights.requires_grad for weights in script.parameters())
+
+
+def test_weights_of_another_network_are_refused_by_its_name():
+    state = {"state_dict": build_classifier("resnet_small", CLASSES, protocol="clean").state_dict()}
+    with pytest.raises(InputError, match=r"^model as resnet18: "):
+        model_of(state, architecture="resnet18", image_size=32)
 
 
 def test_access_can_be_less_than_the_answers_give_but_not_more(network, images):

@@ -124,7 +124,12 @@ def test_private_pictures_that_are_public_in_another_frame_are_told():
     moved = torch.roll(own.images[7], (1, -1), (1, 2))[None].flip(3)
     assert refuse_shared(split_of(own), others) == ()
     (told,) = refuse_shared(split_of(own), torch.cat([others, moved]))
-    assert told.startswith("1 picture of data shows a public one, or looks like it: private row 7 ~ row 40")
+    assert told == (
+        "1 picture of data is, or looks like, a public one that was cropped, mirrored or saved again: private row 7 ~ "
+        "row 40; an attack that draws them may have drawn what was public"
+    )
+    (told,) = refuse_shared(split_of(own), torch.cat([others, moved, own.images[3:4].flip(3)]))
+    assert told.startswith("2 pictures of data are, or look like, public ones that were cropped, mirrored or saved ")
 
 
 def test_public_pictures_of_another_kind_are_refused_and_grey_ones_told_of():

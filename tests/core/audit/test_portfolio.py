@@ -21,14 +21,20 @@ from smoothsweep.core.declared import build
 from smoothsweep.core.models.recipe import TrainingRecipe
 
 PPA, CE, LOGIT = ("ppa", None), ("ppa", "cross_entropy"), ("ppa", "logit")
-RLB, BREP, SELECTION, RANDOM = (("rlb_mi", None), ("brep_mi", None), ("selection_only", None), ("random_latents", None))
+CMA, RLB, BREP, SELECTION, RANDOM = (
+    ("cma_es", None),
+    ("rlb_mi", None),
+    ("brep_mi", None),
+    ("selection_only", None),
+    ("random_latents", None),
+)
 TRIED = {  # access, whole, adapted
-    ("gradients", False, False): [PPA, CE, SELECTION, RANDOM],
-    ("gradients", False, True): [PPA, CE, LOGIT, SELECTION, RANDOM],
-    ("gradients", True, False): [PPA, CE, LOGIT, RLB, BREP, SELECTION, RANDOM],
-    ("scores", False, False): [RLB, SELECTION, RANDOM],
-    ("scores", False, True): [RLB, SELECTION, RANDOM],
-    ("scores", True, True): [RLB, BREP, SELECTION, RANDOM],
+    ("gradients", False, False): [PPA, CE, CMA, SELECTION, RANDOM],
+    ("gradients", False, True): [PPA, CE, LOGIT, CMA, SELECTION, RANDOM],
+    ("gradients", True, False): [PPA, CE, LOGIT, CMA, RLB, BREP, SELECTION, RANDOM],
+    ("scores", False, False): [CMA, SELECTION, RANDOM],
+    ("scores", False, True): [CMA, SELECTION, RANDOM],
+    ("scores", True, True): [CMA, RLB, BREP, SELECTION, RANDOM],
     ("labels", False, False): [BREP, RANDOM],
     ("labels", True, True): [BREP, RANDOM],
 }
@@ -57,6 +63,7 @@ def test_the_numbers_of_the_attacks_are_those_that_docs_and_times_go_by():
         ppa,
         {**ppa, "loss": "cross_entropy"},
         {**ppa, "loss": "logit", "select": {"kind": "augmented_margin"}},
+        {"kind": "cma_es", "pool": pool, "selected": 4, "max_queries": 1000, "population": 12},
         {"kind": "rlb_mi", "selected": 4, "episodes": 4000, "at_once": 16, "lr": 0.008},
         {"kind": "brep_mi", "selected": 2, "patience": 100, "max_passes": 300, "starts": {"max_batches": 40}},
         {"kind": "selection_only", "selected": 4, "pool": pool},

@@ -244,7 +244,7 @@ def test_channels_stated_as_blue_first_by_mistake_are_named_with_what_takes_it_b
     logits = evaluate_logits(model, data.images, image_size=32)
     with pytest.raises(InputError) as told:
         check_reading(model, data, logits, claim, orders={}, image_size=32, device="cpu", where="f", then=then)
-    assert str(told.value).endswith(flags)
+    assert str(told.value).endswith(flags) and "% with RGB, inputs in [-1, 1]" in str(told.value)
 
 
 def test_a_size_that_the_images_have_is_named_without_a_doubt():

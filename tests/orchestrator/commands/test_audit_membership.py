@@ -12,7 +12,7 @@ from smoothsweep.core.external.answers import KeptAnswers
 from smoothsweep.core.external.http_endpoint import answers_database
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit import queries, work
+from smoothsweep.orchestrator.commands.audit import auditing, queries, work
 from smoothsweep.orchestrator.commands.audit.forecast import Cost
 from smoothsweep.orchestrator.commands.audit.queries import Allowance, allowance_of
 from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep
@@ -108,7 +108,7 @@ def test_membership_takes_no_more_than_the_budget_leaves(monkeypatch, people, ac
     found = allowance_of(request, card, count_labelled(people))
     asked = found.membership
     first = found.kept(portfolio(access, whole=False))
-    assert found.fixed + sum(found.needed(one) or 0 for one in first) <= budget
+    assert found.fixed + found.asked(first) <= budget
     if not fits:
         [line] = asked.left_out
         per = SHOWN if access == "scores" else SHOWN - 2
@@ -124,9 +124,9 @@ def test_membership_takes_no_more_than_the_budget_leaves(monkeypatch, people, ac
 def test_attacks_after_the_first_get_what_membership_leaves():
     asked = queries.MembershipAsked(settings={}, queries=500)
     every = portfolio("scores", whole=True)
-    allowance = Allowance(queries=161_599, reading=100, per_second=5, people=20, membership=asked)
+    allowance = Allowance(queries=181_599, reading=100, per_second=5, people=20, membership=asked)
     assert "rlb_mi" not in [one["kind"] for one in allowance.kept(every)]
-    more = Allowance(queries=161_600, reading=100, per_second=5, people=20, membership=asked)
+    more = Allowance(queries=181_600, reading=100, per_second=5, people=20, membership=asked)
     assert "rlb_mi" in [one["kind"] for one in more.kept(every)] and more.covers(more.kept(every), seeds=1)
     assert not more.covers(more.kept(every), seeds=2)
 
@@ -209,7 +209,8 @@ def test_an_earlier_answer_without_membership_is_where_a_run_with_it_begins(
         missing = 3600.0 * ("membership" in tree["judges"] or len(tree["seeds"]) > 2)
         return Cost(training=0, rest=missing, done=60.0)
 
-    monkeypatch.setattr(work, "forecast", cost)
+    for module in (auditing, work):
+        monkeypatch.setattr(module, "forecast", cost)
     assert audit(owned, imported, people, out, "--trained-on-data", "--minutes", "1") == 0
     assert [(len(one.seeds), one.reach) for one in clock.done] == [(2, "whole")]
 
@@ -251,5 +252,5 @@ def test_of_an_endpoint_that_no_attack_may_ask_enough_the_page_says_what_was_lef
     found, said = json.loads((tmp_path / "out" / "audit.json").read_text()), capsys.readouterr().out
     assert [one["control"] for one in found["attacks"]] == [True] and found["by_access"] == {}
     left = [line for line in found["said"]["unknown"] if line.startswith("Not tried: ")]
-    assert len(left) == 3 and all("--queries" in line and line in said for line in left)
+    assert len(left) == 4 and all("--queries" in line and line in said for line in left)
     assert found["said"]["answer"][0] in said and "No attack was tried" in (tmp_path / "out" / "audit.html").read_text()

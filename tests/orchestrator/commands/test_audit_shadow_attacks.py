@@ -1,13 +1,20 @@
 """What shadow models of an audit find, and what they cost: on rendered people, and of an endpoint."""
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 from PIL import Image
 
+import smoothsweep
 from smoothsweep.core.audit.references import audit_trainings
+from smoothsweep.core.data.labelled import load_labelled
 from smoothsweep.core.data.synthetic import synthetic_faces
 from smoothsweep.core.membership.halves import inside_part
+from smoothsweep.core.membership.measuring import Measured
+from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
+from smoothsweep.core.membership.within import within_persons
+from smoothsweep.core.metrics.membership import roc_auc
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit.forecast import SHADOW_S, as_loaded, forecast, has_membership
@@ -112,6 +119,40 @@ def test_a_model_that_learnt_the_images_by_heart_is_found_out_and_one_that_never
     assert own.strongest.low > 0.6 and own.strongest.auc > other.strongest.auc + 0.1
     assert other.beforehand.attack == "rmia" and abs(other.beforehand.auc - 0.5) < 0.2
     assert own.seconds == pytest.approx(sum(float(store.manifest(one)["seconds"]) for one in shadow_stages(tree)))
+
+
+def test_the_library_finds_the_same_by_the_same_shadow_models(rendered):
+    """Its numbers in memory are those that the command's stages leave in a store, bit for bit."""
+    root, models = rendered
+    [reference] = audit_trainings("resnet_small", image_size=SIDE, transform_input=False, epochs=8, fix=False)
+    store = open_store(str(root / "store"))
+    store.open_for_writing()
+    trials = trials_of(as_loaded(tree_of(root, models["own"], reference, 4, alone=True)))
+    judge = trials[0].stages[-1]
+    execute_with_inputs(store, judge)
+    kept = pd.read_parquet(store.needed_file(judge, "scores.parquet"))
+    state = torch.load(root / "own.pth", weights_only=True)
+    model = smoothsweep.Model(state, architecture="resnet_small", image_size=SIDE, input_range=(-1, 1))
+    people = load_labelled(root / "people", size=SIDE)
+    recipe = {"architecture": "resnet_small", "epochs": 8}
+    found = smoothsweep.membership(
+        model, people.train, people.test, shadows=4, shadow_recipe=recipe, size=SIDE, progress=False
+    )
+    assert found.holds and (found.shadows, found.shadow_words) == (4, "resnet_small, 8 epochs")
+    told, _ = within_persons(Measured(scores={name: kept[name].to_numpy() for name in SCORED}, **who(kept)))
+    assert found.by_shadows["attack"].tolist() == [one.attack for one in told]
+    assert found.by_shadows["auc_within"].tolist() == [one.auc for one in told]
+    assert found.by_shadows["low"].tolist() == [one.low for one in told]
+    for row in found.attacks.to_dict("records"):
+        if row["access"] == "scores":
+            assert row["auc"] == roc_auc(*(kept.loc[kept["member"] == kind, row["attack"]] for kind in (True, False)))
+
+
+SCORED = [name for name, one in MEMBERSHIP_ATTACKS.items() if one.access == "scores"]
+
+
+def who(kept):
+    return {"member": kept["member"].to_numpy(), "labels": kept["class"].to_numpy()}
 
 
 def shadow_stages(tree):

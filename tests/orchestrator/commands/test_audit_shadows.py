@@ -12,6 +12,7 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit import rounds, shadows, work
 from smoothsweep.orchestrator.commands.audit.forecast import Cost
 from smoothsweep.orchestrator.commands.audit.queries import Allowance, MembershipAsked
+from smoothsweep.orchestrator.commands.audit.rounds import FIRST
 from smoothsweep.sweeps.imported import ImportedClassifier
 from tests.foreign_classifier import SIDE
 from tests.memorising import write_split
@@ -169,7 +170,7 @@ def test_the_sweep_of_shadow_models_runs_once_for_each_number_of_them(monkeypatc
     monkeypatch.setattr(rounds.Asked, "tree", lambda *_: tree)
     monkeypatch.setattr(work.Work, "_run", lambda _, sweep, tree: ran.append((sweep, tree)) or 0)
     assert one.attack_by_shadows() == 0 and ran == []
-    one.trainings = trainings
+    one.round = replace(FIRST, trainings=trainings)
     for _ in range(2):
         assert one.attack_by_shadows() == 0
     one.shadows = 16

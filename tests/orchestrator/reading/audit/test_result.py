@@ -254,5 +254,5 @@ def test_the_answer_names_the_best_control_and_what_it_reaches():
     first, _ = audit_sentences(read(data(attacks=attacks)))["answer"]
     said = first.replace("\u00a0", " ")
     assert "strongest attack (ppa)" in said and "of 20 people (chance: 5 %)" in said.replace("5.0", "5")
-    assert "of what chosen draws without knowing the model, 18.8 %" in said.replace("18.8%", "18.8 %")
+    assert "of images drawn without knowing the model (chosen), 18.8 %" in said.replace("18.8%", "18.8 %")
     assert "2 of 4 people are matched" in said

@@ -69,7 +69,10 @@ def test_the_reach_has_wilsons_interval_over_its_photographs():
 
 def test_what_is_recognised_is_said_and_where_the_prior_limits_it():
     recognised, limited = standing_lines(tuple(found().values()))
-    assert "accepts 1 % of strangers: 4" in recognised.replace("\u00a0", " ") and "real photographs" in recognised
+    assert (
+        "accepts 1 % of strangers recognises the person in 4" in recognised.replace("\u00a0", " ")
+        and "real photographs" in recognised
+    )
     assert "prior limits this" in limited and "58" in limited and "96" in limited
     whole = found(checks={**CHECKS, "verified_far1_reach": 0.9})
     assert len(standing_lines(tuple(whole.values()))) == 1

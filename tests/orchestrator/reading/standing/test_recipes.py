@@ -76,7 +76,7 @@ def test_a_page_says_what_is_recognised_of_both_and_where_the_prior_limits_it():
     data = sweep()
     recognised, limited = standing_sentences(summarise(data))
     words = recognised.replace("\u00a0", " ")
-    assert words.startswith("Recognised, as a face recogniser would that accepts 1 % of strangers: 20")
+    assert words.startswith("A face recogniser that accepts 1 % of strangers recognises the person in 20")
     assert (
         "what is reconstructed from alpha \u22120.8 (10" in words and "of that from alpha 0, 0.0 % of random" in words
     )

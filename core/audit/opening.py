@@ -1,0 +1,55 @@
+"""From what a caller gives to an attacker: the model opened, the public pictures read, the prior made."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from smoothsweep.core.audit.attacking import Attacker
+from smoothsweep.core.audit.model import Model
+from smoothsweep.core.audit.pictures import Pictures, public_pictures
+from smoothsweep.core.audit.portfolio import EIGENFACES, LEAST_PUBLIC, STORED_SIZE, components_of
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.models.inference import fit_images
+from smoothsweep.core.priors.base import Prior
+from smoothsweep.core.priors.kinds import PRIORS, make_settings
+
+PriorLike = Prior | Mapping[str, Any]
+
+
+def check_model(model: object) -> None:
+    """Raise InputError for what is no `Model`, such as a bare network."""
+    if not isinstance(model, Model):
+        raise InputError(
+            "model: expected smoothsweep.Model(network, image_size=..., input_range=...), which says how it reads "
+            f"images, got {type(model).__name__}"
+        )
+
+
+def usual_size(model: Model) -> int:
+    """Side in pixels that pictures are read at unless said otherwise."""
+    return min(STORED_SIZE, model.image_size)
+
+
+def attacker_of(
+    model: Model, public: Pictures, prior: PriorLike, *, size: int | None, device: torch.device | str
+) -> Attacker:
+    """What an attacker has. size: side in pixels that public pictures are read at. Raises InputError, one line."""
+    check_model(model)
+    pictures = public_pictures(public, size=size or usual_size(model))
+    if len(pictures) < LEAST_PUBLIC:
+        raise InputError(f"public: expected at least {LEAST_PUBLIC} images, got {len(pictures)}")
+    opened = model.open(fit_images(pictures[:2], model.image_size), device=device)
+    if not isinstance(prior, Mapping):
+        return Attacker(opened, pictures, prior, prior_kind="given")
+    kind: Any = prior.get("kind")  # make_settings refuses what is none
+    given = {name: value for name, value in prior.items() if name != "kind"}
+    if prior is EIGENFACES:  # unless somebody asks for so many directions, as many as the images make
+        given["components"] = components_of(len(pictures))
+    settings = make_settings(kind, **given)
+    if PRIORS[kind].make is None:
+        raise InputError(f"prior.kind: expected one that is made at once, or a prior, got {kind}, which a sweep trains")
+    made = PRIORS[kind].function()(settings, pictures if PRIORS[kind].needs_public else None)
+    return Attacker(opened, pictures, made, prior_kind=kind)

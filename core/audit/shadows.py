@@ -1,0 +1,105 @@
+"""Shadow models in memory: the networks that an attacker trains to compare a model's scores with theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+
+from smoothsweep.core.audit.attacking import OnProgress, silent
+from smoothsweep.core.audit.references import PLAIN
+from smoothsweep.core.audit.training import TRAINING, Defended, defended, trained_network
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.declared import build
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.judges.membership import Membership
+from smoothsweep.core.membership.asking import scores_of
+from smoothsweep.core.membership.base import check_shadows
+from smoothsweep.core.membership.evidence import Flags, Numbers
+from smoothsweep.core.membership.halves import check_part, inside_part, shadow_seed
+from smoothsweep.core.models.image_sizes import check_image_size
+from smoothsweep.core.models.recipe import TrainingRecipe
+
+SHARE = Membership.share
+"""Of every class's images, those that a shadow model is trained on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShadowRecipe:
+    """How many shadow models to train, and how. recipe: of the network; defended: its defense."""
+
+    count: int
+    recipe: TrainingRecipe
+    defended: Defended
+
+    @property
+    def words(self) -> str:
+        """The network and its epochs."""
+        return f"{self.recipe.architecture}, {self.recipe.epochs} epochs"
+
+
+def shadow_recipe(count: int, given: Mapping[str, Any] | None, *, image_size: int) -> ShadowRecipe | None:
+    """What was asked for; None for no shadow models.
+
+    given: architecture, and whatever else differs from how `smoothsweep audit --reference` trains: fields of a sweep's
+    recipe, its defense among them. image_size: of the model, in pixels. Raises InputError, one line.
+    """
+    check_shadows(count, "shadows")
+    if not count:
+        if given is not None:
+            raise InputError("shadow_recipe: expected none without shadow models, got one with shadows=0")
+        return None
+    if given is None or "architecture" not in given:
+        raise InputError(
+            'shadow_recipe: expected the shadow models\' network, such as {"architecture": "resnet18"}, got none'
+        )
+    fields = {name: value for name, value in given.items() if name != "defense"}
+    recipe = build(
+        TrainingRecipe, {"image_size": image_size, **TRAINING, **fields}, what="shadow_recipe", prefix="shadow_recipe "
+    )
+    check_image_size(recipe.architecture, recipe.image_size)
+    return ShadowRecipe(count=count, recipe=recipe, defended=defended(given.get("defense", PLAIN)))
+
+
+def check_images(images: ImageSet) -> None:
+    """Raise InputError where a class has too few images for a shadow model's half."""
+    counts = np.bincount(images.labels.numpy(), minlength=images.num_classes)
+    check_part(tuple(int(count) for count in counts), SHARE, "shadows")
+
+
+def train_shadows(
+    images: ImageSet,
+    asked: ShadowRecipe,
+    *,
+    seed: int,
+    device: torch.device | str,
+    on_progress: OnProgress = silent,
+) -> list[tuple[Numbers, Flags]]:
+    """Of each shadow model its log odds of the true class [2, n], and which images it was trained on [n].
+
+    images: training images and others, of which each model learns a seeded half. The networks are not kept. The same
+    models as those of a sweep with this recipe.
+    """
+    found = []
+    for number in range(asked.count):
+        own = shadow_seed(seed, number)
+        inside = inside_part(images.labels.numpy(), model=number, share=SHARE, seed=seed)
+
+        def told(fraction: float, words: str, number: int = number) -> None:
+            on_progress((number + fraction) / asked.count, f"shadow model {number + 1} of {asked.count}")
+
+        network = trained_network(
+            images.subset(torch.from_numpy(inside)),
+            asked.recipe,
+            asked.defended,
+            seed=own,
+            device=device,
+            on_progress=told,
+        ).eval()
+        asked.defended.defense.seed_noise(network, own)
+        shown: dict[str, Any] = {"image_size": asked.recipe.image_size, "device": str(device)}
+        found.append((scores_of(network, images.images, images.labels, **shown)[0], inside))
+    return found

@@ -1,0 +1,107 @@
+"""Candidate images of membership attacks, what a model answers to them, and every attack's numbers.
+
+The stage of a sweep and the audit in memory both measure by these functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+
+from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.errors import InputError
+from smoothsweep.core.membership.asking import right_over_noise, right_over_views, scores_of
+from smoothsweep.core.membership.base import Asking
+from smoothsweep.core.membership.evidence import Evidence, Flags, Numbers
+from smoothsweep.core.membership.measuring import Measured, measure
+from smoothsweep.core.membership.traps import copies, thumbnails, told_apart
+from smoothsweep.core.metrics.membership import roc_auc
+from smoothsweep.core.models.inference import Network
+
+
+@dataclass(frozen=True, kw_only=True)
+class Candidates:
+    """Training images and others of the same people.
+
+    Attributes:
+        images: All of them, training images first.
+        member: Whether an image is a training image, bool [n].
+        kept: Whether it counts, bool [n]: other images that are copies of training images are no non-members.
+        shift: AUC of a classifier that tells the two kinds apart by their pixels and never asks the model.
+    """
+
+    images: ImageSet
+    member: Flags
+    kept: Flags
+    shift: float
+
+    @property
+    def copies(self) -> int:
+        """Other images that are copies of training images."""
+        return int((~self.kept).sum())
+
+    def asked(self, asking: Asking) -> Flags:
+        """Which images labels are asked of, bool [n]: all that count, or as many members as others, drawn by a seed."""
+        if asking.images is None:
+            return self.kept.copy()
+        chosen, draw = np.zeros(len(self.member), dtype=bool), np.random.default_rng((asking.seed, 1))
+        for kind in (self.member, ~self.member):
+            rows = np.flatnonzero(kind & self.kept)
+            chosen[draw.permutation(rows)[: asking.images]] = True
+        return chosen
+
+    def measured(self, evidence: Evidence, asked: Flags) -> Measured:
+        """Every attack that the evidence of all images allows, of the images that count. asked: as of `answers_to`."""
+        parts: Mapping[str, Any] = {
+            name: getattr(evidence, name)[..., self.kept]
+            for name in ("labels", "phi", "margin", "shadow_phi", "inside")
+            if evidence.has(name)
+        }
+        return measure(replace(evidence, **parts), self.member[self.kept], asked=asked[self.kept])
+
+
+def candidates_of(images: ImageSet, member: Flags, *, seed: int, where: str, others: str) -> Candidates:
+    """The candidates. where, others: what to call their place and the images that are no members in an error.
+
+    Raises InputError where all others are copies of training images.
+    """
+    small = thumbnails(images.images)
+    kept = ~copies(small, images.labels.numpy(), member)
+    if not (kept & ~member).any():
+        raise InputError(f"{where}: expected {others} that are no training images, got copies alone")
+    told = told_apart(small[kept], member[kept], seed=seed)
+    shift = roc_auc(told[member[kept]], told[~member[kept]])
+    return Candidates(images=images, member=member, kept=kept, shift=shift)
+
+
+def answers_to(
+    model: Network, candidates: Candidates, asking: Asking, *, image_size: int, device: str, scores: bool
+) -> tuple[Evidence, Flags]:
+    """What the model answers, and which images labels were asked of, bool [n].
+
+    image_size: side in pixels that the model sees. scores: whether it gives them; they are asked of all images.
+    """
+    images, asked = candidates.images, candidates.asked(asking)
+    draw, few = torch.Generator().manual_seed(asking.seed), images.subset(torch.from_numpy(asked))
+    shown: dict[str, Any] = {"image_size": image_size, "device": device}
+    views = right_over_views(model, few.images, few.labels, copies=asking.copies, generator=draw, **shown)
+    noise = right_over_noise(model, few.images, few.labels, levels=asking.levels, generator=draw, **shown)
+    phi, margin = scores_of(model, images.images, images.labels, **shown) if scores else (None, None)
+    labels = images.labels.numpy()
+    found = Evidence(labels=labels, phi=phi, margin=margin, right_over_views=views, right_over_noise=noise)
+    return found, asked
+
+
+def with_shadows(evidence: Evidence, shadows: Sequence[tuple[Numbers, Flags]]) -> Evidence:
+    """The evidence with that of shadow models; as it is without any.
+
+    shadows: of each model its log odds of the true class [2, n], and which images it was trained on [n].
+    """
+    if not shadows:
+        return evidence
+    phi, inside = (np.stack(part) for part in zip(*shadows, strict=True))
+    return replace(evidence, shadow_phi=phi, inside=inside)

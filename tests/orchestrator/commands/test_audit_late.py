@@ -1,0 +1,81 @@
+"""What an audit has no time for: attacks that the first answer does not wait for, and what is said of those left."""
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from smoothsweep.core.audit.portfolio import portfolio
+from smoothsweep.orchestrator.commands.audit import rounds
+from smoothsweep.orchestrator.commands.audit.late import attacks_left, seeds_left
+from smoothsweep.orchestrator.commands.audit.queries import Allowance
+from smoothsweep.orchestrator.commands.audit.rounds import FIRST
+
+PEOPLE = 20
+ENDPOINT = Allowance(queries=10**6, reading=0, per_second=10.0, people=PEOPLE)
+"""1,000 queries of the pool are 100 s, 20,000 of the search are 2,000 s more."""
+
+
+def kinds(attacks):
+    return [one["kind"] for one in attacks]
+
+
+def asking(monkeypatch, minutes, *, access="scores", allowance=ENDPOINT, stored=()):
+    """An audit; stored: kinds of attacks that the store holds."""
+    monkeypatch.setattr(rounds, "open_store", lambda location: None)
+    monkeypatch.setattr(rounds, "is_done", lambda tree, store: tree[0]["kind"] in stored)
+    monkeypatch.setattr(rounds.Asked, "tree", lambda asked, one, membership, attacks: attacks)
+    request = SimpleNamespace(minutes=minutes, seeds=3, access=access, folder=Path("audit"))
+    asked = rounds.Asked(request=request, model=None, card=SimpleNamespace(access=access), people=None)
+    vars(asked)["allowance"] = allowance
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("minutes", "stored", "kept"),
+    [
+        (1, (), ["selection_only", "random_latents"]),  # what asks least is always tried
+        (34.9, (), ["selection_only", "random_latents"]),
+        (35, (), ["cma_es", "selection_only", "random_latents"]),
+        (1, ("cma_es",), ["cma_es", "selection_only", "random_latents"]),  # an answer that is there costs nothing
+    ],
+)
+def test_of_an_endpoint_the_first_answer_waits_for_what_the_minutes_hold(monkeypatch, minutes, stored, kept):
+    assert kinds(asking(monkeypatch, minutes, stored=stored).attacks(FIRST)) == kept
+
+
+@pytest.mark.parametrize("access", ["gradients", "scores", "labels"])
+def test_a_model_that_is_here_is_asked_all_quick_attacks_however_few_the_minutes(monkeypatch, access):
+    asked = asking(monkeypatch, 0.1, access=access, allowance=replace(ENDPOINT, queries=None))
+    assert asked.attacks(FIRST) == portfolio(access, whole=False)
+
+
+def left(monkeypatch, access, reach, *, seeds=(1,), queries=None, minutes=40, until_s=1100.0):
+    """What is said after a last round of this reach, of an audit that had so many minutes."""
+    asked = asking(monkeypatch, minutes, access=access, allowance=replace(ENDPOINT, queries=queries))
+    return attacks_left(asked, replace(FIRST, reach=reach, seeds=seeds), until_s=until_s)
+
+
+def test_attacks_that_there_was_no_time_for_are_named_with_the_minutes_that_they_take(monkeypatch):
+    assert left(monkeypatch, "scores", "quick", minutes=5) == (
+        "Not tried, for lack of time: RLB-MI; BREP-MI. The same command with --minutes 20 or more goes on with them.",
+    )
+    [more] = left(monkeypatch, "gradients", "adapted", until_s=260.0)
+    assert "lack of time: RLB-MI; BREP-MI" in more and "--minutes 41 or more" in more, "more than it had"
+
+
+@pytest.mark.parametrize(("access", "reach", "queries"), [("scores", "whole", None), ("scores", "quick", 21_000)])
+def test_nothing_is_said_where_all_was_tried_that_the_model_may_be_asked(monkeypatch, access, reach, queries):
+    assert left(monkeypatch, access, reach, queries=queries) == ()
+
+
+def test_where_queries_are_what_more_seeds_lack_they_are_named(monkeypatch):
+    assert left(monkeypatch, "scores", "quick", seeds=(1, 2), queries=181_000) == (
+        "Not tried with 2 seeds: RLB-MI; the same command with more --queries tries more.",
+    )
+
+
+def test_seeds_that_were_asked_for_and_not_reached_are_said(monkeypatch):
+    line = seeds_left(asking(monkeypatch, 5).request, replace(FIRST, reach="whole"), next_s=900.0)
+    assert line.startswith("--seeds 3 was asked for; --minutes 5 were enough for 1: the next takes about 15 min")
