@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import PlainValidator, SerializeAsAny, model_validator
 
-from smoothsweep.core.attacks.registry import attack_class, make_attack
+from smoothsweep.core.attacks.registry import attack_class, make_attack, with_present_names
 from smoothsweep.core.attacks.shared.base import Attack as CoreAttack
 from smoothsweep.core.plugins import by_plugin, refuse_broken
 from smoothsweep.sweeps.base import Model
@@ -31,7 +31,7 @@ class AnyAttack(Model):
         seed: int
         readout: str | None
         precision: str | None
-        loot_size: int | None
+        reconstruction_size: int | None
 
     @cached_property
     def built(self) -> CoreAttack:
@@ -71,7 +71,7 @@ def read_attack(given: Any) -> AnyAttack:
         raise ValueError(f"expected keys such as kind and its parameters, got {given!r}")
     refuse_broken("attacks", given.get("kind"))  # what is not named is our own
     model = schema_of(given.get("kind", DEFAULT_KIND))
-    return model.model_validate({"kind": DEFAULT_KIND, **given})
+    return model.model_validate({"kind": DEFAULT_KIND, **with_present_names(given)})
 
 
 def schema_of(kind: Any) -> type[AnyAttack]:

@@ -198,8 +198,10 @@ class InversionSweep(AnySweep):
         if self.prior and self.prior.row.needs_public and self.public is None:
             raise ValueError(f"public: expected the images to fit the {self.prior.kind} prior on, got none")
         self._fits_attack()
-        if self.inverted_by.loot_size is not None and self.protocol == "paper":
-            raise ValueError("attack.loot_size: expected none under protocol paper, which keeps every judge's own size")
+        if self.inverted_by.reconstruction_size is not None and self.protocol == "paper":
+            raise ValueError(
+                "attack.reconstruction_size: expected none under protocol paper, which keeps every judge's own size"
+            )
 
     def _fits_classes(self) -> None:
         known = classes_of(self.data)

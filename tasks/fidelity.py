@@ -7,6 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.metrics.fid import fid
 from smoothsweep.core.metrics.kid import kid
 from smoothsweep.core.metrics.prdc import prdc_per_class
@@ -26,7 +27,7 @@ def judge_by_fidelity(config: Config, inputs: Inputs, out: Path, context: TaskCo
     One FID over all classes together; precision and its kin per class, then averaged (paper's code, sections 5.2, 5.3
     of its fact sheet). Protocol `paper` keeps the official definitions, `clean` the usual ones.
     """
-    reconstructions = reconstructed_images(inputs["loot"], SIZE)
+    reconstructions = reconstructed_images(inputs[RECONSTRUCTIONS], SIZE)
     real = load_tensors(inputs["real"] / "features.safetensors")
     fake = fid_features(
         load_network(config, context.device), reconstructions["images"], config["protocol"], context.device

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.transforms import to_unit
+from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.metrics.accuracy import (
     accuracy_report,
     class_means,
@@ -60,7 +61,7 @@ def judge_by_evaluator(config: Config, inputs: Inputs, out: Path, context: TaskC
     recipe = config_of(inputs["evaluator"])
     evaluator, size = load_classifier(inputs["evaluator"], recipe, context.device), recipe["image_size"]
     embed = partial(embed_images, evaluator, image_size=size, device=context.device)
-    reconstructions, real = reconstructed_images(inputs["loot"], size), _real(inputs)
+    reconstructions, real = reconstructed_images(inputs[RECONSTRUCTIONS], size), _real(inputs)
     features = embed(reconstructions["images"])
     logits = evaluator.head(features.to(context.device)).cpu()
     report = accuracy_report(logits, reconstructions["labels"])
@@ -102,7 +103,10 @@ def judge_by_general_features(config: Config, inputs: Inputs, out: Path, context
 
 def _by_features(judge: str, config: Config, inputs: Inputs, out: Path, context: TaskContext) -> tuple[Metrics, Tensor]:
     """Accuracies of a linear head on features learnt elsewhere; distances [M] to the nearest image of the class."""
-    reconstructions, real = reconstructed_images(inputs["loot"], KINDS[config["network"]].size or None), _real(inputs)
+    reconstructions, real = (
+        reconstructed_images(inputs[RECONSTRUCTIONS], KINDS[config["network"]].size or None),
+        _real(inputs),
+    )
     head = fit_head(real["train_features"], real["train_labels"], seed=HEAD_SEED)
     features = embedding_of(config, inputs, context)(reconstructions["images"])
     logits = head_logits(head, features)

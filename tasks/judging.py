@@ -13,7 +13,7 @@ from smoothsweep.core.attacks.shared.view import View
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.transforms import to_unit
 from smoothsweep.core.declared import build
-from smoothsweep.core.judges.base import Judge
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, Judge
 from smoothsweep.core.judges.measuring import JudgeInputs
 from smoothsweep.core.judges.table import JUDGES
 from smoothsweep.core.metrics.accuracy import class_means, result_slots
@@ -41,7 +41,9 @@ def measure(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> 
     for name, table in found.tables.items():
         save_rows(out / f"{name}.parquet", pd.DataFrame({key: column.numpy() for key, column in table.items()}))
     if found.hits is not None:
-        _save_hits(judge, found.hits, reconstructed_images(inputs["loot"], judge.loot_size)["labels"], out)
+        _save_hits(
+            judge, found.hits, reconstructed_images(inputs[RECONSTRUCTIONS], judge.reconstruction_size)["labels"], out
+        )
     return dict(found.metrics)
 
 
@@ -53,7 +55,7 @@ def _settings(config: Config) -> dict[str, Any]:
 
 def _judge_inputs(judge: Judge, config: Config, inputs: Inputs, context: TaskContext) -> JudgeInputs:
     def reconstructions(size: int | None) -> tuple[Tensor, Tensor]:
-        made = reconstructed_images(inputs["loot"], size)
+        made = reconstructed_images(inputs[RECONSTRUCTIONS], size)
         images = made["images"]
         return to_unit(images) if images.dtype == torch.uint8 else images.float(), made["labels"]
 

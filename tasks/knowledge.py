@@ -7,6 +7,7 @@ from pathlib import Path
 import pandas as pd
 
 from smoothsweep.core.data.images import ImageSet
+from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.metrics.knowledge import score_surrogate
 from smoothsweep.core.models.inference import evaluate_logits
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
@@ -21,7 +22,7 @@ def extract_knowledge(config: Config, inputs: Inputs, out: Path, context: TaskCo
     """Writes the surrogate's weights and history, and images.parquet: how many images of each attacked class it is
     asked about. Returns xi_train and xi_test over these classes."""
     train, test = load_images(inputs["data"], "train"), load_images(inputs["data"], "test")
-    reconstructions = reconstructed_images(inputs["loot"], config["image_size"])
+    reconstructions = reconstructed_images(inputs[RECONSTRUCTIONS], config["image_size"])
     stolen = ImageSet(images=reconstructions["images"], labels=reconstructions["labels"], names=train.names)
     surrogate, records = train_alone(Training.of({**config, "defense": PLAIN}), stolen, None, context)
     save_classifier(out, surrogate, records)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from smoothsweep.core.data.transforms import resize, resize_uint8
+from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.metrics.fid import fid, whole_batches
 from smoothsweep.core.models.lowres_fid import PUBLISHED_FIDS
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
@@ -28,7 +29,7 @@ def judge_by_published_fid(config: Config, inputs: Inputs, out: Path, context: T
     features.safetensors, those of the recognised reconstructions.
     """
     name = config["network"]
-    entry, reconstructions = PUBLISHED_FIDS[name], decoded_reconstructions(inputs["loot"])
+    entry, reconstructions = PUBLISHED_FIDS[name], decoded_reconstructions(inputs[RECONSTRUCTIONS])
     hits = torch.from_numpy(pd.read_parquet(inputs["verdicts"] / "per_image.parquet")["hit"].to_numpy(copy=True))
     images, labels = reconstructions["images"][hits], reconstructions["labels"][hits]
     found: Metrics = {name: None, f"{name}_images": len(labels)}

@@ -15,6 +15,7 @@ from torch import Tensor
 from smoothsweep.core.attacks.optimisation.objective import target_logits
 from smoothsweep.core.data.enlarging import aligned_corners
 from smoothsweep.core.data.stretching import stretched
+from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.metrics.accuracy import result_slots, topk_hits
 from smoothsweep.core.metrics.lowres_reports import gmi_report, spread_over_restarts
 from smoothsweep.tasks.context import Config, Inputs, Metrics
@@ -61,7 +62,7 @@ def saved_pictures(config: Config, inputs: Inputs, verdicts: Verdicts, image_siz
     """
     if config.get("report", {}).get("of") != "plg":
         return None
-    images = decoded_reconstructions(inputs["loot"])["images"]
+    images = decoded_reconstructions(inputs[RECONSTRUCTIONS])["images"]
     pictures = [stretched((part.float() + 1) / 2).float().mul(2 / 255).sub(1) for part in images.split(ROWS)]
     return torch.cat([verdicts.embed(aligned_corners(part, image_size)) for part in pictures])
 
@@ -76,7 +77,7 @@ def _restarts(inputs: Inputs, labels: Tensor) -> Tensor:
 def _logits_of_target(inputs: Inputs, device: str) -> Tensor:
     """float32 [N]: the target's logit of the attacked class, of the reconstructions as the attack decoded it."""
     target = load_classifier(inputs["target"], config_of(inputs["target"]), device)
-    reconstructions = decoded_reconstructions(inputs["loot"])
+    reconstructions = decoded_reconstructions(inputs[RECONSTRUCTIONS])
     logits = [
         target_logits(target, part.to(device), None).float().cpu() for part in reconstructions["images"].split(ROWS)
     ]

@@ -16,7 +16,7 @@ from typing import Any
 
 from smoothsweep.core.attacks.registry import ATTACKS, PARTS, shown_part
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.judges.base import Work
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, Work
 from smoothsweep.core.judges.table import JUDGES, stage_of, work_of
 from smoothsweep.tasks.class_names import shard_with_same_classes, with_same_classes
 
@@ -108,7 +108,7 @@ TASKS: dict[str, Task] = {
         # no step of a candidate that is frozen, no walk without a start, facts that a class does not have
         not_finite=("curves.safetensors", "reconstructions.safetensors:radius", "rows.parquet"),
     ),
-    "loot": Task(
+    RECONSTRUCTIONS: Task(
         version=3,
         shown="reconstructions",
         run="smoothsweep.tasks.reconstructions:synthesise",

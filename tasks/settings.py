@@ -53,7 +53,7 @@ def smoothing_of_epoch(defense: Config, epochs: int) -> Callable[[int], float]:
 
 def attack_of(config: Config) -> Attack:
     """The attack whose parameters stand in an attack stage's configuration."""
-    names = {field.name for field in fields(attack_class(config["kind"]))} - {"seed", "loot_size"}
+    names = {field.name for field in fields(attack_class(config["kind"]))} - {"seed", "reconstruction_size"}
     return make_attack(config["kind"], **{key: config[key] for key in names if key in config})
 
 

@@ -8,6 +8,7 @@ import pandas as pd
 from torch import Tensor
 
 from smoothsweep.core.analysis.projected_photographs import projected_photographs, stranger_rows
+from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.metrics.accuracy import class_means, result_slots
 from smoothsweep.core.metrics.false_accepts import FIRST
 from smoothsweep.core.metrics.open_set import fit_head
@@ -61,7 +62,7 @@ def verify(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> M
 
     config: network and its weights; prefix, of the columns.
     """
-    made = reconstructed_images(inputs["loot"], KINDS[config["network"]].size or None)
+    made = reconstructed_images(inputs[RECONSTRUCTIONS], KINDS[config["network"]].size or None)
     strangers = load_tensors(inputs["strangers"] / FEATURES)["features"]
     labels, prefix = made["labels"], config["prefix"]
     found = recognise(embedding_of(config, inputs, context)(made["images"]), labels, _photographs(inputs), strangers)

@@ -17,6 +17,8 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.address import ADDRESS, named_address
 from smoothsweep.core.external.answers import KeptAnswers
 from smoothsweep.core.external.vision_model import VisionModel
+from smoothsweep.core.judges.asked import RECONSTRUCTION
+from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.metrics.accuracy import class_means, result_slots
 from smoothsweep.core.seeds import generator
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
@@ -28,8 +30,8 @@ REFERENCES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """kind: "loot", "same" or "other" (natural pairs); of_class: whose image it is, or is meant to be; rank: of the
-    image among those of its kind and class."""
+    """kind: RECONSTRUCTION, "same" or "other" (natural pairs); of_class: whose image it is, or is meant to be; rank: of
+    the image among those of its kind and class."""
 
     kind: str
     of_class: int
@@ -65,12 +67,12 @@ def judge_by_asking(config: Config, inputs: Inputs, out: Path, context: TaskCont
 def _shares(found: pd.DataFrame, out: Path) -> Metrics:
     answered = found[found["hit"].notna()]
     share = {kind: rows["hit"].astype(float).mean() for kind, rows in answered.groupby("kind")}
-    reconstructions = answered[answered["kind"] == "loot"]
+    reconstructions = answered[answered["kind"] == RECONSTRUCTION]
     said = torch.tensor(reconstructions["hit"].tolist(), dtype=torch.bool)
     classes, hits = class_means(said, torch.tensor(reconstructions["class"].tolist(), dtype=torch.int64))
     save_rows(out / "per_class.parquet", pd.DataFrame({"class": classes.numpy(), "asked_acc1": hits.numpy()}))
     return {
-        "asked_acc1": share.get("loot"),
+        "asked_acc1": share.get(RECONSTRUCTION),
         "asked_unclear": float(found["hit"].isna().mean()),
         "asked_real_acc": share.get("same"),
         "asked_false": share.get("other"),
@@ -80,7 +82,7 @@ def _shares(found: pd.DataFrame, out: Path) -> Metrics:
 def _questions(config: Config, inputs: Inputs) -> Iterator[Question]:
     """The best reconstructions of every attacked class, and as many natural pairs of each class as there can be."""
     reconstructions, train, test = (
-        reconstructed_images(inputs["loot"], None),
+        reconstructed_images(inputs[RECONSTRUCTIONS], None),
         *(load_images(inputs["data"], p) for p in ("train", "test")),
     )
     attacked, slots = reconstructions["labels"].unique().tolist(), result_slots(reconstructions["labels"])
@@ -93,7 +95,7 @@ def _questions(config: Config, inputs: Inputs) -> Iterator[Question]:
         own = (train.labels == label).nonzero()[:, 0]
         for row in ((reconstructions["labels"] == label) & (slots < config["images"])).nonzero()[:, 0].tolist():
             rank = int(slots[row])
-            yield _question("loot", label, rank, shown[row], train.images[own], config["seed"])
+            yield _question(RECONSTRUCTION, label, rank, shown[row], train.images[own], config["seed"])
         real = test.images[test.labels == label][: config["pairs"]]
         others = [other for other in attacked if other != label]
         for rank, image in enumerate(real):

@@ -150,14 +150,20 @@ def test_a_class_follows_from_its_seed_and_nothing_else(model, public, report):
 
 
 def test_images_that_an_attack_leaves_itself_are_the_reconstructions(model, public):
-    settings = {"kind": "if_gmi", **EXAMPLES["if_gmi"], "loot_size": 16}
+    settings = {"kind": "if_gmi", **EXAMPLES["if_gmi"], "reconstruction_size": 16}
     reconstructions = smoothsweep.attack(
         model, public, [2, 0], settings=settings, prior={"kind": "shipped"}, seed=1, **QUIET
     )
     assert reconstructions.images(2).shape == (2, 16, 16, 3) and reconstructions.images(2).dtype == np.uint8
     assert reconstructions.inverted.queries == 4 * (5 + 3 + 2 * 2) + 2 * EXAMPLES["if_gmi"]["pool"]["size"] / 2
     decoded = smoothsweep.attack(
-        model, public, [2], settings={**settings, "loot_size": None}, prior={"kind": "shipped"}, seed=1, **QUIET
+        model,
+        public,
+        [2],
+        settings={**settings, "reconstruction_size": None},
+        prior={"kind": "shipped"},
+        seed=1,
+        **QUIET,
     )
     pixels = torch.from_numpy(decoded.images(2)).movedim(3, 1).float()
     reduced = torch.from_numpy(reconstructions.images(2)).movedim(3, 1).float()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -45,6 +45,9 @@ ATTACKS: dict[str, type[Attack]] = with_plugins(
     },
     Attack,
 )
+
+EARLIER_NAMES = {"loot_size": "reconstruction_size"}
+"""Of parameters, in the sweep files of earlier versions: name then -> name now."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,7 +178,15 @@ def make_attack(kind: str, **parameters: Any) -> Attack:
 
     Raises InputError for an unknown name or parameter, a missing one, or a value out of range.
     """
-    return build(attack_class(kind), parameters, what=f"attack {kind}", prefix="attack.")
+    return build(attack_class(kind), with_present_names(parameters), what=f"attack {kind}", prefix="attack.")
+
+
+def with_present_names(parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """The same parameters, those by an earlier name under their present one. Raises InputError where both are given."""
+    for earlier, name in EARLIER_NAMES.items():
+        if {earlier, name} <= parameters.keys():
+            raise InputError(f"attack.{name}: expected it once, got it as {earlier} too, its earlier name")
+    return {EARLIER_NAMES.get(key, key): value for key, value in parameters.items()}
 
 
 def access_needed(attack: Attack) -> Access:

@@ -106,7 +106,7 @@ class Attacker:
 
     def _pictures(self, attack: Attack, inputs: AttackInputs, found: Sequence[Reconstructions]) -> Tensor:
         """What a thief could keep, uint8 [M, 3, R, R]: the images that the attack has left, or those of its latents."""
-        side, execution = attack.loot_size, self.model.execution
+        side, execution = attack.reconstruction_size, self.model.execution
         if attack.leaves_images:
             return torch.cat([_bytes_of(present(one.images, "images").float(), side) for one in found])
         decoder: Any = inputs.prior if attack.decoder == "prior" else inputs.networks[attack.decoder]["generator"]

@@ -12,8 +12,11 @@ from annotated_types import MaxLen, MinLen
 
 from smoothsweep.core.bounds import Count, Positive, Seed
 from smoothsweep.core.external.address import ADDRESS, named_address
-from smoothsweep.core.judges.base import Bench, Judge, Lack, Planned, Work
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, Bench, Judge, Lack, Planned, Work
 from smoothsweep.core.metrics.metric import Metric
+
+RECONSTRUCTION = "loot"
+"""What the artifact calls a question about a reconstruction, beside `same` and `other` of natural pairs."""
 
 UNANSWERED = "it answered nothing of the kind with yes or no, or there was nothing of the kind to ask about"
 
@@ -77,7 +80,7 @@ class Asked(Judge):
     work = Work(
         run="smoothsweep.tasks.vision_judge:judge_by_asking",
         on_device=False,
-        labelled=("data", "loot"),
+        labelled=("data", RECONSTRUCTIONS),
         asks_elsewhere=True,
     )
     columns = COLUMNS
@@ -103,7 +106,7 @@ class Asked(Judge):
     def plan(self, bench: Bench, name: str) -> Planned:
         """Photographs at the target's size."""
         hints = {key: getattr(self, key) for key in self.hints}
-        inputs = {"data": bench.data(bench.image_size), "loot": "loot"}
+        inputs = {"data": bench.data(bench.image_size), RECONSTRUCTIONS: RECONSTRUCTIONS}
         return Planned(config=bench.stated(self.hints), hints=hints, inputs=inputs)
 
     @classmethod

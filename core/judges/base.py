@@ -23,26 +23,35 @@ STAGING = "smoothsweep weights stage"
 MEASURED = "smoothsweep.tasks.judging:measure"
 """The task of a judge that has a `measure`."""
 
+RECONSTRUCTIONS = "loot"
+"""The stage that decodes an attack's reconstructions, and the input of other stages that read them, in every store."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Work:
     """How a stage is done.
 
-    run: 'module:function' of the whole stage. shard: 'module:function' of a part `(config, inputs, classes, context)`
-    for stages fanned out per class; `run` then only collects what the parts left in `context.work`. labelled: its
-    inputs that have classes, of a judge with a `measure` those that it reads; they must agree on them
-    (`tasks.class_names`), and its artifact has the same. check:
-    'module:function' of what the task refuses in its configuration, which needs none of its work; check_reads: the
-    inputs whose configuration it looks at, which are all that it is shown. asks_elsewhere: it asks
-    somebody outside, so that a trial does it after everything else. not_finite: what of its artifact may hold NaN or
-    infinity, or nothing in a column of numbers: `file`, `file:tensor or column`, `metrics:name`.
+    Attributes:
+        version: Raised when the same settings would give other numbers.
+        run: 'module:function' of the whole stage.
+        shard: 'module:function' of a part `(config, inputs, classes, context)`, for stages fanned out per class; `run`
+            then only collects what the parts left in `context.work`.
+        trains: Whether it may run on several workers under Ray Train.
+        on_device: Whether it computes on a GPU where there is one.
+        labelled: Its inputs that have classes, of a judge with a `measure` those that it reads; they must agree on them
+            (`tasks.class_names`), and its artifact has the same.
+        check: 'module:function' of what the task refuses in its configuration, which needs none of its work.
+        check_reads: The inputs whose configuration `check` looks at, which are all that it is shown.
+        asks_elsewhere: Whether it asks somebody outside, so that a trial does it after everything else.
+        not_finite: What of its artifact may hold NaN or infinity, or nothing in a column of numbers: `file`,
+            `file:tensor or column`, `metrics:name`.
     """
 
     version: int = 1
     run: str = MEASURED
     shard: str | None = None
-    trains: bool = False  # may run on several workers under Ray Train
-    on_device: bool = True  # computes on a GPU where there is one
+    trains: bool = False
+    on_device: bool = True
     labelled: tuple[str, ...] = ()
     check: str | None = None
     check_reads: tuple[str, ...] = ()
@@ -67,8 +76,8 @@ class Planned:
     """What a judge's stage is made of.
 
     config: what decides its numbers; hints: what a worker needs beside it, and no number depends on. inputs: name ->
-    a stage, as `Bench` makes them, or what of the trial it is: `loot`, `attack`, `target`, `target.INPUT`, or the name
-    of another judge's stage.
+    a stage, as `Bench` makes them, or what of the trial it is: `RECONSTRUCTIONS`, `attack`, `target`, `target.INPUT`,
+    or the name of another judge's stage.
     """
 
     config: Mapping[str, Any]
@@ -120,23 +129,29 @@ class Bench(Protocol):
 class Judge:
     """A judge's settings, the keys of a sweep file's `judges.<name>`; a judge overrides what it changes.
 
-    stage: the name of its stage, where it is not `judge_<name>`. asked: the key of the sweep file that asks for it,
-    where it is not `judges.<name>`; it then has no settings. work: how the stage is done. columns: its numbers, without
-    who measures them. hints: settings that no number depends on.
-    needs_attack: whether a sweep that inverts nothing cannot have it. independent: whether its features learnt nothing
-    of the target's images, so that its word comes first. learns_private: whether it is trained on these images.
-    requires: judges that a sweep must have with it,
-    with the reason in words. sees: the most that it is shown of a target's answers; layers: whether it looks at the
-    network's layers. needs: what it cannot do without, where that is less than what it sees; None: all of that.
-    accompanies: the judge whose settings it has, and beside which it is planned wherever it is
-    `wanted`. weights: the published file that it needs staged, unless its setting `weights` names another;
-    weights_words: what that file is called where it is missing.
-    size: side in pixels of the images that it compares, 0 for those of the target. reads: what `measure` is shown of
-    `loot`, `data`, `target`, `prior`. example: settings with which a test of seconds has it measure a handful of
-    images; wrong: settings that it refuses, each a change to the example. draws: the figure that pages and MLflow draw
-    of its artifact alone (`stage_that_draws` in the table), empty for none. recipes: settings that are a recipe, with
-    the keys of a sweep file's `recipe`; None where nobody says one. answers: the file of its artifact that `counts` is
-    shown, empty for none.
+    Attributes:
+        stage: The name of its stage, where it is not `judge_<name>`.
+        asked: The key of the sweep file that asks for it, where it is not `judges.<name>`; it then has no settings.
+        work: How the stage is done.
+        columns: Its numbers, without who measures them.
+        hints: Settings that no number depends on.
+        needs_attack: Whether a sweep that inverts nothing cannot have it.
+        independent: Whether its features learnt nothing of the target's images, so that its word comes first.
+        learns_private: Whether it is trained on these images.
+        requires: Judges that a sweep must have with it, each with the reason in words.
+        sees: The most that it is shown of a target's answers.
+        needs: What it cannot do without, where that is less than what it sees; None for all of that.
+        layers: Whether it looks at the network's layers.
+        accompanies: The judge whose settings it has, and beside which it is planned wherever it is `wanted`.
+        weights_words: What the published weight file that it needs is called where it is missing.
+        size: Side in pixels of the images that it compares, 0 for those of the target.
+        draws: The figure that pages and MLflow draw of its artifact alone (`stage_that_draws` in the table), or empty.
+        recipes: Settings that are a recipe, with the keys of a sweep file's `recipe`; None where nobody says one.
+        answers: The file of its artifact that `counts` is shown, empty for none.
+        reads: What `measure` is shown, of `RECONSTRUCTIONS`, `data`, `target` and `prior`.
+        cites: Its sources, as `core.citations` has them.
+        example: Settings with which a test of seconds has it measure a handful of images.
+        wrong: Settings that it refuses, each a change to the example.
     """
 
     stage: ClassVar[str] = ""
@@ -157,9 +172,8 @@ class Judge:
     draws: ClassVar[str] = ""
     recipes: ClassVar[tuple[str, ...]] = ()
     answers: ClassVar[str] = ""
-    reads: ClassVar[tuple[str, ...]] = ("loot", "data")
+    reads: ClassVar[tuple[str, ...]] = (RECONSTRUCTIONS, "data")
     cites: ClassVar[tuple[str, ...]] = ()
-    """Its sources, as `core.citations` has them."""
     example: ClassVar[Mapping[str, Any]] = {}
     wrong: ClassVar[tuple[Mapping[str, Any], ...]] = ()
 
@@ -179,7 +193,7 @@ class Judge:
         return False
 
     @property
-    def loot_size(self) -> int | None:
+    def reconstruction_size(self) -> int | None:
         """The side in pixels at which protocol `paper` keeps the reconstructions for it; 0: as decoded, None: any."""
         return None
 
@@ -226,7 +240,7 @@ class Judge:
 
     def plan(self, bench: Bench, name: str) -> Planned:
         """What its stage is made of. name: its own. By default what `measure` needs."""
-        inputs: dict[str, Any] = {role: role for role in self.reads if role in ("loot", "target")}
+        inputs: dict[str, Any] = {role: role for role in self.reads if role in (RECONSTRUCTIONS, "target")}
         if "data" in self.reads:
             inputs["data"] = bench.data(self.size or bench.image_size)
         if "prior" in self.reads:
@@ -260,6 +274,6 @@ class ClassifierJudge(Judge):
     balanced: ClassVar[str] = ""
 
     @property
-    def loot_size(self) -> int:
+    def reconstruction_size(self) -> int:
         """That of its input."""
         return self.settings.image_size

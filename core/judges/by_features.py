@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from smoothsweep.core.bounds import FilePath
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.judges.base import Bench, Judge, Planned
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, Bench, Judge, Planned
 from smoothsweep.core.models.embedder_kinds import KINDS
 
 SIDE = 160
@@ -48,7 +48,7 @@ class ByFeatures(Judge):
         return self.verify is not False
 
     @property
-    def loot_size(self) -> int:
+    def reconstruction_size(self) -> int:
         """As the network is to get it."""
         return KINDS[self.name].size
 
@@ -63,4 +63,4 @@ class ByFeatures(Judge):
         config = {"network": self.name, **bench.content(self.weights or own, "weights")}
         hints = {"path": self.weights} if self.weights is not None else {}
         real = bench.embeddings({"data": bench.data(self.size)}, config, hints)
-        return Planned(config=config, hints=hints, inputs={"real": real, "loot": "loot"})
+        return Planned(config=config, hints=hints, inputs={"real": real, RECONSTRUCTIONS: RECONSTRUCTIONS})

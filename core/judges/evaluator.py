@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.judges.base import Bench, ClassifierJudge, Planned, Work
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, Bench, ClassifierJudge, Planned, Work
 from smoothsweep.core.metrics.metric import AT_LEAST_0, BALANCED, Metric
 
 if TYPE_CHECKING:
@@ -189,7 +189,7 @@ class Evaluator(ClassifierJudge):
     work = Work(
         version=4,
         run="smoothsweep.tasks.judges:judge_by_evaluator",
-        labelled=("evaluator", "real", "loot", "attack", "target"),
+        labelled=("evaluator", "real", RECONSTRUCTIONS, "attack", "target"),
     )
     columns = COLUMNS
     example: ClassVar[Mapping[str, Any]] = {
@@ -225,7 +225,7 @@ class Evaluator(ClassifierJudge):
         data = bench.data(self.settings.image_size)
         model = bench.classifier(data)
         real = bench.embeddings({"data": data, "network": model}, {"network": "target"})
-        inputs = {"evaluator": model, "real": real, "loot": "loot"}
+        inputs = {"evaluator": model, "real": real, RECONSTRUCTIONS: RECONSTRUCTIONS}
         report = _report(bench.attack, bench.protocol)
         if report is None:
             return Planned(config={"protocol": bench.protocol}, inputs=inputs)

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from smoothsweep.core.bounds import Count
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.judges.base import Bench, Planned, Work
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, Bench, Planned, Work
 from smoothsweep.core.judges.inception import InceptionJudge
 from smoothsweep.core.metrics.metric import AT_LEAST_0, Metric
 
@@ -92,7 +92,7 @@ class Fidelity(InceptionJudge):
         "naeem2020reliable",
     )
 
-    work = Work(version=2, run="smoothsweep.tasks.fidelity:judge_by_fidelity", labelled=("real", "loot"))
+    work = Work(version=2, run="smoothsweep.tasks.fidelity:judge_by_fidelity", labelled=("real", RECONSTRUCTIONS))
     columns = COLUMNS
     example: ClassVar[Mapping[str, Any]] = {"neighbours": 1}
     wrong: ClassVar[tuple[Mapping[str, Any], ...]] = ({"neighbours": 0},)
@@ -102,7 +102,7 @@ class Fidelity(InceptionJudge):
     neighbours: Count = 3
 
     @property
-    def loot_size(self) -> int:
+    def reconstruction_size(self) -> int:
         """What the network takes."""
         return SIDE
 
@@ -117,4 +117,4 @@ class Fidelity(InceptionJudge):
         network = {"network": self.published, "protocol": bench.protocol}
         config, hints, real = self.with_features(bench, SIDE, network)
         config["neighbours"] = self.neighbours
-        return Planned(config=config, hints=hints, inputs={"real": real, "loot": "loot"})
+        return Planned(config=config, hints=hints, inputs={"real": real, RECONSTRUCTIONS: RECONSTRUCTIONS})

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from smoothsweep.core.data.augmentation_settings import Augmentation
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.judges.base import Bench, ClassifierJudge, Planned, Work
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, Bench, ClassifierJudge, Planned, Work
 from smoothsweep.core.metrics.metric import Metric
 
 COLUMNS: tuple[Metric, ...] = (
@@ -50,7 +50,7 @@ class Knowledge(ClassifierJudge):
         version=2,
         run="smoothsweep.tasks.knowledge:extract_knowledge",
         trains=True,
-        labelled=("data", "loot"),
+        labelled=("data", RECONSTRUCTIONS),
         check="smoothsweep.tasks.settings:check_training",
         not_finite=("history.parquet",),  # one row per epoch: what was not measured in it is missing
     )
@@ -106,5 +106,5 @@ class Knowledge(ClassifierJudge):
         return Planned(
             config={**config, "protocol": bench.protocol},
             hints={"checkpoint_every": self.settings.checkpoint_every},
-            inputs={"data": bench.data(self.settings.image_size, as_trained=True), "loot": "loot"},
+            inputs={"data": bench.data(self.settings.image_size, as_trained=True), RECONSTRUCTIONS: RECONSTRUCTIONS},
         )

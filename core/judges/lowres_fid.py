@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from smoothsweep.core.attacks.shared.base import Attack
-from smoothsweep.core.judges.base import Bench, Planned, Work
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, Bench, Planned, Work
 from smoothsweep.core.judges.inception import InceptionJudge
 from smoothsweep.core.metrics.metric import AT_LEAST_0, Metric
 
@@ -68,7 +68,9 @@ class PublishedFid(InceptionJudge):
     Its network is the row of its name in `core.models.lowres_fid`.
     """
 
-    work = Work(run="smoothsweep.tasks.lowres_fid:judge_by_published_fid", labelled=("verdicts", "real", "loot"))
+    work = Work(
+        run="smoothsweep.tasks.lowres_fid:judge_by_published_fid", labelled=("verdicts", "real", RECONSTRUCTIONS)
+    )
     requires: ClassVar[Mapping[str, str]] = {"evaluator": "whose hits alone it counts"}
 
     def wants_decoded(self, attack: Attack, protocol: str) -> bool:
@@ -78,7 +80,11 @@ class PublishedFid(InceptionJudge):
     def plan(self, bench: Bench, name: str) -> Planned:
         """The real images at the target's size, and the evaluator's verdicts."""
         config, hints, real = self.with_features(bench, bench.image_size, {"network": name, "side": bench.image_size})
-        return Planned(config=config, hints=hints, inputs={"real": real, "loot": "loot", "verdicts": "judge_evaluator"})
+        return Planned(
+            config=config,
+            hints=hints,
+            inputs={"real": real, RECONSTRUCTIONS: RECONSTRUCTIONS, "verdicts": "judge_evaluator"},
+        )
 
 
 class FidLomma(PublishedFid):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from smoothsweep.core.judges.asked import Asked
 from smoothsweep.core.judges.backdoor import Backdoor
-from smoothsweep.core.judges.base import MEASURED, Judge, Work
+from smoothsweep.core.judges.base import MEASURED, RECONSTRUCTIONS, Judge, Work
 from smoothsweep.core.judges.by_features import ByFeatures
 from smoothsweep.core.judges.embedder import Embedder
 from smoothsweep.core.judges.evaluator import Evaluator
@@ -72,7 +72,9 @@ def work_of(name: str) -> Work:
     judge = JUDGES[name]
     if judge.work.run != MEASURED or judge.work.labelled:
         return judge.work
-    return replace(judge.work, labelled=tuple(role for role in judge.reads if role in ("target", "data", "loot")))
+    return replace(
+        judge.work, labelled=tuple(role for role in judge.reads if role in ("target", "data", RECONSTRUCTIONS))
+    )
 
 
 def stage_of(name: str) -> str:

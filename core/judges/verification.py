@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, ClassVar, Self
 
-from smoothsweep.core.judges.base import Bench, Judge, Planned, Work
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, Bench, Judge, Planned, Work
 from smoothsweep.core.judges.by_features import ByFeatures
 from smoothsweep.core.metrics.false_accepts import FIRST, PROJECTED, RATES, STRANGERS
 from smoothsweep.core.metrics.metric import Metric
@@ -179,13 +179,13 @@ class VerifiedByEmbedder(Accompanying):
 
     accompanies = "embedder"
     asked = "judges.embedder"
-    work = Work(run="smoothsweep.tasks.verification:verify", labelled=("real", "loot"))
+    work = Work(run="smoothsweep.tasks.verification:verify", labelled=("real", RECONSTRUCTIONS))
     columns = _verified("", "")
 
     def plan(self, bench: Bench, name: str) -> Planned:
         """The reconstructions against real images and strangers."""
         config, hints, inputs = self._beginning(bench, name)
-        return Planned(config=config, hints=hints, inputs={**inputs, "loot": "loot"})
+        return Planned(config=config, hints=hints, inputs={**inputs, RECONSTRUCTIONS: RECONSTRUCTIONS})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.orchestrator.planning.history import History
 from smoothsweep.orchestrator.stages.stage import Stage
@@ -107,7 +108,7 @@ def _attacked(stage: Stage) -> int | None:
 
 def _reconstructed(stage: Stage) -> float | None:
     """Images in the reconstructions that a stage makes or reads."""
-    attack = stage.inputs.get("attack") or stage.inputs["loot"].inputs["attack"]
+    attack = stage.inputs.get("attack") or stage.inputs[RECONSTRUCTIONS].inputs["attack"]
     classes, each = _attacked(attack), attack.config.get("selected")
     return None if classes is None or each is None else classes * each
 
@@ -166,7 +167,7 @@ RATES: dict[str, tuple[float, Units]] = {
     "target": (1.0, _trained),
     "shadow": (1.0, _trained),
     "attack": (PER_PASS, _inverted),
-    "loot": (2.1e-4, _reconstructed),
+    RECONSTRUCTIONS: (2.1e-4, _reconstructed),
     "embeddings": (4.5e-4, lambda stage: _drawn(stage.inputs["data"])),
     "judge_evaluator": (4.0e-4, _reconstructed),
     "judge_embedder": (1.1e-3, _reconstructed),

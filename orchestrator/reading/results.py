@@ -13,6 +13,7 @@ import pandas as pd
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.files import write_file
+from smoothsweep.core.judges.asked import RECONSTRUCTION
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, TIME_COLUMNS, TOY_COLUMNS
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import typable
@@ -179,7 +180,7 @@ def _with_counts(rows: pd.DataFrame, images: Path | None) -> pd.DataFrame:
     said = pd.read_parquet(images)
     said = said[said["hit"].notna()]
     if "kind" in said:
-        said = said[said["kind"] == "loot"]
+        said = said[said["kind"] == RECONSTRUCTION]
     return rows.assign(**{images_column(judged[0]): rows["class"].map(said["class"].value_counts())})
 
 

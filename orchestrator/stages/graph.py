@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from smoothsweep.core.attacks.registry import PARTS
 from smoothsweep.core.attacks.shared.base import Part
 from smoothsweep.core.checks import present
+from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.plugins import foreign
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.orchestrator.stages.images import (
@@ -144,7 +145,7 @@ def _attack_told(settings: InversionSweep, seed: int) -> Shared:
 def _attack_config(settings: InversionSweep) -> Shared:
     """The same without the seed. Who trains its parts, and where one lies, is the inputs' matter."""
     attack = settings.inverted_by
-    config = normalised(attack, without={"seed", "loot_size", *attack.built.other_targets})
+    config = normalised(attack, without={"seed", "reconstruction_size", *attack.built.other_targets})
     for key in {"gan", "students"} & config.keys():
         config[key] = {name: value for name, value in config[key].items() if name not in ("imported", "workers")}
     if (class_batch := attack.built.class_batch(settings.protocol)) > 1:
@@ -215,7 +216,7 @@ def reconstruction_stage(settings: InversionSweep, sizes: list[int], attack: Sta
     built = settings.inverted_by.built
     decoder = {} if built.leaves_images else {built.decoder: attack.inputs[built.decoder]}
     config = _reconstruction_config(settings, tuple(sizes), decoded)
-    return Stage(name="loot", config=config, inputs={**decoder, "attack": attack})
+    return Stage(name=RECONSTRUCTIONS, config=config, inputs={**decoder, "attack": attack})
 
 
 def _of_reconstructions(settings: InversionSweep, sizes: tuple[int, ...], decoded: bool) -> tuple[object, ...]:
@@ -228,8 +229,8 @@ def _reconstruction_config(settings: InversionSweep, sizes: tuple[int, ...], dec
     config: dict[str, Any] = {"protocol": settings.protocol, "crop": built.crop}
     if settings.protocol == "paper":
         config |= {"sizes": list(sizes)} | ({"decoded": settings.recipe.image_size} if decoded else {})
-    elif attack.loot_size is not None:
-        config["side"] = attack.loot_size
+    elif attack.reconstruction_size is not None:
+        config["side"] = attack.reconstruction_size
     if settings.protocol == "paper" and built.enlarging is not None:
         config["enlarging"] = built.enlarging
     rows = {key: value for key, value in _execution(settings).items() if key == "rows_per_batch"}

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from smoothsweep.core.attacks.shared.base import Attack
-from smoothsweep.core.judges.base import Judge, Planned
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, Judge, Planned
 from smoothsweep.core.judges.membership import Membership, shadow_name
 from smoothsweep.core.judges.table import stage_of
 from smoothsweep.core.membership.halves import shadow_seed
@@ -34,7 +34,7 @@ def judge_stages(settings: InversionSweep, target: Stage, reconstructions: Stage
     """
     made: dict[str, Stage | None] = {
         "target": target,
-        "loot": reconstructions,
+        RECONSTRUCTIONS: reconstructions,
         "attack": reconstructions and reconstructions.inputs["attack"],
     }
     made |= shadow_stages(settings)
@@ -200,7 +200,7 @@ def _said_so(text: str) -> Shared:
 @remembered(lambda settings: (settings.judges,))
 def reconstruction_sizes(settings: InversionSweep) -> list[int]:
     """Input sizes at which protocol `paper` keeps reconstructions, one for every judge; 0 is the size as decoded."""
-    sizes = {judge.loot_size for judge in settings.judges.built.values()}
+    sizes = {judge.reconstruction_size for judge in settings.judges.built.values()}
     return sorted({size for size in sizes if size is not None} or {0})
 
 

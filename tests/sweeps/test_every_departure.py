@@ -99,7 +99,7 @@ TOGETHER = {  # a change that needs another, or a value that no rule gives
     "attack.lr_gamma": {"attack__lr_milestones": [10], "attack__lr_gamma": 0.5},
     "attack.crop_ratio": {"attack__crop_ratio": [0.9, 1.1]},
     "attack.selection_view_size": {"attack__selection_view_size": 100},
-    "attack.loot_size": {"protocol": "clean", "attack__loot_size": 64},
+    "attack.reconstruction_size": {"protocol": "clean", "attack__reconstruction_size": 64},
     "judges.embedder.name": {"judges__embedder": {"name": "synthetic"}},
     "judges.embedder.weights": {"judges__embedder__weights": "f.safetensors"},
     "judges.fidelity.sha256": {"judges__fidelity": {"weights": "f", "sha256": "0" * 64}},

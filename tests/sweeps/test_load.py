@@ -74,7 +74,11 @@ def test_of_a_comment_the_hashes_alone_are_left_out(tmp_path):
         (["recipe.transform_input=true"], "recipe", "transform_input: expected only with architecture: inception_v3"),
         (["judges.fidelity={neighbours: 5}"], "", "judges.fidelity.neighbours: expected fewer than"),
         (["judges.fidelity={sha256: " + "a" * 64 + "}"], "judges.fidelity", "sha256: expected only with weights"),
-        (["attack.loot_size=32", "protocol=paper"], "", "attack.loot_size: expected none under protocol paper"),
+        (
+            ["attack.reconstruction_size=32", "protocol=paper"],
+            "",
+            "attack.reconstruction_size: expected none under protocol paper",
+        ),
         (["paper={table: 1}"], "", "paper.dataset: expected the paper's name of these synthetic data"),
         (["paper={table: 14}"], "paper.table", "expected one of"),
         (["seeds=[]"], "seeds", "expected at least 1 item, got []"),

@@ -143,8 +143,8 @@ def test_an_unknown_key_is_named_by_where_it_stands_and_no_kind_is_part_of_it(na
             for kind, most in CLASSES.items()
         ),
         (
-            {"protocol": "paper", "attack": {**tiny_sweep()["attack"], "loot_size": 16}},
-            "attack.loot_size: expected none under protocol paper, which keeps every judge's own size",
+            {"protocol": "paper", "attack": {**tiny_sweep()["attack"], "reconstruction_size": 16}},
+            "attack.reconstruction_size: expected none under protocol paper, which keeps every judge's own size",
         ),
         ({"public": None}, "public: expected the images to fit the eigenfaces prior on, got none"),
         ({"prior": None}, "prior: expected what this attack decodes its latents with, got none"),
@@ -207,7 +207,7 @@ def test_what_does_not_fit_together_is_one_line(changes, message):
             "data": {"kind": "synthetic", "identities": 1000},
             "judges": {"evaluator": {"architecture": "inception_v3", "pretrained": False}},
         },
-        {"protocol": "clean", "attack": {**tiny_sweep()["attack"], "loot_size": 16}},
+        {"protocol": "clean", "attack": {**tiny_sweep()["attack"], "reconstruction_size": 16}},
         {"classes": [0], "attack": {**tiny_sweep()["attack"], "selected": 2}},
         {"reaudit": {"seeds": [5, 2]}},
     ],

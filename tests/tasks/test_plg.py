@@ -230,7 +230,7 @@ def test_a_gan_of_other_people_is_refused(ready, short, tmp_path):
 
 
 def test_every_key_of_the_attack_is_in_a_table():
-    of_parts, of_the_reconstructions = {"top_n", "gan"}, {"loot_size"}
+    of_parts, of_the_reconstructions = {"top_n", "gan"}, {"reconstruction_size"}
     of_every_attack = {"kind", "readout", "precision"}  # tests/tasks/test_settings_travel.py
     assert set(schema_of("plg_mi").model_fields) == {
         *of_parts,

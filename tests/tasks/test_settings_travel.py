@@ -109,14 +109,18 @@ def test_a_reference_ends_a_training_as_a_number_does(private, tmp_path):
         (judge_schema(Knowledge), TRAINING, {"augmentation", "checkpoint_every"}),
         (Augmentation, AUGMENTATION, set()),
         (schema_of("ppa").model_fields["pool"].annotation, POOL, set()),
-        # loot_size: of the reconstructions' stage; other targets and feature_weight: tests/tasks/test_other_targets.py
-        (schema_of("ppa"), ATTACK, {"kind", "loot_size", "sampling_target", "selection_target", "feature_weight"}),
-        (schema_of("if_gmi"), IF_GMI, {"kind", "loot_size"}),
-        (schema_of("selection_only"), ATTACK, {"kind", "loot_size"}),
-        (schema_of("random_latents"), RANDOM_LATENTS, {"kind", "loot_size", "readout"}),  # which it refuses
+        # reconstruction_size: of the stage of reconstructions; the others: tests/tasks/test_other_targets.py
+        (
+            schema_of("ppa"),
+            ATTACK,
+            {"kind", "reconstruction_size", "sampling_target", "selection_target", "feature_weight"},
+        ),
+        (schema_of("if_gmi"), IF_GMI, {"kind", "reconstruction_size"}),
+        (schema_of("selection_only"), ATTACK, {"kind", "reconstruction_size"}),
+        (schema_of("random_latents"), RANDOM_LATENTS, {"kind", "reconstruction_size", "readout"}),  # which it refuses
         # logarithm: where probabilities underflow (black_box/test_rlb_mi.py); starts: of its part's stage
-        (schema_of("rlb_mi"), RLB_MI, {"kind", "loot_size", "logarithm", *OF_ITS_GENERATOR}),
-        (schema_of("brep_mi"), BREP_MI, {"kind", "loot_size", "starts", *OF_ITS_GENERATOR}),
+        (schema_of("rlb_mi"), RLB_MI, {"kind", "reconstruction_size", "logarithm", *OF_ITS_GENERATOR}),
+        (schema_of("brep_mi"), BREP_MI, {"kind", "reconstruction_size", "starts", *OF_ITS_GENERATOR}),
         (schema_of("brep_mi").model_fields["starts"].annotation, STARTS, set()),
         (SyntheticData, PRIVATE, {"kind"}),
         (LabelledData, LABELLED, {"kind", "path"}),

@@ -60,8 +60,8 @@ class Attack:
 
     selected: reconstructions to keep per class; seed: of the attack's random draws, mixed with the trial's; readout:
     how a target whose answers are noisy (defense mid) is read, None as the protocol does; precision: of the networks'
-    passes, None for fp32 (tf32 is CUDA's); loot_size: side in pixels that reconstructions are stored at, protocol clean
-    alone, None as decoded.
+    passes, None for fp32 (tf32 is CUDA's); reconstruction_size: side in pixels that reconstructions are stored at,
+    protocol clean alone, None as decoded.
     """
 
     title: ClassVar[str] = "an attack"
@@ -79,7 +79,7 @@ class Attack:
     seed: Seed = 42
     readout: Literal["noisy", "mean", "expectation"] | None = None
     precision: Literal["fp32", "tf32", "bf16"] | None = None
-    loot_size: Annotated[int, Ge(16), Le(4096)] | None = None
+    reconstruction_size: Annotated[int, Ge(16), Le(4096)] | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "attack.")

@@ -11,6 +11,7 @@ from typing import Any
 from smoothsweep.core import screen
 from smoothsweep.core.durations import duration
 from smoothsweep.core.errors import InputError
+from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import brief, counted, printable, shown
@@ -185,7 +186,7 @@ def _of_page(store: Store, path: Path) -> tuple[str, list[Provenance], list[str]
 def _of_picture(store: Store, path: Path) -> tuple[str, list[Provenance], list[str]]:
     """An exported reconstruction. It only says which stage holds it; what made that, the store alone says."""
     provenance = read_provenance(path)
-    artifact = ProvenanceReader(store)("loot", provenance.stages.reconstructions)
+    artifact = ProvenanceReader(store)(RECONSTRUCTIONS, provenance.stages.reconstructions)
     recipe, sweep = brief(provenance.recipe), brief(provenance.sweep)
     where = f"rank {provenance.rank} of class {provenance.label}, {recipe}, seed {provenance.seed} of {sweep}"
     return f"{brief(path.name)}: {where}", [artifact], []

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from smoothsweep.core.attacks.registry import ATTACKS
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import ArtifactDamaged
+from smoothsweep.core.judges.base import RECONSTRUCTIONS
 from smoothsweep.core.metrics.components import Components, components_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.metrics.verdicts import LEAST_POOLED, LEAST_SEEDS
@@ -118,7 +119,7 @@ class _Judged:
         """(people and images, attack, recipe, seed, rates) of a judge's artifact; None for what is no such trial."""
         try:
             judge = present(self._stage(kind, fingerprint), "stage")
-            attack = judge.inputs["loot"].inputs["attack"]
+            attack = judge.inputs[RECONSTRUCTIONS].inputs["attack"]
             target = attack.inputs["target"]
             people = target.inputs["data"].fingerprint, int(attack.config["selected"]), _without_seed(judge)
             _, seed = attack.config["seed"]

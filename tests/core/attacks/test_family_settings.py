@@ -19,7 +19,7 @@ WRONG = [(name, *row) for name in ATTACKS for row in example(name).WRONG] + [
 EDGES = {
     "selected": ([0, -1, 10**9 + 1], [1]),
     "seed": ([-1, 2**63], [0, 2**63 - 1]),
-    "loot_size": ([0, 15, 10**9 + 1], [16, None]),
+    "reconstruction_size": ([0, 15, 10**9 + 1], [16, None]),
     "candidates": ([0, -1, 10**9 + 1, 161], [4, 40]),
     "finalists": ([0, -1, 10**9 + 1, 9], [4, 8]),
     "views": ([0, -1, 10**9 + 1], [1]),

@@ -47,7 +47,7 @@ def trial_with_every_judge(weights, protocol, **attack):
 
 
 @pytest.mark.parametrize(
-    ("protocol", "attack"), [("paper", {}), pytest.param("clean", {"loot_size": 16}, marks=pytest.mark.slow)]
+    ("protocol", "attack"), [("paper", {}), pytest.param("clean", {"reconstruction_size": 16}, marks=pytest.mark.slow)]
 )
 def test_one_synthesis_serves_every_judge(tmp_path, weights, monkeypatch, protocol, attack):
     store = open_store(str(tmp_path / "store"))

@@ -45,7 +45,7 @@ def sweeps(folder):
     return {
         "tiny": {},
         "paper": {"protocol": "paper"},
-        "loot_size": {"attack": {**tiny["attack"], "loot_size": 20, "precision": "bf16"}},
+        "reconstruction_size": {"attack": {**tiny["attack"], "reconstruction_size": 20, "precision": "bf16"}},
         "rows": {"resources": {"attack_rows": 3, "attack_compile": True}},
         "labelled": {
             "data": {"kind": "labelled", "path": str(files["faces.parquet"])},

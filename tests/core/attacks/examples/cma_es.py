@@ -41,7 +41,7 @@ SWEPT = {
             "seed": 3,
             "precision": "bf16",
             "readout": (NOISY, "mean"),
-            "loot_size": 20,
+            "reconstruction_size": 20,
             "pool": {"size": 30},
             "components": 5,
             "population": 9,

@@ -51,7 +51,7 @@ SWEPT = {
             "seed": 3,
             "precision": "bf16",
             "readout": (NOISY, "mean"),
-            "loot_size": 20,
+            "reconstruction_size": 20,
             "pool": {"size": 30},
             "candidates": 5,
             "stage_steps": [4, 4],

@@ -51,7 +51,7 @@ SWEPT = {
             "selected": 3,
             "seed": 3,
             "precision": "bf16",
-            "loot_size": 20,
+            "reconstruction_size": 20,
             "readout": (NOISY, "mean"),
             "top_n": 3,
             "gan": {"steps": 5},

@@ -89,7 +89,7 @@ SWEPT = {
             "selection_crop_ratio": [1.0, 1.1],
             "seed": 3,
             "precision": "bf16",
-            "loot_size": 20,
+            "reconstruction_size": 20,
             "readout": (NOISY, "mean"),
             "temperature": ({"loss": "cross_entropy"}, {"mean_confidence": 0.6}),
             "average": {"views": 2},

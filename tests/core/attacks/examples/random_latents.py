@@ -26,7 +26,7 @@ SWEPT = {
             "selected": 3,
             "seed": 3,
             "precision": "bf16",
-            "loot_size": 20,
+            "reconstruction_size": 20,
             "readout": REFUSED,
             "truncation_psi": 0.9,
             "truncation_cutoff": 2,

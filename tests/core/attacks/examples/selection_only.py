@@ -31,7 +31,7 @@ SWEPT = {
             "selected": 3,
             "seed": 3,
             "precision": "bf16",
-            "loot_size": 20,
+            "reconstruction_size": 20,
             "readout": ({"/recipe.defense": {"kind": "mid", "beta": 0.01}}, "mean"),
         },
     ),
