@@ -50,8 +50,12 @@ def check_fields(settings: Any, what: str) -> None:
 class _Known:
     """A field of settings, looked up once for its class.
 
-    hint: its type with bounds; holds: `quick_check` of it; nested: the settings that its mappings make, None where it
-    takes none; usual: its default where that is of these settings; is_needed: whether it has no default.
+    Attributes:
+        hint: Its type with bounds.
+        holds: `quick_check` of it.
+        nested: The settings that its mappings make, None where it takes none.
+        usual: Its default where that is of these settings.
+        is_needed: Whether it has no default.
     """
 
     field: Field[Any]

@@ -37,11 +37,13 @@ _PROBES = (2, 4)  # rows of the two measurements whose difference is what a row 
 class ExecutionConfig:
     """How to run the networks of an attack.
 
-    precision: "fp32"; "tf32", the tensor cores' 10-bit products on CUDA; "bf16", bfloat16 in the prior and the
-    target, while latents, optimiser, losses, softmax and the sum of RGB images stay in float32. compile:
-    torch.compile of both networks (needs a C++ compiler, and about a minute before the first step). cuda_graphs:
-    record prior and target once per batch size and replay them. rows_per_batch: images at once (None: as many as
-    suit the device, found by measurement). The number of rows changes results by rounding only.
+    Attributes:
+        precision: "fp32"; "tf32", the tensor cores' 10-bit products on CUDA; "bf16", bfloat16 in the prior and the
+            target, while latents, optimiser, losses, softmax and the sum of RGB images stay in float32.
+        compile: Torch.compile of both networks (needs a C++ compiler, and about a minute before the first step).
+        cuda_graphs: Record prior and target once per batch size and replay them.
+        rows_per_batch: Images at once (None: as many as suit the device, found by measurement). The number of rows
+            changes results by rounding only.
     """
 
     precision: Precision = "fp32"

@@ -33,7 +33,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Plugin:
-    """One entry point. place: module:name, as the package says it; file: of the module, None where there is none."""
+    """One entry point.
+
+    Attributes:
+        place: Module:name, as the package says it.
+        file: Of the module, None where there is none.
+    """
 
     family: str
     name: str

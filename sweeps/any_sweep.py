@@ -19,20 +19,25 @@ Protocol = Literal["clean", "paper"]
 class Resources(Model):
     """What one task may take. GPUs are used where the cluster has them.
 
-    cpus_per_task: CPU cores that Ray reserves for each task; trainings on several workers aside. gpus_per_training:
-    GPUs reserved for one training, a fraction to share a device; at most what there is. gpus_per_task: GPUs reserved
-    for one task of an attack or a judge, a fraction to share a device; at most what there is. classes_per_task: classes
-    that one task of an attack inverts; null chooses it so that every device gets several tasks. trial_slots: trials
-    that run at once on this machine without a cluster; null: two per CPU. attack_rows: images that go through the
-    networks at once in an attack; null: as many as suit the kind of device. attack_compile: compile prior and target by
-    torch.compile, which takes a minute before the first step. attack_cuda_graphs: record prior and target once as CUDA
-    graphs and replay them. training_timeout_minutes: minutes after which one training is ended (Ray Train's workers
-    too); null: it is ended when silent for 20 times as long as such a stage has taken, half an hour at least.
-    attack_timeout_minutes: minutes after which one task of an attack, a few classes, is ended; null: as for a training.
-
     How an attack's networks run (rows, compile, cuda_graphs) changes how sums are rounded, and many steps of a descent
-    can make a different reconstruction of that: a value other than the default is part of a result's identity, and
-    such a sweep shares no attack with one that has another. Nothing else here changes a result.
+    can make a different reconstruction of that: a value other than the default is part of a result's identity, and such
+    a sweep shares no attack with one that has another. Nothing else here changes a result.
+
+    Attributes:
+        cpus_per_task: CPU cores that Ray reserves for each task; trainings on several workers aside.
+        gpus_per_training: GPUs reserved for one training, a fraction to share a device; at most what there is.
+        gpus_per_task: GPUs reserved for one task of an attack or a judge, a fraction to share a device; at most what
+            there is.
+        classes_per_task: Classes that one task of an attack inverts; null chooses it so that every device gets several
+            tasks.
+        trial_slots: Trials that run at once on this machine without a cluster; null: two per CPU.
+        attack_rows: Images that go through the networks at once in an attack; null: as many as suit the kind of device.
+        attack_compile: Compile prior and target by torch.compile, which takes a minute before the first step.
+        attack_cuda_graphs: Record prior and target once as CUDA graphs and replay them.
+        training_timeout_minutes: Minutes after which one training is ended (Ray Train's workers too); null: it is ended
+            when silent for 20 times as long as such a stage has taken, half an hour at least.
+        attack_timeout_minutes: Minutes after which one task of an attack, a few classes, is ended; null: as for a
+            training.
     """
 
     cpus_per_task: Count = 1
@@ -62,14 +67,15 @@ class Tracking(Model):
 class AnySweep(Model):
     """The keys of every sweep file.
 
-    name: the name of the sweep, its results and its report: letters, digits, ".", "_", "-", at most 64 characters.
-    grid: dotted key of this file -> list of values to try; every combination is a cell. cells: combinations that form
-    no full grid; each is combined with the whole grid. baseline: dotted key -> value, the cell that the others are
-    compared with.
-
     A kind adds its own. What a caller may ask of any sweep (`search`, `budget`, `reaudit`, `min_test_acc`, `paper`,
     `accuracy_margin`, `every_seed`, `looks`, `protocol`, `tracking`) is a key or a property of it or, where its files
     cannot say it, a constant of its class.
+
+    Attributes:
+        name: The name of the sweep, its results and its report: letters, digits, ".", "_", "-", at most 64 characters.
+        grid: Dotted key of this file -> list of values to try; every combination is a cell.
+        cells: Combinations that form no full grid; each is combined with the whole grid.
+        baseline: Dotted key -> value, the cell that the others are compared with.
     """
 
     name: Annotated[str, Field(pattern=NAME)]

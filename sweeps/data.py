@@ -49,9 +49,11 @@ class SyntheticData(Model):
 class LabelledData(Model):
     """The user's own images: a Parquet file (`image`, `label` or `identity`, maybe `split`) or a folder per class.
 
-    test_fraction: fraction of each class's images that are tested on, where the file has no split.
-    largest_classes: keep this many classes, those with most training images. on_corrupt: skip leaves out images that
-    cannot be read, and training images that the test part holds too; refuse ends with an error.
+    Attributes:
+        test_fraction: Fraction of each class's images that are tested on, where the file has no split.
+        largest_classes: Keep this many classes, those with most training images.
+        on_corrupt: skip leaves out images that cannot be read, and training images that the test part holds too; refuse
+            ends with an error.
     """
 
     cites: ClassVar[tuple[str, ...]] = ()
@@ -78,8 +80,10 @@ class PublishedData(Model):
     Labels, selection and the 90/10 split of seed 42 are those of the official code. Every network gets the pictures at
     its own size, reduced once from the files; so there is no `size` here.
 
-    kind: which data set. pictures: celeba only: ready crops (null: these), the aligned release, or pictures in the
-    wild, cropped here by 5 or 68 landmarks.
+    Attributes:
+        kind: Which data set.
+        pictures: celeba only: ready crops (null: these), the aligned release, or pictures in the wild, cropped here by
+            5 or 68 landmarks.
     """
 
     kind: PublishedKind

@@ -27,13 +27,19 @@ PLAIN_KIND = "label_smoothing"
 class Schedule(Model):
     """How alpha moves over training.
 
-    kind: constant; reference, as the paper's code does; ramp, a smooth rise as in the paper's text; linear; cosine;
-    step; or piecewise. start: of ramp, linear and cosine: fraction of the training where the rise begins; null: 0.5 of
-    ramp, else 0. end: of ramp, linear and cosine: fraction of the training where the rise is complete; null: 0.75 of
-    ramp, else 1. at: of step: fraction of the training up to which the factor is 0; null: 0.5. back: of ramp, linear,
-    cosine and step: fraction of the training from which the factor returns to 0; null: it stays. scaled: of reference:
-    true puts the breakpoints at 1/2 and 3/4 of the training, null or false at epochs 50 and 75.
-    points: of piecewise: list of [fraction of the training, alpha], joined by straight lines; two at one fraction jump.
+    Attributes:
+        kind: Constant; reference, as the paper's code does; ramp, a smooth rise as in the paper's text; linear; cosine;
+            step; or piecewise.
+        start: Of ramp, linear and cosine: fraction of the training where the rise begins; null: 0.5 of ramp, else 0.
+        end: Of ramp, linear and cosine: fraction of the training where the rise is complete; null: 0.75 of ramp, else
+            1.
+        at: Of step: fraction of the training up to which the factor is 0; null: 0.5.
+        back: Of ramp, linear, cosine and step: fraction of the training from which the factor returns to 0; null: it
+            stays.
+        scaled: Of reference: true puts the breakpoints at 1/2 and 3/4 of the training, null or false at epochs 50 and
+            75.
+        points: Of piecewise: list of [fraction of the training, alpha], joined by straight lines; two at one fraction
+            jump.
     """
 
     kind: Literal["constant", "reference", "ramp", "linear", "cosine", "step", "piecewise"] = "constant"
@@ -57,9 +63,11 @@ class Schedule(Model):
 class Smoothing(Model):
     """Label smoothing by alpha in (-inf, 1]: 0 is plain training, below 0 the paper's defense.
 
-    alpha: the smoothing factor, at most 1, that the schedule leads to; null: the last point of a piecewise schedule,
-    else 0. schedule: how alpha moves over training; null: constant for alpha >= 0; for negative alpha 0 in the first
-    half and a smooth ramp up to three quarters, as the paper says, or under protocol paper as its code does.
+    Attributes:
+        alpha: The smoothing factor, at most 1, that the schedule leads to; null: the last point of a piecewise
+            schedule, else 0.
+        schedule: How alpha moves over training; null: constant for alpha >= 0; for negative alpha 0 in the first half
+            and a smooth ramp up to three quarters, as the paper says, or under protocol paper as its code does.
     """
 
     alpha: float | None = None

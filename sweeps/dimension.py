@@ -33,10 +33,13 @@ class Suggests(Protocol):
 class Dimension:
     """One key of the sweep file and what it may be.
 
-    choices: the values, or None for numbers in [low, high]. step: the distance of the values, counted from low; None
-    is any number of DIGITS significant digits. integer: whole numbers (step then defaults to 1). log: even in the
-    logarithm. when: other dimension -> the values of it with which this one exists; all must hold. above: another
-    dimension whose value this one must exceed.
+    Attributes:
+        choices: The values, or None for numbers in [low, high].
+        step: The distance of the values, counted from low; None is any number of DIGITS significant digits.
+        integer: Whole numbers (step then defaults to 1).
+        log: Even in the logarithm.
+        when: Other dimension -> the values of it with which this one exists; all must hold.
+        above: Another dimension whose value this one must exceed.
     """
 
     key: str

@@ -45,9 +45,12 @@ SPANNING = ("grid", "cells", "search", "budget", "reaudit")
 class Cell:
     """One combination of grid values, still without a seed.
 
-    axes: short name -> value, in the order of the grid; settings: the whole sweep with these values in place; values:
-    the same values by dotted key; beside: what else was set, which is no axis (the cheap attack of a rung); keys: the
-    dotted key of every axis.
+    Attributes:
+        axes: Short name -> value, in the order of the grid.
+        settings: The whole sweep with these values in place.
+        values: The same values by dotted key.
+        beside: What else was set, which is no axis (the cheap attack of a rung).
+        keys: The dotted key of every axis.
     """
 
     axes: dict[str, Any]

@@ -63,7 +63,9 @@ class Source(Model):
 class ForeignAnswers(Model):
     """How a model answers that is no network of ours, as the import found it.
 
-    access: the most that it can give; rows: the number of images that it takes at once, null for any.
+    Attributes:
+        access: The most that it can give.
+        rows: The number of images that it takes at once, null for any.
     """
 
     answers: Answers
@@ -74,12 +76,14 @@ class ForeignAnswers(Model):
 class TargetCard(Model):
     """target.json: all that the weights do not say of themselves.
 
-    mean, std: of the red, green and blue channels of pictures in [0, 1]; the default maps them to [-1, 1], as the
-    publication's checkpoints have it (cards of version 1 know nothing else). channels: in which order the model gets
-    them. class_names: in the order of the model's
-    outputs; null: in the order of the data. stated_acc: what whoever trained it says; test_acc: what the import
-    measured, of inception_v3 under both conventions of its input. architecture: of the network, or the kind of model
-    where it is none of ours; `outside` then says how it answers.
+    Attributes:
+        mean, std: Of the red, green and blue channels of pictures in [0, 1]; the default maps them to [-1, 1], as the
+            publication's checkpoints have it (cards of version 1 know nothing else).
+        channels: In which order the model gets them.
+        class_names: In the order of the model's outputs; null: in the order of the data.
+        stated_acc: What whoever trained it says.
+        test_acc: What the import measured, of inception_v3 under both conventions of its input.
+        architecture: Of the network, or the kind of model where it is none of ours; `outside` then says how it answers.
     """
 
     version: Annotated[int, Field(ge=1, le=CARD_VERSION)] = 1

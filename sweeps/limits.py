@@ -27,8 +27,10 @@ class Budget(Model):
 class Reaudit(Model):
     """The recipes on the accuracy-leak frontier once more: fresh seeds, the full attack.
 
-    seeds: training seeds that the sweep itself does not use. recipes: how many recipes of the frontier at most, its
-    ends first. share: fraction of the budget that a search leaves to it.
+    Attributes:
+        seeds: Training seeds that the sweep itself does not use.
+        recipes: How many recipes of the frontier at most, its ends first.
+        share: Fraction of the budget that a search leaves to it.
     """
 
     seeds: Annotated[Several[Seed], Field(min_length=1)]

@@ -37,9 +37,11 @@ _HARDWARE = re.compile(r"^Hardware: (.+?)(?=^\w+: |^$|\Z)", re.MULTILINE | re.DO
 class SearchRecipes:
     """Recipes by which it was checked that a search can run. Plans use them, too.
 
-    choices: settings in which every choice of its space, and both ends of every range, occurs. baseline: the recipe
-    that it tries first, since the others are compared with it, as dotted key -> value; {} where the sweep names none.
-    stated: what that recipe, completed by the sweep file, has at the keys of the space.
+    Attributes:
+        choices: Settings in which every choice of its space, and both ends of every range, occurs.
+        baseline: The recipe that it tries first, since the others are compared with it, as dotted key -> value; {}
+            where the sweep names none.
+        stated: What that recipe, completed by the sweep file, has at the keys of the space.
     """
 
     choices: tuple[Sweep, ...] = ()

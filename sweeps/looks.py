@@ -20,10 +20,13 @@ class SeedLooks(Model):
     Every recipe is compared with the baseline at the first look, those still undecided again at the next, with more
     seeds.
 
-    looks: how many seeds each look has, increasing, two or more at the first. first: the first seed; the others follow
-    it. alpha: the error probability of all looks together. spend: how the error probability is spent over the looks.
-    smallest: the smallest difference of interest, in the unit of the leak (0.05: five percentage points); a recipe
-    whose interval lies within it, either way, gets no more seeds.
+    Attributes:
+        looks: How many seeds each look has, increasing, two or more at the first.
+        first: The first seed; the others follow it.
+        alpha: The error probability of all looks together.
+        spend: How the error probability is spent over the looks.
+        smallest: The smallest difference of interest, in the unit of the leak (0.05: five percentage points); a recipe
+            whose interval lies within it, either way, gets no more seeds.
     """
 
     looks: Annotated[Several[Annotated[int, Field(ge=1, le=MOST_SEEDS)]], Field(min_length=1, max_length=MOST_LOOKS)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -16,6 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from smoothsweep.core.errors import InputError
+from smoothsweep.sweeps.paper_cells import as_count, as_real, as_samples, as_setting, as_word, one_of, optional
 
 TABLES_FILE = Path(__file__).resolve().parent / "paper" / "tables.csv"
 TABLES = tuple(str(number) for number in range(1, 14))
@@ -49,12 +50,17 @@ DEFENSES: dict[str, tuple[str, ...]] = {
 class PaperNumber:
     """One printed number and the row it stands in.
 
-    row: position of the printed row within its table, from 1 (Tables 1 and 13 print two data sets side by side: the
-    second data set's rows follow the first's). image_size: pixels, None where not stated. samples_per_class: None is
-    all. classes: how many classes were attacked, None where not stated. setting: what tells rows of one recipe apart
-    in this table alone, such as the model that selected the results. value: as printed, fractions in [0, 1] for
-    percentages; decimals: digits behind the point of `value` that the paper printed. unit: "fraction", "squared_l2"
-    or "plain". note: how the row was identified, where its label is lost or contradicted.
+    Attributes:
+        row: Position of the printed row within its table, from 1 (Tables 1 and 13 print two data sets side by side: the
+            second data set's rows follow the first's).
+        image_size: Pixels, None where not stated.
+        samples_per_class: None is all.
+        classes: How many classes were attacked, None where not stated.
+        setting: What tells rows of one recipe apart in this table alone, such as the model that selected the results.
+        value: As printed, fractions in [0, 1] for percentages.
+        decimals: Digits behind the point of `value` that the paper printed.
+        unit: "fraction", "squared_l2" or "plain".
+        note: How the row was identified, where its label is lost or contradicted.
     """
 
     table: str
@@ -231,70 +237,25 @@ def _check_row(row: list[PaperNumber], number: PaperNumber, where: str) -> None:
         raise InputError(f"{where}, column metric: expected each metric once in a row, got {number.metric!r} again")
 
 
-def _word(text: str) -> str:
-    if not text or text != text.strip():
-        raise ValueError("a word")
-    return text
-
-
-def _optional(parse: Callable[[str], Any]) -> Callable[[str], Any]:
-    return lambda text: parse(text) if text else None
-
-
-def _one_of(names: Iterable[str]) -> Callable[[str], str]:
-    valid = tuple(names)
-
-    def parse(text: str) -> str:
-        if text not in valid:
-            raise ValueError(f"one of {', '.join(valid)}")
-        return text
-
-    return parse
-
-
-def _count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise ValueError("a whole number from 1")
-    return int(text)
-
-
-def _real(text: str) -> float:
-    """A plain decimal: no exponent, which would hide how many digits were printed."""
-    if not text.removeprefix("-").replace(".", "", 1).isdecimal() or not math.isfinite(float(text)):
-        raise ValueError("a decimal number")
-    return float(text)
-
-
-def _samples(text: str) -> int | None:
-    return None if text == "all" else _count(text)
-
-
-def _setting(text: str) -> Mapping[str, str]:
-    pairs = [part.partition("=") for part in text.split(";") if part]
-    if any(not name or not equals or not value for name, equals, value in pairs):
-        raise ValueError("name=value, several separated by ;")
-    return MappingProxyType({name: value for name, _, value in pairs})
-
-
 COLUMNS: dict[str, Callable[[str], Any]] = {
-    "table": _one_of(TABLES),
-    "row": _count,
-    "dataset": _word,
-    "image_size": _optional(_count),
-    "architecture": _word,
-    "defense": _one_of(DEFENSES),
-    "alpha": _optional(_real),
-    "beta": _optional(_real),
-    "lambda_input": _optional(_real),
-    "lambda_label": _optional(_real),
-    "samples_per_class": _samples,
-    "attack": _optional(_word),
-    "prior": _optional(_word),
-    "classes": _optional(_count),
-    "setting": _setting,
-    "metric": _word,
-    "value": _real,
-    "unit": _one_of(UNITS),
+    "table": one_of(TABLES),
+    "row": as_count,
+    "dataset": as_word,
+    "image_size": optional(as_count),
+    "architecture": as_word,
+    "defense": one_of(DEFENSES),
+    "alpha": optional(as_real),
+    "beta": optional(as_real),
+    "lambda_input": optional(as_real),
+    "lambda_label": optional(as_real),
+    "samples_per_class": as_samples,
+    "attack": optional(as_word),
+    "prior": optional(as_word),
+    "classes": optional(as_count),
+    "setting": as_setting,
+    "metric": as_word,
+    "value": as_real,
+    "unit": one_of(UNITS),
     "note": str,
 }
 """Column of the file -> how its text is read (ValueError: what was expected)."""

@@ -49,9 +49,11 @@ SPREAD = "the paper does not say what its plus-minus spreads over; ours spreads 
 class Standing:
     """How one cell of a sweep stands to a table of the paper.
 
-    axes: its recipe, see `recipe_axes`. departures: see `departures`. incomparable: metric -> why our number and the
-    printed one do not measure the same, whatever their values; columns: metric -> which of ours it is, where that has
-    another name.
+    Attributes:
+        axes: Its recipe, see `recipe_axes`.
+        departures: See `departures`.
+        incomparable: Metric -> why our number and the printed one do not measure the same, whatever their values.
+        columns: Metric -> which of ours it is, where that has another name.
     """
 
     axes: Mapping[str, Any] | None

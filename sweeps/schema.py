@@ -51,7 +51,9 @@ Seeds = Annotated[
 class PaperTable(Model):
     """The table of the paper that a sweep repeats; the report sets our numbers beside its.
 
-    table: number of the table. dataset: the paper's name of the data, where `data` is not the published set itself.
+    Attributes:
+        table: Number of the table.
+        dataset: The paper's name of the data, where `data` is not the published set itself.
     """
 
     table: Annotated[Literal["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13"], BeforeValidator(str)]
@@ -72,17 +74,24 @@ class PaperTable(Model):
 class InversionSweep(AnySweep):
     """Train targets, invert every class, judge the leak.
 
-    protocol: clean, or paper, which follows the official code's slips too, for numbers beside the published ones.
-    seeds: training seeds, one trial of each cell for each; or `looks`, which adds seeds to undecided recipes.
-    data: private images that targets are trained and tested on, by `kind`. public: images of other people that the
-    attacker has; a prior that is trained here, or an attack's own GAN, learns from them. recipe: how the target is
-    trained, or the folder of an imported one. prior: the generator whose latents attacks search, by `kind`; null where
-    no attack of the sweep needs one. attack: how targets are inverted, by `kind`; null inverts nothing and measures
-    the target alone. judges: who scores reconstructions and targets. classes: labels (from 0) that are attacked, or
-    all. search: proposes recipes instead of a grid; the grid then holds keys of the attacker alone. budget: what the
-    sweep may cost over its life; work that runs when it is spent is ended. reaudit: the accuracy-leak frontier once
-    more, under fresh seeds. min_test_acc: test accuracy, a fraction, below which no recipe is recommended; beside a
-    search, write it as a constraint. accuracy_margin: loss of test accuracy, a fraction, that counts as none.
+    Attributes:
+        protocol: `clean`, or `paper`, which follows the official code's slips too, for numbers beside the published
+            ones.
+        seeds: Training seeds, one trial of each cell for each; or `looks`, which adds seeds to undecided recipes.
+        data: Private images that targets are trained and tested on, by `kind`.
+        public: Images of other people that the attacker has; a prior that is trained here, or an attack's own GAN,
+            learns from them.
+        recipe: How the target is trained, or the folder of an imported one.
+        prior: The generator whose latents attacks search, by `kind`; null where no attack of the sweep needs one.
+        attack: How targets are inverted, by `kind`; null inverts nothing and measures the target alone.
+        judges: Who scores reconstructions and targets.
+        classes: Labels (from 0) that are attacked, or all.
+        search: Proposes recipes instead of a grid; the grid then holds keys of the attacker alone.
+        budget: What the sweep may cost over its life; work that runs when it is spent is ended.
+        reaudit: The accuracy-leak frontier once more, under fresh seeds.
+        min_test_acc: Test accuracy, a fraction, below which no recipe is recommended; beside a search, write it as a
+            constraint.
+        accuracy_margin: Loss of test accuracy, a fraction, that counts as none.
     """
 
     experiment: Literal["inversion"] = "inversion"  # what the file describes; the other is toy, at the end of the page

@@ -15,7 +15,7 @@ from smoothsweep.core.text import shown
 from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS, Model, Several
 from smoothsweep.sweeps.dimension import Dimension
 from smoothsweep.sweeps.settings import first_repeat
-from smoothsweep.sweeps.space import Space, inside, make_space
+from smoothsweep.sweeps.space import Space, check_inside, check_searched_key, make_space
 from smoothsweep.sweeps.strategies import STRATEGIES
 from smoothsweep.sweeps.strategy_kind import StrategyKind
 
@@ -37,9 +37,15 @@ LAG = 4  # recipes at once in an adaptive search, unless the file says otherwise
 class Range(Model):
     """What one key may be: `choices`, or numbers from `low` to `high`.
 
-    choices: list of values. low: smallest number. high: largest number. step: in steps from low; without one, any
-    number. log: spread evenly in the logarithm. integer: whole numbers. when: other key of the space -> values of it;
-    only with these does this key exist. above: another key of the space; values at or below that one's are left out.
+    Attributes:
+        choices: List of values.
+        low: Smallest number.
+        high: Largest number.
+        step: In steps from low; without one, any number.
+        log: Spread evenly in the logarithm.
+        integer: Whole numbers.
+        when: Other key of the space -> values of it; only with these does this key exist.
+        above: Another key of the space; values at or below that one's are left out.
     """
 
     choices: Annotated[Several[Any], Field(max_length=MAX_CHOICES)] | None = None
@@ -129,8 +135,9 @@ class Constraint(Model):
 class Rung(Model):
     """A cheap attack and the fraction of recipes it lets through.
 
-    keep: fraction of the recipes that go on to the next rung, rounded up, the best first. set: dotted key of the
-    attack, or classes -> the value it has on this rung.
+    Attributes:
+        keep: Fraction of the recipes that go on to the next rung, rounded up, the best first.
+        set: Dotted key of the attack, or classes -> the value it has on this rung.
     """
 
     keep: Annotated[float, Field(gt=0, lt=1)]
@@ -148,19 +155,20 @@ class Rung(Model):
 class Search(Model):
     """Proposes recipes out of a space. See `sweeps/search_schedules.yaml`.
 
-    strategy: how the next recipe is chosen.
-    sampler: of strategy optuna: a Gaussian process (gp, the default), or tpe, which costs nothing to ask and suits
-    hundreds of recipes.
-    recipes: how many to propose at most; none for strategy grid.
-    seed: of everything random in the search, null: 0; none for strategy grid.
-    in_flight: recipes that are open at once; null: 4 where the strategy learns from outcomes, else no limit.
-    space: dotted key of the recipe -> what it may be.
-    objectives: one to three columns of the results -> max or min.
-    constraints: column of the results -> what a recipe must keep to.
-    rungs: of strategy halving: the cheap attacks, in the order in which recipes meet them.
-    audit: of strategy halving: how many dropped recipes, drawn at random, meet the full attack too; null: 0.
-    first_seeds: of strategy noise_aware: how many of the sweep's seeds a recipe meets at first (1, the default). It
-    meets more where it may extend the frontier.
+    Attributes:
+        strategy: How the next recipe is chosen.
+        sampler: Of strategy optuna: a Gaussian process (gp, the default), or tpe, which costs nothing to ask and suits
+            hundreds of recipes.
+        recipes: How many to propose at most; none for strategy grid.
+        seed: Of everything random in the search, null: 0; none for strategy grid.
+        in_flight: Recipes that are open at once; null: 4 where the strategy learns from outcomes, else no limit.
+        space: Dotted key of the recipe -> what it may be.
+        objectives: One to three columns of the results -> max or min.
+        constraints: Column of the results -> what a recipe must keep to.
+        rungs: Of strategy halving: the cheap attacks, in the order in which recipes meet them.
+        audit: Of strategy halving: how many dropped recipes, drawn at random, meet the full attack too; null: 0.
+        first_seeds: Of strategy noise_aware: how many of the sweep's seeds a recipe meets at first (1, the default). It
+            meets more where it may extend the frontier.
     """
 
     strategy: Strategy = "noise_aware"
@@ -209,11 +217,11 @@ class Search(Model):
     @classmethod
     def _consistent(cls, space: dict[str, Range]) -> dict[str, Range]:
         for key in space:
-            _check_key(key)
+            check_searched_key(key)
         by_key = {key: given.dimension(key) for key, given in space.items()}
         made = make_space(list(by_key.values()))
         for dimension in made.dimensions:
-            _check_inside(dimension, by_key)
+            check_inside(dimension, by_key)
         return space
 
     @field_validator("objectives", "constraints")
@@ -265,33 +273,3 @@ class Search(Model):
                 if judge is not None and getattr(judges, judge) is None:
                     where = f"search.{place}.{column}"
                     raise ValueError(f"{where}: expected a judge that measures it (judges.{judge}), got none")
-
-
-def _check_key(key: str) -> None:
-    part = key.split(".")[0]
-    if part in ("attack", "prior", "public", "classes", "judges"):
-        raise ValueError(
-            f"{key}: expected keys of the recipe, got one of the attacker, who does not search here (grid takes it)"
-        )
-    if part != "recipe":
-        raise ValueError(f"{key}: expected keys of the recipe, got {key}")
-
-
-def _check_inside(dimension: Dimension, by_key: dict[str, Dimension]) -> None:
-    """A key inside another dimension's values: those must be mappings that leave it open."""
-    holder = inside(dimension.key, by_key)
-    if holder is None:
-        return
-    path = dimension.key.removeprefix(f"{holder}.").split(".")
-    for value in by_key[holder].values or ():
-        if holder in dimension.when and value not in dimension.when[holder]:
-            continue
-        node: Any = value
-        for depth, part in enumerate(path):
-            if not isinstance(node, dict):
-                raise ValueError(f"{dimension.key}: expected {holder} to hold keys wherever this exists, got {value}")
-            if part not in node:
-                break
-            if depth == len(path) - 1:
-                raise ValueError(f"{dimension.key}: expected it here or among the choices of {holder}, got both")
-            node = node[part]

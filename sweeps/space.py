@@ -210,3 +210,34 @@ def _check_room(dimension: Dimension, by_key: Mapping[str, Dimension]) -> None:
         raise ValueError(
             f"{dimension.key}.above: expected room above {other.key}, which reaches {highest:g}, got at most {top:g}"
         )
+
+
+def check_searched_key(key: str) -> None:
+    """Raise ValueError for a key that is not the recipe's."""
+    part = key.split(".")[0]
+    if part in ("attack", "prior", "public", "classes", "judges"):
+        raise ValueError(
+            f"{key}: expected keys of the recipe, got one of the attacker, who does not search here (grid takes it)"
+        )
+    if part != "recipe":
+        raise ValueError(f"{key}: expected keys of the recipe, got {key}")
+
+
+def check_inside(dimension: Dimension, by_key: Mapping[str, Dimension]) -> None:
+    """Raise ValueError where a key lies inside another dimension's values, unless those are mappings that leave it open."""
+    holder = inside(dimension.key, by_key)
+    if holder is None:
+        return
+    path = dimension.key.removeprefix(f"{holder}.").split(".")
+    for value in by_key[holder].values or ():
+        if holder in dimension.when and value not in dimension.when[holder]:
+            continue
+        node: Any = value
+        for depth, part in enumerate(path):
+            if not isinstance(node, dict):
+                raise ValueError(f"{dimension.key}: expected {holder} to hold keys wherever this exists, got {value}")
+            if part not in node:
+                break
+            if depth == len(path) - 1:
+                raise ValueError(f"{dimension.key}: expected it here or among the choices of {holder}, got both")
+            node = node[part]

@@ -14,14 +14,17 @@ _HERE = "smoothsweep.orchestrator.search.strategies."
 class StrategyKind:
     """One strategy.
 
-    code: 'module:function' of `orchestrator/search/strategies`, of a plugin with the whole path of its module: (setup,
-    proposals so far, their outcomes) -> the next proposal, `Wait()` before more has come out, or None at the end.
-    words: what it did, as a report says it.
-    own: keys of `search` that mean nothing to strategies that do not name them here. needs: keys that must be there ->
-    what is expected. without: keys that all others have -> why they mean nothing to it. learns: whether it proposes
-    from outcomes, so that only a few recipes are open at once. whole_space: whether it tries every point, so that the
-    space must be finite. count_shapes: whether the number of recipes shapes all proposals, so that another number is
-    another search.
+    Attributes:
+        code: 'module:function' of `orchestrator/search/strategies`, of a plugin with the whole path of its module:
+            (setup, proposals so far, their outcomes) -> the next proposal, `Wait()` before more has come out, or None
+            at the end.
+        words: What it did, as a report says it.
+        own: Keys of `search` that mean nothing to strategies that do not name them here.
+        needs: Keys that must be there -> what is expected.
+        without: Keys that all others have -> why they mean nothing to it.
+        learns: Whether it proposes from outcomes, so that only a few recipes are open at once.
+        whole_space: Whether it tries every point, so that the space must be finite.
+        count_shapes: Whether the number of recipes shapes all proposals, so that another number is another search.
     """
 
     code: str

@@ -39,9 +39,12 @@ class Augmentation(derived(AugmentationSettings, without=("shared",))):
 class Training(derived(TrainingRecipe, without=("augmentation",), optional=DEPENDENT)):
     """How one classifier is trained; the defaults are the paper's 224-pixel recipe (Appendix B.3).
 
-    architecture: the network; inception_v3 trains with its auxiliary head. epochs: passes over the training images.
-    pretrained: start from ImageNet weights, from the local torch hub cache. transform_input: inception_v3 only: map
-    inputs to ImageNet statistics first; null: do not. augmentation: random changes of every training image.
+    Attributes:
+        architecture: The network; inception_v3 trains with its auxiliary head.
+        epochs: Passes over the training images.
+        pretrained: Start from ImageNet weights, from the local torch hub cache.
+        transform_input: inception_v3 only: map inputs to ImageNet statistics first; null: do not.
+        augmentation: Random changes of every training image.
     """
 
     architecture: Architecture = "resnet152"
@@ -116,10 +119,13 @@ class Poison(derived(PoisonSettings)):
 class Recipe(Training):
     """How the target is trained.
 
-    defense: what is done beyond plain training so that less leaks, by `kind`. workers: processes that share every
-    batch; above 1 they train with Ray Train, and BatchNorm makes it a different experiment. checkpoint_every: epochs
-    between two checkpoints; a crash costs at most this much. stop_at_test_acc: end with the first epoch of this test
-    accuracy (a fraction), or of the one that another trial reached (the paper's Table 9).
+    Attributes:
+        defense: What is done beyond plain training so that less leaks, by `kind`.
+        workers: Processes that share every batch; above 1 they train with Ray Train, and BatchNorm makes it a different
+            experiment.
+        checkpoint_every: Epochs between two checkpoints; a crash costs at most this much.
+        stop_at_test_acc: End with the first epoch of this test accuracy (a fraction), or of the one that another trial
+            reached (the paper's Table 9).
     """
 
     defense: Defense = LabelSmoothing()

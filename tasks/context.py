@@ -65,9 +65,10 @@ class SharedFolders(Protocol):
 class TaskContext:
     """Where a task may keep things between attempts, what it computes on, and how it says how far it is.
 
-    work: directory that outlives a killed worker (checkpoints, finished classes); removed once the stage is done.
-    device: torch device string.
-    shared: how workers on other machines reach `work` and the inputs; None where paths mean the same everywhere.
+    Attributes:
+        work: Directory that outlives a killed worker (checkpoints, finished classes); removed once the stage is done.
+        device: Torch device string.
+        shared: How workers on other machines reach `work` and the inputs; None where paths mean the same everywhere.
     """
 
     work: Path

@@ -34,8 +34,9 @@ _digests: dict[tuple[str, bool], tuple[str, str]] = {}  # path, any_files -> sta
 class PlannedFile:
     """A file or folder from outside the store, and the digest of its content that the plan counted with.
 
-    content: None where nothing was planned (a model that is only looked at). any_files: a folder that may hold more
-    than pictures, see `content_at`.
+    Attributes:
+        content: None where nothing was planned (a model that is only looked at).
+        any_files: A folder that may hold more than pictures, see `content_at`.
     """
 
     place: Path

@@ -58,7 +58,12 @@ def synthesise(config: Config, inputs: Inputs, out: Path, context: TaskContext) 
 
 @dataclass(frozen=True, kw_only=True)
 class _Source:
-    """Where the images come from. side: in pixels, cropped; of: (rows, device) -> float32 [B, 3, side, side]."""
+    """Where the images come from.
+
+    Attributes:
+        side: In pixels, cropped.
+        of: (rows, device) -> float32 [B, 3, side, side].
+    """
 
     side: int
     of: Callable[[slice, str], Tensor]

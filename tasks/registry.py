@@ -23,8 +23,12 @@ from smoothsweep.tasks.class_names import shard_with_same_classes, with_same_cla
 
 @dataclass(frozen=True, kw_only=True)
 class Task(Work):
-    """One kind of stage. seed_decides: whether other stages refuse what it leaves depends on its seed. shown: what
-    people read for its name (`tasks.stage_names`), where that is not the name with spaces."""
+    """One kind of stage.
+
+    Attributes:
+        seed_decides: Whether other stages refuse what it leaves depends on its seed.
+        shown: What people read for its name (`tasks.stage_names`), where that is not the name with spaces.
+    """
 
     version: int
     run: str

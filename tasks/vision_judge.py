@@ -30,8 +30,13 @@ REFERENCES = 4
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """kind: RECONSTRUCTION, "same" or "other" (natural pairs); of_class: whose image it is, or is meant to be; rank: of
-    the image among those of its kind and class."""
+    """One question to the vision-language model.
+
+    Attributes:
+        kind: RECONSTRUCTION, "same" or "other" (natural pairs).
+        of_class: Whose image it is, or is meant to be.
+        rank: Of the image among those of its kind and class.
+    """
 
     kind: str
     of_class: int

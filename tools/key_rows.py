@@ -17,6 +17,7 @@ from pydantic import BaseModel
 from smoothsweep.core.errors import InputError
 from smoothsweep.sweeps.derived import DECLARED
 
+_NAMES = ("Adam", "None")
 _STATED = re.compile(r"(?:^|(?<=[.;:] ))((?:[a-z_0-9]+, )*[a-z_0-9]+): ")
 _ENDLESS = 10**9  # a bound from here on only says that products still fit
 _MOST_OF_A_CELL = 110  # characters that choices may take in it
@@ -261,8 +262,14 @@ def _documented(owner: type) -> dict[str, str]:
         marks = [mark for mark in _STATED.finditer(line) if set(mark[1].split(", ")) <= fields]
         ends = [*(one.start() for one in marks[1:]), len(line)]
         for mark, end in zip(marks, ends[: len(marks)], strict=True):
-            found |= dict.fromkeys(mark[1].split(", "), line[mark.end() : end].strip(" ;."))
+            found |= dict.fromkeys(mark[1].split(", "), _uncapitalised(line[mark.end() : end].strip(" ;.")))
     return found
+
+
+def _uncapitalised(sentence: str) -> str:
+    """With a small first letter, as words that may come before it want; names, `GPUs` and the like keep theirs."""
+    is_name = sentence.startswith(_NAMES) or sentence[1:2].isupper()
+    return sentence if is_name else sentence[:1].lower() + sentence[1:]
 
 
 @cache

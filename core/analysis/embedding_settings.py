@@ -22,8 +22,10 @@ def spread_over(count: int, most: int) -> list[int]:
 class EmbeddingSettings:
     """The paper's Figures 4 and 5: penultimate activations of training images (section 4.4).
 
-    classes: classes on the map, evenly spread over the labels (the paper's 100); distances are measured of all.
-    perplexity: of t-SNE, in neighbours; seed: of t-SNE's start.
+    Attributes:
+        classes: Classes on the map, evenly spread over the labels (the paper's 100); distances are measured of all.
+        perplexity: Of t-SNE, in neighbours.
+        seed: Of t-SNE's start.
     """
 
     classes: Count = 100

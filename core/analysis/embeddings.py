@@ -29,9 +29,11 @@ class FeatureMap:
 class FeatureDistances:
     """Distances of every sample, float64 [N], in units of the largest between any two samples.
 
-    intra, inter: the mean distance to all others of its class, and to all samples of other classes. intra_nearest,
-    inter_nearest: to the closest of each. NaN for a sample that is alone in its class, or with its class.
-    scale: that largest distance, Euclidean in feature space.
+    Attributes:
+        intra, inter: The mean distance to all others of its class, and to all samples of other classes.
+        intra_nearest, inter_nearest: To the closest of each. NaN for a sample that is alone in its class, or with its
+            class.
+        scale: That largest distance, Euclidean in feature space.
     """
 
     intra: Tensor

@@ -20,12 +20,17 @@ LOSSES: tuple[Loss, ...] = ("poincare", "cross_entropy")
 class GradientSettings:
     """A descent from random latents, as Plug & Play's stage 2; the defaults are the paper's (section 4.4, B.4).
 
-    per_class: latents of each attacked class (the paper drew 1,000 latents and classes: two for each of 530); seed: of
-    the latents' draw, one for all targets; truncation_psi: the prior's truncation, 1 for none; truncation_cutoff: how
-    many layers it is applied to, from the coarsest on, None for all; crop: side of the central crop in pixels of the
-    prior (None: no crop); steps: Adam steps of the descent; lr: Adam's learning rate; betas: Adam's two decay rates;
-    crop_scale: smallest and largest fraction of the area that the random crop of each step keeps; average: take the
-    gradient as a mean over neighbours of the image, None for the gradient at the image.
+    Attributes:
+        per_class: Latents of each attacked class (the paper drew 1,000 latents and classes: two for each of 530).
+        seed: Of the latents' draw, one for all targets.
+        truncation_psi: The prior's truncation, 1 for none.
+        truncation_cutoff: How many layers it is applied to, from the coarsest on, None for all.
+        crop: Side of the central crop in pixels of the prior (None: no crop).
+        steps: Adam steps of the descent.
+        lr: Adam's learning rate.
+        betas: Adam's two decay rates.
+        crop_scale: Smallest and largest fraction of the area that the random crop of each step keeps.
+        average: Take the gradient as a mean over neighbours of the image, None for the gradient at the image.
     """
 
     per_class: Count = 2

@@ -37,9 +37,11 @@ RANGES = {"cosine": (-1.0, 1.0), "zero": (0.0, 1.0), "logit_gap": None, "saturat
 class GradientPath:
     """What was met on the way down, float [steps, K] each; NaN where there is none, and once a row is frozen.
 
-    cosine: between the image gradients of this step and the one before, NaN in the first and where either is zero;
-    zero: 1 where every entry of the image gradient is exactly 0; logit_gap: the class's logit minus the mean of the
-    others; saturated: 1 where the largest probability rounds to exactly 1 in single precision.
+    Attributes:
+        cosine: Between the image gradients of this step and the one before, NaN in the first and where either is zero.
+        zero: 1 where every entry of the image gradient is exactly 0.
+        logit_gap: The class's logit minus the mean of the others.
+        saturated: 1 where the largest probability rounds to exactly 1 in single precision.
     """
 
     cosine: Tensor

@@ -20,8 +20,13 @@ _BATCH = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Projected:
-    """drawn: uint8 [n, 3, S, S], what the prior makes of `photographs`, uint8 of the same shape, which show `labels`
-    int64 [n]; all on the CPU. error: the mean squared difference, in units of [-1, 1]."""
+    """Photographs beside their projections into a prior.
+
+    Attributes:
+        drawn: uint8 [n, 3, S, S], what the prior makes of `photographs`, uint8 of the same shape, which show `labels`
+            int64 [n]; all on the CPU.
+        error: The mean squared difference, in units of [-1, 1].
+    """
 
     drawn: Tensor
     photographs: Tensor

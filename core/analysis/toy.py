@@ -33,9 +33,11 @@ GRID_LIMIT = 15.0
 class ToyAttack:
     """One climb towards the target class.
 
-    path: float32 [steps + 2, 2], the start and every update. steps: zero-based index of the last update.
-    distance: Euclidean, from the end of the path to the nearest training point of the target class.
-    stopped: whether the confidence was reached; False also when there was no such criterion.
+    Attributes:
+        path: float32 [steps + 2, 2], the start and every update.
+        steps: Zero-based index of the last update.
+        distance: Euclidean, from the end of the path to the nearest training point of the target class.
+        stopped: Whether the confidence was reached; False also when there was no such criterion.
     """
 
     path: Tensor
@@ -48,10 +50,14 @@ class ToyAttack:
 class ToyResult:
     """All there is to draw for one smoothing factor.
 
-    points: float32 [500, 2] with labels int64 [500]. axis: float32 [G], the grid's coordinates on both axes.
-    confidence: float32 [G, G], largest softmax probability, row = second coordinate. prediction: int64 [G,
-    G]. attack: the climb that stops at a confidence (Fig. 1). endless: the one that does not (Fig. 8), None
-    if it was not asked for. train_loss: of the full data, train-mode batch norm, after the last update.
+    Attributes:
+        points: float32 [500, 2] with labels int64 [500].
+        axis: float32 [G], the grid's coordinates on both axes.
+        confidence: float32 [G, G], largest softmax probability, row = second coordinate.
+        prediction: int64 [G, G].
+        attack: The climb that stops at a confidence (Fig. 1).
+        endless: The one that does not (Fig. 8), None if it was not asked for.
+        train_loss: Of the full data, train-mode batch norm, after the last update.
     """
 
     alpha: float

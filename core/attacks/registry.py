@@ -54,12 +54,17 @@ EARLIER_NAMES = {"loot_size": "reconstruction_size"}
 class PartKind:
     """One kind of part.
 
-    version: raised when the same settings would give other numbers; make: 'module:function' of
-    (settings, inputs, view, workshop) -> MadePart; access: what of the target it is shown; trains: whether it trains a
-    network, and so may take a training's share of a device; told_protocol: whether the protocol reaches it beyond its
-    inputs: else it is not told (`inputs.protocol` is None) and one artifact serves both; distilled: whether it learns
-    what a target answered, so that its classes are the target's though it is shown none; layers: whether it looks at
-    the layers under the target's last one; shown: what people read for its name, where it is not the name with spaces.
+    Attributes:
+        version: Raised when the same settings would give other numbers.
+        make: 'module:function' of (settings, inputs, view, workshop) -> MadePart.
+        access: What of the target it is shown.
+        trains: Whether it trains a network, and so may take a training's share of a device.
+        told_protocol: Whether the protocol reaches it beyond its inputs: else it is not told (`inputs.protocol` is
+            None) and one artifact serves both.
+        distilled: Whether it learns what a target answered, so that its classes are the target's though it is shown
+            none.
+        layers: Whether it looks at the layers under the target's last one.
+        shown: What people read for its name, where it is not the name with spaces.
     """
 
     version: int

@@ -25,8 +25,10 @@ _COLUMNS = 2 * _CROP_TRIES + 2 + 4 + 1  # random numbers per image: boxes, posit
 class AugmentationDraw:
     """The parameters drawn for n images; None where a part is switched off.
 
-    box: float32 [n, 4]: height and width as shares of the image's, then two numbers in [0, 1) that place the
-    box; brightness, contrast, saturation, hue: float32 [n]; flip: bool [n].
+    Attributes:
+        box: float32 [n, 4]: height and width as shares of the image's, then two numbers in [0, 1) that place the box.
+        brightness, contrast, saturation, hue: float32 [n].
+        flip: bool [n].
     """
 
     n: int

@@ -18,12 +18,16 @@ from smoothsweep.core.errors import InputError
 class Augmentation:
     """What may happen to a training image; the defaults are the paper's (Appendix B.3).
 
-    crop_scale: smallest and largest fraction of the area that is kept, in (0, 1]; crop_ratio: smallest and largest
-    width over height of the crop; brightness, contrast, saturation: s draws a factor from [max(0, 1-s), 1+s]; hue: h in
-    [0, 0.5] draws a shift from [-h, h] of the colour circle; flip: probability of a horizontal flip. shared: one draw
-    for all images of a batch, as torchvision's transforms do to a batch tensor, instead of one for each.
-
     0 (or a scale and ratio of 1) switches a part off.
+
+    Attributes:
+        crop_scale: Smallest and largest fraction of the area that is kept, in (0, 1].
+        crop_ratio: Smallest and largest width over height of the crop.
+        brightness, contrast, saturation: S draws a factor from [max(0, 1-s), 1+s].
+        hue: H in [0, 0.5] draws a shift from [-h, h] of the colour circle.
+        flip: Probability of a horizontal flip.
+        shared: One draw for all images of a batch, as torchvision's transforms do to a batch tensor, instead of one for
+            each.
     """
 
     crop_scale: tuple[float, float] = (0.85, 1.0)

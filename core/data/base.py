@@ -20,8 +20,11 @@ class DataKind:
     """The settings of a kind of private images, keys of a sweep file's `data`; a kind overrides what it changes.
 
     path: of a file or folder, of a kind that has a field of this name: its content counts in fingerprints, not its
-    place. samples_per_class: train on this many images of each class, the first ones; judges compare with all.
-    cites: its sources, as `core.citations` has them.
+    place.
+
+    Attributes:
+        samples_per_class: Train on this many images of each class, the first ones; judges compare with all.
+        cites: Its sources, as `core.citations` has them.
     """
 
     cites: ClassVar[tuple[str, ...]] = ()

@@ -40,8 +40,13 @@ class UnreadablePicture(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Picture:
-    """pixels: uint8 [size, size, 3]; digest: hash of all upright RGB pixels at full size; width, height: of the upright
-    picture in pixels; frames: of an animation, of which the first one counts; 1 for any other picture.
+    """A decoded picture.
+
+    Attributes:
+        pixels: uint8 [size, size, 3].
+        digest: Hash of all upright RGB pixels at full size.
+        width, height: Of the upright picture in pixels.
+        frames: Of an animation, of which the first one counts; 1 for any other picture.
     """
 
     pixels: np.ndarray

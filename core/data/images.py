@@ -12,9 +12,11 @@ from torch import Tensor
 class ImageSet:
     """Images with their classes.
 
-    images: [N, 3, H, W], uint8, or float16 or float32 nominally in [-1, 1]: what a generator gives is not clipped,
-    and training clips it after augmentation; labels: int64 [N], 0-based and contiguous; names: class names,
-    names[label].
+    Attributes:
+        images: [N, 3, H, W], uint8, or float16 or float32 nominally in [-1, 1]: what a generator gives is not clipped,
+            and training clips it after augmentation.
+        labels: int64 [N], 0-based and contiguous.
+        names: Class names, names[label].
     """
 
     images: Tensor

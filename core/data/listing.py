@@ -26,8 +26,12 @@ _SUFFIXES = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", "
 
 @dataclass(frozen=True, kw_only=True)
 class ListOptions:
-    """classes: how many the set must have (CelebA: how many of the largest are taken); pictures: CelebA's choice of
-    source, None for the others; split_seed: of the 90/10 shuffle.
+    """How a published data set is listed.
+
+    Attributes:
+        classes: How many the set must have (CelebA: how many of the largest are taken).
+        pictures: CelebA's choice of source, None for the others.
+        split_seed: Of the 90/10 shuffle.
     """
 
     classes: int
@@ -44,11 +48,17 @@ def whole(index: int, image: Image.Image) -> Image.Image:
 class PublishedListing:
     """The pictures of a published set in official order.
 
-    files: paths relative to `root`, with slashes; labels: int64 [n], 0-based; names: class names, names[label];
-    train, test: int64 indices into `files`; cut: takes what is shown to the networks out of a decoded picture (a
-    bounding box, an aligned face) and raises UnreadablePicture where it cannot; fit: how the cut becomes a square, see
-    `fit_square`; squares: whether the pictures should be square already; notes: what was decided; doubts: what loading
-    accepts and a check complains about.
+    Attributes:
+        files: Paths relative to `root`, with slashes.
+        labels: int64 [n], 0-based.
+        names: Class names, names[label].
+        train, test: int64 indices into `files`.
+        cut: Takes what is shown to the networks out of a decoded picture (a bounding box, an aligned face) and raises
+            UnreadablePicture where it cannot.
+        fit: How the cut becomes a square, see `fit_square`.
+        squares: Whether the pictures should be square already.
+        notes: What was decided.
+        doubts: What loading accepts and a check complains about.
     """
 
     root: Path

@@ -13,11 +13,17 @@ NOWHERE = (None, "neither the paper nor its code records one")
 class PublishedName:
     """A published data set.
 
-    title: what the paper calls it; cites: its sources, as `core.citations` has them. what: a class of it, in the
-    plural. classes, images, training: how many there are, and where the number is recorded; images: None where it is
-    not; training: of a set with a split of its own, the others split 90/10 whatever there is. judged_as: the set that
-    judges get instead, where it is another. of: the set that it is a form of, which no sweep file names. pictures: the
-    choice of pictures that is meant where nothing is said. people_of: the set of which it may have people.
+    Attributes:
+        title: What the paper calls it.
+        cites: Its sources, as `core.citations` has them.
+        what: A class of it, in the plural.
+        classes, images, training: How many there are, and where the number is recorded.
+        images: None where it is not.
+        training: Of a set with a split of its own, the others split 90/10 whatever there is.
+        judged_as: The set that judges get instead, where it is another.
+        of: The set that it is a form of, which no sweep file names.
+        pictures: The choice of pictures that is meant where nothing is said.
+        people_of: The set of which it may have people.
     """
 
     title: str

@@ -31,7 +31,12 @@ _SMALL, _OBLONG = 1, 2
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedSet:
-    """lister: the reader of the layout; pictures: the choices of source."""
+    """A published data set that can be read.
+
+    Attributes:
+        lister: The reader of the layout.
+        pictures: The choices of source.
+    """
 
     lister: Callable[[Path, ListOptions, Report], PublishedListing]
     layout: str

@@ -18,8 +18,13 @@ _MOST_LINES = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Count:
-    """what: of which things; found: their number; paper: the recorded number, or None where none is recorded; source:
-    where it is recorded, or who does not record it.
+    """A number of a data set beside the recorded one.
+
+    Attributes:
+        what: Of which things.
+        found: Their number.
+        paper: The recorded number, or None where none is recorded.
+        source: Where it is recorded, or who does not record it.
     """
 
     what: str
@@ -34,8 +39,12 @@ class Count:
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedCheck:
-    """faults: what loading refuses, a sentence each, with the file; oddities: what loading accepts and notes; sides:
-    shortest and longest side in pixels of what the readable pictures show, None if there are none.
+    """What a look at a published data set found.
+
+    Attributes:
+        faults: What loading refuses, a sentence each, with the file.
+        oddities: What loading accepts and notes.
+        sides: Shortest and longest side in pixels of what the readable pictures show, None if there are none.
     """
 
     kind: str

@@ -25,8 +25,12 @@ _CLUTTER = {"thumbs.db", "desktop.ini"}  # left in folders by desktops, besides 
 class Entry:
     """One picture that is not yet read.
 
-    where: for messages, "row 7" (from 0) or a relative path; read: gives the encoded bytes; label: a number,
-    or a name; identity: a name beside the label, if both are there; split: train, test, validation or None.
+    Attributes:
+        where: For messages, "row 7" (from 0) or a relative path.
+        read: Gives the encoded bytes.
+        label: A number, or a name.
+        identity: A name beside the label, if both are there.
+        split: Train, test, validation or None.
     """
 
     where: str
@@ -48,8 +52,12 @@ def list_labelled(path: Path) -> tuple[list[Entry], tuple[str, ...]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Counted:
-    """How many pictures of whom there are. classes: those that must not be empty included; pictures: (label, split) ->
-    how many."""
+    """How many pictures of whom there are.
+
+    Attributes:
+        classes: Those that must not be empty included.
+        pictures: (label, split) -> how many.
+    """
 
     classes: int
     pictures: Counter[tuple[int | str | None, str | None]]

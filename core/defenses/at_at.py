@@ -33,9 +33,11 @@ from smoothsweep.core.models.recipe import TrainingRecipe
 class AtAt(Defense):
     """Add `weight` times the cross entropy of the moved images with the classes they were moved towards.
 
-    weight: weight of that cross entropy in the loss; eps: largest change of a pixel's channel, on images in [-1, 1];
-    step: change of a channel in each step of the descent, on the same scale; steps: steps of the descent that moves an
-    image.
+    Attributes:
+        weight: Weight of that cross entropy in the loss.
+        eps: Largest change of a pixel's channel, on images in [-1, 1].
+        step: Change of a channel in each step of the descent, on the same scale.
+        steps: Steps of the descent that moves an image.
     """
 
     cites: ClassVar[tuple[str, ...]] = ("torp2026reducing",)

@@ -28,7 +28,12 @@ _AUXILIARY_WEIGHT = 1.0  # the published training adds the auxiliary loss in ful
 
 @dataclass(frozen=True, kw_only=True)
 class MixedLabels:
-    """Every image belongs to two classes. first, second: int64 [n]; share: of the first, float32 [n] in [0, 1]."""
+    """Every image belongs to two classes.
+
+    Attributes:
+        first, second: int64 [n].
+        share: Of the first, float32 [n] in [0, 1].
+    """
 
     first: Tensor
     second: Tensor
@@ -65,13 +70,19 @@ class SmoothedLoss:
 class Step:
     """What a defense sees of a training step.
 
-    model: the classifier itself, for its layers and modules; forward: one call of it as it is trained (through
-    DistributedDataParallel, in the recipe's precision, output in float32), to be used exactly once; images, labels:
-    [n, 3, S, S] in [-1, 1] and as `alter_batch` left them; criterion: label smoothing at this epoch's factor, per
-    image; epoch: zero-based, of `epochs`; batch_size: the recipe's, of all ranks; generator: the CPU's, after what
-    `alter_batch` drew. What a network draws itself comes from torch's global generator, which the training loop seeds.
-    companion: what the defense trains beside the network, if it has one, on its device.
     The model may be asked beside `forward`, by what leaves the parameters' gradients and the running statistics alone.
+
+    Attributes:
+        model: The classifier itself, for its layers and modules.
+        forward: One call of it as it is trained (through DistributedDataParallel, in the recipe's precision, output in
+            float32), to be used exactly once.
+        images, labels: [n, 3, S, S] in [-1, 1] and as `alter_batch` left them.
+        criterion: Label smoothing at this epoch's factor, per image.
+        epoch: Zero-based, of `epochs`.
+        batch_size: The recipe's, of all ranks.
+        generator: The CPU's, after what `alter_batch` drew. What a network draws itself comes from torch's global
+            generator, which the training loop seeds.
+        companion: What the defense trains beside the network, if it has one, on its device.
     """
 
     model: Classifier
@@ -87,7 +98,12 @@ class Step:
 
 
 class StepLoss(NamedTuple):
-    """loss: scalar to call backward on; logits [n, C]; facts: detached scalars to average over an epoch and record."""
+    """The loss of one training step.
+
+    Attributes:
+        loss: Scalar to call backward on; logits [n, C].
+        facts: Detached scalars to average over an epoch and record.
+    """
 
     loss: Tensor
     logits: Tensor
@@ -98,13 +114,17 @@ class StepLoss(NamedTuple):
 class Defense:
     """Plain training; a defense overrides what it changes. Parameters are checked by their types (`core.bounds`).
 
-    combines_with_smoothing: None if it may be trained under any smoothing schedule, else the reason why not; readouts:
-    ways to read a trained network whose answers are noisy; usual_readouts: protocol -> the one of them where a sweep
-    names none; noiseless: the one of them without noise; leaves: the most
-    that an attacker can be shown, less than gradients where answers are altered at inference; alone: why it takes one
-    worker, None where it does not; revision: raised where the same parameters train to other numbers, so that recipes
-    with this defense alone are trained again; cites: its sources, as `core.citations` has them; family: what pages
-    call it and how its strength reads, None for the names of its kind and parameters.
+    Attributes:
+        combines_with_smoothing: None if it may be trained under any smoothing schedule, else the reason why not.
+        readouts: Ways to read a trained network whose answers are noisy.
+        usual_readouts: Protocol -> the one of them where a sweep names none.
+        noiseless: The one of them without noise.
+        leaves: The most that an attacker can be shown, less than gradients where answers are altered at inference.
+        alone: Why it takes one worker, None where it does not.
+        revision: Raised where the same parameters train to other numbers, so that recipes with this defense alone are
+            trained again.
+        cites: Its sources, as `core.citations` has them.
+        family: What pages call it and how its strength reads, None for the names of its kind and parameters.
     """
 
     cites: ClassVar[tuple[str, ...]] = ()

@@ -39,16 +39,20 @@ from smoothsweep.core.models.recipe import TrainingRecipe
 class Bido(Defense):
     """Criterion + sum over hidden layers of lambda_input * d(Z, X) - lambda_label * d(Z, Y).
 
-    lambda_input: weight of the dependence between hidden layers and image (the paper's lambda_x); lambda_label: weight
-    of that between hidden layers and label (lambda_y); measure: of dependence, `hsic` (normalised) or `coco`;
-    coco_norm: `frobenius` (as published) or `spectral` (as constrained covariance is defined); layers: names within the
-    backbone, None for those of `core.models.anatomy`; label_kernel: the kernel on one-hot labels; batches: `identities`
-    (of batch_size / images_per_class classes with that many images each, as published for 64 pixels, where it is 4) or
-    `random`; images_per_class: images of each class in a batch of `identities`, None for 4.
-
     The label term grows with the number of distinct labels in a batch and saturates at one less, so that the two kinds
     of batches are two strengths of one lambda; the number is recorded. Data-parallel ranks measure their own part of a
     batch.
+
+    Attributes:
+        lambda_input: Weight of the dependence between hidden layers and image (the paper's lambda_x).
+        lambda_label: Weight of that between hidden layers and label (lambda_y).
+        measure: Of dependence, `hsic` (normalised) or `coco`.
+        coco_norm: `frobenius` (as published) or `spectral` (as constrained covariance is defined).
+        layers: Names within the backbone, None for those of `core.models.anatomy`.
+        label_kernel: The kernel on one-hot labels.
+        batches: `identities` (of batch_size / images_per_class classes with that many images each, as published for 64
+            pixels, where it is 4) or `random`.
+        images_per_class: Images of each class in a batch of `identities`, None for 4.
     """
 
     cites: ClassVar[tuple[str, ...]] = ("peng2022bilateral",)

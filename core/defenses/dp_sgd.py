@@ -50,8 +50,9 @@ _TINY = 1e-6  # in the divisor of the clipping, as in Opacus
 class DpSgd(Defense):
     """Clip every image's gradient and add Gaussian noise to their sum.
 
-    noise: standard deviation of the noise over `clip` (Opacus: noise_multiplier); clip: largest Euclidean norm of an
-    image's gradient.
+    Attributes:
+        noise: Standard deviation of the noise over `clip` (Opacus: noise_multiplier).
+        clip: Largest Euclidean norm of an image's gradient.
     """
 
     cites: ClassVar[tuple[str, ...]] = ("abadi2016deep", "yousefpour2021opacus")

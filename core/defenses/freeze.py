@@ -36,11 +36,13 @@ def _frozen(given: Mapping[str, Any]) -> Strength:
 class Freeze(Defense):
     """Hold the first layers still. Exactly one of the three says which.
 
-    stages: how many of the architecture's stages, from the first on (`core.models.anatomy`); fraction: as many leading
-    blocks as hold no more than this fraction of the backbone's parameters; layers: parts of the backbone by name.
+    The frozen parts' BatchNorm uses and keeps the statistics it came with; the official training lets them drift
+    (engine.py).
 
-    The frozen parts' BatchNorm
-    uses and keeps the statistics it came with; the official training lets them drift (engine.py).
+    Attributes:
+        stages: How many of the architecture's stages, from the first on (`core.models.anatomy`).
+        fraction: As many leading blocks as hold no more than this fraction of the backbone's parameters.
+        layers: Parts of the backbone by name.
     """
 
     cites: ClassVar[tuple[str, ...]] = ("ho2024model",)

@@ -27,10 +27,16 @@ SMOOTHING = "label_smoothing"
 class RecipeWords:
     """One recipe in words.
 
-    family: its key. name: the family's display name. strength: with the parameter's name ("beta 0.003"). mark: the
-    same beside a point of the family's own curve ("0.003"). label: the recipe's name ("MID beta 0.003"). order: see
-    `Strength`. arm: what else sets it apart within its family, empty for the main curve. smoothing: the label of the
-    smoothing it is combined with, empty without. plain: no defense at all.
+    Attributes:
+        family: Its key.
+        name: The family's display name.
+        strength: With the parameter's name ("beta 0.003").
+        mark: The same beside a point of the family's own curve ("0.003").
+        label: The recipe's name ("MID beta 0.003").
+        order: See `Strength`.
+        arm: What else sets it apart within its family, empty for the main curve.
+        smoothing: The label of the smoothing it is combined with, empty without.
+        plain: No defense at all.
     """
 
     family: str

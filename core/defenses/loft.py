@@ -24,8 +24,9 @@ from smoothsweep.core.models.classifiers import Classifier
 class Loft(Defense):
     """The features under the head become `rank` numbers in (-1, 1), and the head is one of these.
 
-    rank: numbers that the features become (the published FaceScrub trainings: 50); norm: whether the network's own
-    features pass a BatchNorm first.
+    Attributes:
+        rank: Numbers that the features become (the published FaceScrub trainings: 50).
+        norm: Whether the network's own features pass a BatchNorm first.
     """
 
     cites: ClassVar[tuple[str, ...]] = ("yu2024calor",)

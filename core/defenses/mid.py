@@ -46,9 +46,11 @@ _UNDERFLOW = -15.0  # below it log(softplus(x)) is x to float32 precision, and f
 class Mid(Defense):
     """Features [n, F] -> h = mu + sigma * noise [n, k] -> logits, with `beta` times KL(h | N(0, 1)) in the loss.
 
-    beta: weight of the KL divergence, a sum over k and a mean over the batch; k: size of the bottleneck, None for half
-    the features; beta_warmup: fraction of the training in [0, 1] over which beta rises linearly to its value, 0 for
-    none (as published).
+    Attributes:
+        beta: Weight of the KL divergence, a sum over k and a mean over the batch.
+        k: Size of the bottleneck, None for half the features.
+        beta_warmup: Fraction of the training in [0, 1] over which beta rises linearly to its value, 0 for none (as
+            published).
     """
 
     cites: ClassVar[tuple[str, ...]] = ("wang2021improving",)

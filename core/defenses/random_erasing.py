@@ -40,10 +40,13 @@ def _erased(given: Mapping[str, Any]) -> Strength:
 class RandomErasing(Defense):
     """Erase one rectangle of an image with probability `p`, drawn for every image on its own.
 
-    p: probability that an image is erased; area: smallest and largest fraction of the image's area, in (0, 1]; aspect:
-    smallest and largest height over width, drawn evenly in the logarithm; fill: `constant` (by `colour`), `mean`
-    (the image's own mean colour) or `random` (every pixel uniform in [-1, 1]); colour: of fill constant: red, green and
-    blue in [-1, 1], None for the published (0.485, 0.456, 0.406).
+    Attributes:
+        p: Probability that an image is erased.
+        area: Smallest and largest fraction of the image's area, in (0, 1].
+        aspect: Smallest and largest height over width, drawn evenly in the logarithm.
+        fill: `constant` (by `colour`), `mean` (the image's own mean colour) or `random` (every pixel uniform in [-1,
+            1]).
+        colour: Of fill constant: red, green and blue in [-1, 1], None for the published (0.485, 0.456, 0.406).
     """
 
     cites: ClassVar[tuple[str, ...]] = ("tran2025defending", "zhong2020random")

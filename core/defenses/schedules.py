@@ -24,16 +24,17 @@ REFERENCE_START, REFERENCE_FULL = 50, 75
 class AlphaSchedule:
     """One way to reach the final smoothing factor. A field at None takes the kind's default (PARAMETERS).
 
-    kind: a key of SCHEDULES.
-    start, end: fractions of the training in [0, 1], start < 1: where the rise begins and is complete.
-    at: fraction in [0, 1) where `step` jumps.
-    back: for the kinds in RETURNING, the fraction below 1 from which the factor goes back to 0: in the shape it came,
-        complete with the last epoch; `step` jumps back. Not before the rise is complete. None: it stays.
-    scaled: for `reference`, breakpoints at half and three quarters of the training, not at epochs 50, 75.
-    points: for `piecewise`, (fraction of the training, alpha) pairs in order; these alphas are absolute. Two
-        points at one fraction are a jump. Before the first point and after the last the value is constant.
-
     Construction checks nothing; `validate_schedule` does, and `alpha_at` calls it.
+
+    Attributes:
+        kind: A key of SCHEDULES.
+        start, end: Fractions of the training in [0, 1], start < 1: where the rise begins and is complete.
+        at: Fraction in [0, 1) where `step` jumps.
+        back: For the kinds in RETURNING, the fraction below 1 from which the factor goes back to 0: in the shape it
+            came, complete with the last epoch; `step` jumps back. Not before the rise is complete. None: it stays.
+        scaled: For `reference`, breakpoints at half and three quarters of the training, not at epochs 50, 75.
+        points: For `piecewise`, (fraction of the training, alpha) pairs in order; these alphas are absolute. Two points
+            at one fraction are a jump. Before the first point and after the last the value is constant.
     """
 
     kind: str = "constant"

@@ -63,13 +63,13 @@ def _skipped(given: Mapping[str, Any]) -> Strength:
 class SkipRemoval(Defense):
     """Multiply the skip connections of each stage by a factor: 0 removes them (RoLSS), one below 1 weakens them (SSF).
 
-    scale: factor of the last stage's skips in [0, 1), where `skip` is None; skip: None for the last stage alone, by
-    `scale`; the name of a data set for its published
-    factors; or the factors themselves, in [0, 1], one for each stage of the network with skips (four in a ResNet or
-    DenseNet).
-
     In a DenseNet a factor is 0 or 1: every layer of a block at 0 sees the layer before it alone, and the last one's
     channels are the block's output, 32 of hundreds or more, so that whatever follows with other widths begins anew.
+
+    Attributes:
+        scale: Factor of the last stage's skips in [0, 1), where `skip` is None.
+        skip: None for the last stage alone, by `scale`; the name of a data set for its published factors; or the
+            factors themselves, in [0, 1], one for each stage of the network with skips (four in a ResNet or DenseNet).
     """
 
     cites: ClassVar[tuple[str, ...]] = ("koh2024vulnerability",)

@@ -37,10 +37,11 @@ _UNLIKELY = 1e-37  # of an answer's entries, so that its logarithm is finite in 
 class Ssd(Defense):
     """Move every answer towards the mean answer to a drawn class, within a budget.
 
-    eps: budget of an answer: the largest L1 distance to the network's own, per nat of its entropy. temperature: divides
-    the answer's probabilities before the softmax that the class is drawn by. share: fraction of every class's training
-    images held out for the mean answers. draws: the class follows from the image (`by_image`), or is drawn anew for
-    every query (`fresh`, as published).
+    Attributes:
+        eps: Budget of an answer: the largest L1 distance to the network's own, per nat of its entropy.
+        temperature: Divides the answer's probabilities before the softmax that the class is drawn by.
+        share: Fraction of every class's training images held out for the mean answers.
+        draws: The class follows from the image (`by_image`), or is drawn anew for every query (`fresh`, as published).
     """
 
     cites: ClassVar[tuple[str, ...]] = ("zhuang2025stealthy",)

@@ -14,9 +14,14 @@ Order = tuple[float, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class Strength:
-    """How strongly a defense is applied. value: in a reader's words. order: numbers that grow with the strength, 0
-    where nothing is left of it; None where the strength has no order. used: the parameters this says all about.
-    way: which of several ways to measure it, empty for the usual one: strengths measured otherwise share no curve."""
+    """How strongly a defense is applied.
+
+    Attributes:
+        value: In a reader's words.
+        order: Numbers that grow with the strength, 0 where nothing is left of it; None where the strength has no order.
+        used: The parameters this says all about.
+        way: Which of several ways to measure it, empty for the usual one: strengths measured otherwise share no curve.
+    """
 
     value: str
     order: Order | None
@@ -28,10 +33,15 @@ class Strength:
 class Family:
     """A defense as a reader meets it.
 
-    name: of its curve. word: before the strength in a recipe's name. parameter: what the strength is called. read: the
-    strength of a defense's parameters. starts_plain: whether the weakest end of the curve is plain training;
-    why: what is left at that end, where it is not. defaults: parameters that go without saying. words: (parameter,
-    value) -> what a label says for the two.
+    Attributes:
+        name: Of its curve.
+        word: Before the strength in a recipe's name.
+        parameter: What the strength is called.
+        read: The strength of a defense's parameters.
+        starts_plain: Whether the weakest end of the curve is plain training.
+        why: What is left at that end, where it is not.
+        defaults: Parameters that go without saying.
+        words: (parameter, value) -> what a label says for the two.
     """
 
     name: str

@@ -42,10 +42,12 @@ _CHANCE = 0.5  # of the crop, and of the turn
 class TrapMid(Defense):
     """`weight` of the loss is that of images which carry a trigger, under the trigger's class; the rest is as usual.
 
-    blend: weight of the trigger in an image; weight: weight of the images with triggers in the loss; step: change of a
-    trigger's value in every step of the training, on the scale [-1, 1] (0.01 on [0, 1] there); smooth_traps: whether
-    the labels of triggers are smoothed by the recipe's factor too, where the network and where the triggers learn them
-    (there both are to be had).
+    Attributes:
+        blend: Weight of the trigger in an image.
+        weight: Weight of the images with triggers in the loss.
+        step: Change of a trigger's value in every step of the training, on the scale [-1, 1] (0.01 on [0, 1] there).
+        smooth_traps: Whether the labels of triggers are smoothed by the recipe's factor too, where the network and
+            where the triggers learn them (there both are to be had).
     """
 
     cites: ClassVar[tuple[str, ...]] = ("liu2024trap",)

@@ -22,7 +22,12 @@ Answers = Literal["logits", "probabilities", "labels"]
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """What a user allows to be asked of a model. queries: in all; per_second: the pace."""
+    """What a user allows to be asked of a model.
+
+    Attributes:
+        queries: In all.
+        per_second: The pace.
+    """
 
     queries: int
     per_second: float

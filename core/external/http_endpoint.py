@@ -25,7 +25,12 @@ QUERIES, PER_SECOND = 5000, 5.0
 
 @dataclass(frozen=True, kw_only=True)
 class HTTPEndpoint(ForeignModel):
-    """A server that answers pictures. queries: in all; token_env: the environment variable with its bearer token."""
+    """A server that answers pictures.
+
+    Attributes:
+        queries: In all.
+        token_env: The environment variable with its bearer token.
+    """
 
     words = "an HTTP endpoint"
     file = "endpoint.json"

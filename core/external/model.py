@@ -18,12 +18,19 @@ from smoothsweep.core.models.normalisation import Normalisation, input_layer
 
 @dataclass(frozen=True, kw_only=True)
 class Opened:
-    """answer: float32 [n, 3, S, S] on the device, as the model wants its images -> [n, C], or int64 [n] decided
-    classes; rows: the number of images that it takes at once, None for any; side: S where the file says it;
-    differentiable: whether a gradient may come back through it; own_input: whether it is shown pictures in [0, 1]
-    whatever was said of a normalisation; accepts: the logit from which on it accepts a picture as anybody, None for a
-    model that always decides for a class; remark: a sentence for the user on what the model
-    answers."""
+    """A model from outside that answers.
+
+    Attributes:
+        answer: float32 [n, 3, S, S] on the device, as the model wants its images -> [n, C], or int64 [n] decided
+            classes.
+        rows: The number of images that it takes at once, None for any.
+        side: S where the file says it.
+        differentiable: Whether a gradient may come back through it.
+        own_input: Whether it is shown pictures in [0, 1] whatever was said of a normalisation.
+        accepts: The logit from which on it accepts a picture as anybody, None for a model that always decides for a
+            class.
+        remark: A sentence for the user on what the model answers.
+    """
 
     answer: Callable[[Tensor], Tensor]
     rows: int | None = None

@@ -20,7 +20,12 @@ from smoothsweep.core.models.normalisation import Normalisation
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """access: the most that the model gives; rows: how many images it takes at once, None for any."""
+    """What trying a model from outside found.
+
+    Attributes:
+        access: The most that the model gives.
+        rows: How many images it takes at once, None for any.
+    """
 
     access: Access
     rows: int | None

@@ -24,8 +24,14 @@ UNDECIDED = -100.0
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """answers: what the model was said to give; num_classes: C, None where the answers show it; where: how an error
-    begins. All of it raises InputError, one line, for answers that are not what was said of them."""
+    """Reads what a model from outside answers, as it was said to answer.
+
+    Attributes:
+        answers: What the model was said to give.
+        num_classes: C, None where the answers show it.
+        where: How an error begins. All of it raises InputError, one line, for answers that are not what was said of
+            them.
+    """
 
     answers: Answers
     num_classes: int | None

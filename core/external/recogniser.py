@@ -41,9 +41,17 @@ PROGRAMS: dict[str, type[ForeignModel]] = {"torch_export": TorchExport, "torchsc
 
 @dataclass(frozen=True, kw_only=True)
 class Recogniser:
-    """What the file holds. embedder: the content of the embedder's own file; kind: of program, or `NETWORK`; name: the
-    embedder's, "" for a program; templates: float32 [T, D] of unit length; owners: int64 [T], each one's class from 0;
-    threshold: the cosine from which on a picture is accepted; enrolled: a digest of who was enrolled, and how."""
+    """What the file holds.
+
+    Attributes:
+        embedder: The content of the embedder's own file.
+        kind: Of program, or `NETWORK`.
+        name: The embedder's, "" for a program.
+        templates: float32 [T, D] of unit length.
+        owners: int64 [T], each one's class from 0.
+        threshold: The cosine from which on a picture is accepted.
+        enrolled: A digest of who was enrolled, and how.
+    """
 
     embedder: bytes
     kind: str

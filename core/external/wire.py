@@ -29,7 +29,12 @@ PACKED = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate":
 
 @dataclass(frozen=True, kw_only=True)
 class Answered:
-    """body: at most a byte more than MOST_BYTES. retry_after: the header, None where there is none."""
+    """An answer of an HTTP endpoint.
+
+    Attributes:
+        body: At most a byte more than MOST_BYTES.
+        retry_after: The header, None where there is none.
+    """
 
     status: int
     body: bytes

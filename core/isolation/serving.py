@@ -23,7 +23,12 @@ from smoothsweep.core.isolation.asking import Numerics
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """answer: images on the device -> a tensor; facts: what the loader found out, as plain values for the parent."""
+    """A model that was loaded in a process of its own.
+
+    Attributes:
+        answer: Images on the device -> a tensor.
+        facts: What the loader found out, as plain values for the parent.
+    """
 
     answer: Callable[[Tensor], Tensor]
     facts: dict[str, Any]

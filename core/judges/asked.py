@@ -69,10 +69,14 @@ class Asked(Judge):
     nothing is sent and the columns stay empty, with the reason. Sent are reconstructions and real images of the
     attacked classes.
 
-    model: name of the model, as the endpoint knows it; images: reconstructions of each class at most, the best first;
-    pairs: real test images of each class that are asked about at most, each once of its own person and once of another;
-    seed: of the reference photographs and the order of questions; questions: questions of each trial at most;
-    per_second: questions sent in a second at most.
+    Attributes:
+        model: Name of the model, as the endpoint knows it.
+        images: Reconstructions of each class at most, the best first.
+        pairs: Real test images of each class that are asked about at most, each once of its own person and once of
+            another.
+        seed: Of the reference photographs and the order of questions.
+        questions: Questions of each trial at most.
+        per_second: Questions sent in a second at most.
     """
 
     cites: ClassVar[tuple[str, ...]] = ("ho2025uncovering",)

@@ -63,7 +63,10 @@ class Work:
 class Lack:
     """Why a judge cannot be heard here.
 
-    weights: the weight file it lacks, None where it lacks something else. reason: what is missing. remedy: what to do.
+    Attributes:
+        weights: The weight file it lacks, None where it lacks something else.
+        reason: What is missing.
+        remedy: What to do.
     """
 
     weights: str | None
@@ -75,9 +78,11 @@ class Lack:
 class Planned:
     """What a judge's stage is made of.
 
-    config: what decides its numbers; hints: what a worker needs beside it, and no number depends on. inputs: name ->
-    a stage, as `Bench` makes them, or what of the trial it is: `RECONSTRUCTIONS`, `attack`, `target`, `target.INPUT`,
-    or the name of another judge's stage.
+    Attributes:
+        config: What decides its numbers.
+        hints: What a worker needs beside it, and no number depends on.
+        inputs: Name -> a stage, as `Bench` makes them, or what of the trial it is: `RECONSTRUCTIONS`, `attack`,
+            `target`, `target.INPUT`, or the name of another judge's stage.
     """
 
     config: Mapping[str, Any]
@@ -261,10 +266,13 @@ class Judge:
 class ClassifierJudge(Judge):
     """A judge that is a classifier, or trains one: its settings are those of a training, with a seed.
 
-    settings: as the sweep file has them. usual: the defaults that differ from a training's. where: setting ->
-    (another, the choice with which it has a default of its own, that default). importable: whether a classifier that
-    somebody else trained may stand there. balanced: the column of its balanced accuracy on real images, read from the
-    classifier's artifact; empty for none.
+    Attributes:
+        settings: As the sweep file has them.
+        usual: The defaults that differ from a training's.
+        where: Setting -> (another, the choice with which it has a default of its own, that default).
+        importable: Whether a classifier that somebody else trained may stand there.
+        balanced: The column of its balanced accuracy on real images, read from the classifier's artifact; empty for
+            none.
     """
 
     settings: Any

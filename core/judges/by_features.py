@@ -16,12 +16,15 @@ SIDE = 160
 
 @dataclass(frozen=True, kw_only=True)
 class ByFeatures(Judge):
-    """name: the network; weights: file of the network's weights, None for the shipped or staged one; verify: whether it
-    says too if a face recogniser accepts reconstructions as the person, by thresholds from the public images, and what
-    the prior can show (its reach). false: neither; null: where there are public images enough; true: fewer than 50 are
-    refused.
+    """A judge by a linear head on the features of a network that learnt on other images.
 
-    networks: those that `name` may be.
+    Attributes:
+        name: The network.
+        weights: File of the network's weights, None for the shipped or staged one.
+        verify: Whether it says too if a face recogniser accepts reconstructions as the person, by thresholds from the
+            public images, and what the prior can show (its reach). false: neither; null: where there are public images
+            enough; true: fewer than 50 are refused.
+        networks: Those that `name` may be.
     """
 
     networks: ClassVar[tuple[str, ...]] = ()

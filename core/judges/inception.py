@@ -31,8 +31,10 @@ class InceptionJudge(Judge):
 
     Without `weights` their staged file is used; where that is absent the columns stay empty, with the reason.
 
-    weights: file of the network's weights, None for the staged file of `smoothsweep weights stage`; sha256: digest of
-    `weights`, where it is not the published file. published: which of the published files.
+    Attributes:
+        weights: File of the network's weights, None for the staged file of `smoothsweep weights stage`.
+        sha256: Digest of `weights`, where it is not the published file.
+        published: Which of the published files.
     """
 
     published: ClassVar[str] = ""

@@ -19,10 +19,13 @@ if TYPE_CHECKING:
 class JudgeInputs:
     """What the judge declares that it reads, each read when it is asked for.
 
-    reconstructions: (side in pixels or None for any) -> float32 [M, 3, S, S] in about [-1, 1], and the class int64 [M]
-    that each is of, best first within a class. real: ("train" or "test") -> the private images. target: the
-    view of it that the judge's access gives. weights: what a reader of its staged file makes of it. progress: (share
-    done, words).
+    Attributes:
+        reconstructions: (side in pixels or None for any) -> float32 [M, 3, S, S] in about [-1, 1], and the class int64
+            [M] that each is of, best first within a class.
+        real: ("train" or "test") -> the private images.
+        target: The view of it that the judge's access gives.
+        weights: What a reader of its staged file makes of it.
+        progress: (share done, words).
     """
 
     protocol: str
@@ -39,9 +42,11 @@ class JudgeInputs:
 class Found:
     """What a judge measured.
 
-    metrics: column -> number, None where there was nothing to measure; every one of its columns. tables: name of a file
-    -> columns of equal length. hits: bool [M], whether each reconstruction is taken for its class, of a judge that
-    says so: the column with a ceiling then has an interval over classes.
+    Attributes:
+        metrics: Column -> number, None where there was nothing to measure; every one of its columns.
+        tables: Name of a file -> columns of equal length.
+        hits: bool [M], whether each reconstruction is taken for its class, of a judge that says so: the column with a
+            ceiling then has an interval over classes.
     """
 
     metrics: Mapping[str, float | None]

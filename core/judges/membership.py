@@ -145,14 +145,18 @@ class Membership(Judge):
     """Can an attacker tell which images the target was trained on? Training images are members, test images of the same
     people are not. It needs no inversion.
 
-    shadows: shadow models of every recipe, each trained on a seeded part of all images and shared by all seeds and
-    membership attacks of the sweep; an even number of 4 or more, or 0 for attacks that need none. share: fraction of
-    every class's images that a shadow model is trained on. copies: shifted copies of an image that label attacks ask
-    about. levels: levels of noise that they ask about. images: ask label attacks about this many training and as many
-    test images, drawn by `seed`; null: all. seed: of the parts, copies and noise. trained_on_data: whether the training
-    images of an imported target are those of `data`; without that its membership is not measured. shadow_recipe: how
-    shadow models are trained, for all recipes of the sweep; null: as each target is. An imported target, whose training
-    cannot be repeated, has shadow models with it alone.
+    Attributes:
+        shadows: Shadow models of every recipe, each trained on a seeded part of all images and shared by all seeds and
+            membership attacks of the sweep; an even number of 4 or more, or 0 for attacks that need none.
+        share: Fraction of every class's images that a shadow model is trained on.
+        copies: Shifted copies of an image that label attacks ask about.
+        levels: Levels of noise that they ask about.
+        images: Ask label attacks about this many training and as many test images, drawn by `seed`; null: all.
+        seed: Of the parts, copies and noise.
+        trained_on_data: Whether the training images of an imported target are those of `data`; without that its
+            membership is not measured.
+        shadow_recipe: How shadow models are trained, for all recipes of the sweep; null: as each target is. An imported
+            target, whose training cannot be repeated, has shadow models with it alone.
     """
 
     cites: ClassVar[tuple[str, ...]] = tuple(

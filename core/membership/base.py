@@ -41,9 +41,13 @@ class Asking:
 class MembershipAttack:
     """An attack that calls no image a member; a kind of attack overrides what it changes.
 
-    title: what a page calls it. cites: its sources, as `core.citations` has them. since: the version of the stage
-    `judge_membership` that first had it, or first had its present numbers: a new attack has the next version. access:
-    what it sees of the target. needs: the fields of `Evidence` that it reads.
+    Attributes:
+        title: What a page calls it.
+        cites: Its sources, as `core.citations` has them.
+        since: The version of the stage `judge_membership` that first had it, or first had its present numbers: a new
+            attack has the next version.
+        access: What it sees of the target.
+        needs: The fields of `Evidence` that it reads.
     """
 
     title: ClassVar[str] = "an attack"

@@ -36,7 +36,10 @@ BY_LABELS = "label_views"
 class Measured:
     """Scores [n] of every attack that could be made, and the images that they are of.
 
-    scores: attack -> [n], NaN for images that it was not asked. member: [n]. labels: [n].
+    Attributes:
+        scores: Attack -> [n], NaN for images that it was not asked.
+        member: [n].
+        labels: [n].
     """
 
     scores: Mapping[str, Numbers]

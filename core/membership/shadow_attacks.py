@@ -105,9 +105,12 @@ class BavariaT(ShadowAttack):
     """LiRA with a normal-inverse-gamma prior on each image's mean and variance: ratio of Student's t predictives.
 
     The prior's variance is the mean over images of the variance within an image, its mean that of all images of the
-    side, so that few shadow models need no switch between a shared and an own variance. Source: BaVarIA,
-    arXiv 2603.11799; the strengths of the prior here are ours.
-    strength: models that the prior of the variance counts as. weight: models that the prior of the mean counts as.
+    side, so that few shadow models need no switch between a shared and an own variance. Source: BaVarIA, arXiv
+    2603.11799; the strengths of the prior here are ours.
+
+    Attributes:
+        strength: Models that the prior of the variance counts as.
+        weight: Models that the prior of the mean counts as.
     """
 
     title: ClassVar[str] = "BaVarIA, Student's t"

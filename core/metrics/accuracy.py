@@ -28,11 +28,12 @@ class TopKAccuracy:
 class AccuracyReport:
     """All that one set of logits says about labelled images. Fractions in [0, 1]; None is not defined.
 
-    k5: the k behind top5, min(5, C).
-    target_confidence: mean probability of the label. target_confidence_of_hits: over top-1 hits only; None
-    without a hit.
-    std_over_classes, std_over_slots: of top-1, with ddof 1; None for a single class or slot, and over slots
-    also if the classes have different numbers of images.
+    Attributes:
+        k5: The k behind top5, min(5, C).
+        target_confidence: Mean probability of the label.
+        target_confidence_of_hits: Over top-1 hits only; None without a hit.
+        std_over_classes, std_over_slots: Of top-1, with ddof 1; None for a single class or slot, and over slots also if
+            the classes have different numbers of images.
     """
 
     n: int

@@ -30,9 +30,11 @@ _ROUNDING = 1e-12  # a spread this small beside the values themselves is roundin
 class Pair:
     """Recipe `first` minus recipe `second`.
 
-    low, high: simultaneous interval of the difference; None for one seed. p: of this
-    comparison alone; p_corrected: in view of all pairs; both None for one seed. verdict: which way the interval points,
-    "higher" or "lower" (first against second), or "inconclusive".
+    Attributes:
+        low, high: Simultaneous interval of the difference; None for one seed.
+        p: Of this comparison alone.
+        p_corrected: In view of all pairs; both None for one seed.
+        verdict: Which way the interval points, "higher" or "lower" (first against second), or "inconclusive".
     """
 
     first: str
@@ -47,8 +49,12 @@ class Pair:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparisons:
-    """means: by recipe, over seeds and classes. pairs: every unordered pair once, in the order of the recipes.
-    pair_level: the level that each single interval has so that all hold together at `level`.
+    """Every pair of recipes, compared.
+
+    Attributes:
+        means: By recipe, over seeds and classes.
+        pairs: Every unordered pair once, in the order of the recipes.
+        pair_level: The level that each single interval has so that all hold together at `level`.
     """
 
     means: dict[str, float]

@@ -46,8 +46,14 @@ Likelihoods = list[tuple[np.ndarray, np.ndarray]]
 
 @dataclass(frozen=True, kw_only=True)
 class Exposures:
-    """Of each person [people]. share: observed, the mean over the seeds. rate: shrunk towards the mean of all; low,
-    high: where it lies with probability `level`. among_top: the probability that it is among the `top` largest."""
+    """Of each person [people].
+
+    Attributes:
+        share: Observed, the mean over the seeds.
+        rate: Shrunk towards the mean of all.
+        low, high: Where it lies with probability `level`.
+        among_top: The probability that it is among the `top` largest.
+    """
 
     share: np.ndarray
     rate: np.ndarray

@@ -22,8 +22,11 @@ _NEGATIVE = 1e-6  # a covariance may have eigenvalues below zero by this share o
 class FeatureStatistics:
     """Count, mean and scatter of feature rows; everything float64.
 
-    n: number of rows; mean: [D]; scatter: [D, D], the sum over the rows of (x - mean)(x - mean)^T. Statistics of
-    parts add up to those of the whole (`merge_statistics`), however the rows were cut.
+    Attributes:
+        n: Number of rows.
+        mean: [D].
+        scatter: [D, D], the sum over the rows of (x - mean)(x - mean)^T. Statistics of parts add up to those of the
+            whole (`merge_statistics`), however the rows were cut.
     """
 
     n: int

@@ -20,9 +20,12 @@ Direction = Literal["max", "min"]
 
 @dataclass(frozen=True, kw_only=True)
 class Frontier:
-    """allowed: indices of the points that meet the constraint, ascending. members: those among them that no allowed
-    point dominates, by falling accuracy, on a tie by rising leak, then by index; points that agree in every objective
-    are all members.
+    """The points that no other beats in both accuracy and leak.
+
+    Attributes:
+        allowed: Indices of the points that meet the constraint, ascending.
+        members: Those among them that no allowed point dominates, by falling accuracy, on a tie by rising leak, then by
+            index; points that agree in every objective are all members.
     """
 
     members: tuple[int, ...]

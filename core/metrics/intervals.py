@@ -47,9 +47,10 @@ _ROUNDING = 1e-9
 class Interval:
     """A mean and where it may lie. `low` and `high` are None for a single value.
 
-    n_classes: None for metrics that are one number per seed. accounts_for: what the interval takes as random:
-    "seeds+classes", "classes", "seeds", or "nothing". An interval over classes alone, from one seed, leaves
-    the randomness of training and attack out.
+    Attributes:
+        n_classes: None for metrics that are one number per seed.
+        accounts_for: What the interval takes as random: "seeds+classes", "classes", "seeds", or "nothing". An interval
+            over classes alone, from one seed, leaves the randomness of training and attack out.
     """
 
     mean: float

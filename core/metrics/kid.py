@@ -20,9 +20,10 @@ from smoothsweep.core.errors import InputError, NotFinite
 class KernelDistance:
     """Mean over the subsets and their spread.
 
-    std: population standard deviation over the subsets (ddof 0, as torchmetrics and torch-fidelity), no standard
-    error: subsets overlap; None if there is only one subset, which is the case when one subset is all there is.
-    subsets, subset_size: what was used.
+    Attributes:
+        std: Population standard deviation over the subsets (ddof 0, as torchmetrics and torch-fidelity), no standard
+            error: subsets overlap; None if there is only one subset, which is the case when one subset is all there is.
+        subsets, subset_size: What was used.
     """
 
     mean: float

@@ -40,10 +40,12 @@ _NODES_PER_STEP = 5  # of the quadrature, in a standard deviation of the walk's 
 class Looks:
     """When a comparison is asked, and at which errors.
 
-    seeds: how many seeds each look has, increasing, at least `LEAST_SEEDS`. alpha: the error of all looks together, in
-    (0, 1). spend: how it is spent over them.
-
     Raises InputError for anything else.
+
+    Attributes:
+        seeds: How many seeds each look has, increasing, at least `LEAST_SEEDS`.
+        alpha: The error of all looks together, in (0, 1).
+        spend: How it is spent over them.
     """
 
     seeds: tuple[int, ...]

@@ -20,8 +20,11 @@ Spread = Literal["deviation", "variance"]
 
 @dataclass(frozen=True, kw_only=True)
 class GmiReport:
-    """acc: share of classes whose restart of the largest target logit is a hit; acc_any: with a hit in any restart,
-    which that code prints as "Acc5". Both in [0, 1].
+    """Accuracies as GMI's official code counts them.
+
+    Attributes:
+        acc: Share of classes whose restart of the largest target logit is a hit.
+        acc_any: With a hit in any restart, which that code prints as "Acc5". Both in [0, 1].
     """
 
     acc: float

@@ -14,21 +14,28 @@ BALANCED = "The same as the mean over classes, each counting alike however many 
 class Metric:
     """One metric: its column, and how a reader meets it.
 
-    key: the column of `results`. unit: "percent" metrics are fractions in [0, 1] and shown as percentages, "plain"
-    ones are shown as they are. better: what the *defender* wants, None where neither direction is better.
-    group: "utility" is what the owner of the model gets, "leak" what an inversion shows, "membership" how well an
-    attacker tells which images were trained on, "integrity" what an attacker can make it answer, "check" tells whether
-    the others can be trusted. bounds: what a "plain" metric can be, None if anything. measured_by: what of a trial,
-    None where nothing here does; judge: its key under `judges`, where a judge does;
-    stage: the name of the stage that does, of a target that is trained here (these three `core.judges.columns` fills in
-    for a judge's columns). ceiling: what the same judge reaches
-    on real images; searched: whether a search may aim at it or constrain it; null: why it may be missing where all
-    that measures it has finished, None where it never is. counted: of a rate, what each of its yes-or-no outcomes is
-    of, where that is known; "own images" are those that its stage chose, the same under every seed, and the row says
-    how many; "classes": each attacked class counts once. spread: it is a standard deviation, and no rate. verifies: it
-    is the rate at which a face recogniser accepts images as a person, and no choice among the people. reach: what the
-    same judge says of real images projected into the prior; chance: what it says of strangers, None for a choice among
-    the people.
+    Attributes:
+        key: The column of `results`.
+        unit: "percent" metrics are fractions in [0, 1] and shown as percentages, "plain" ones are shown as they are.
+        better: What the *defender* wants, None where neither direction is better.
+        group: "utility" is what the owner of the model gets, "leak" what an inversion shows, "membership" how well an
+            attacker tells which images were trained on, "integrity" what an attacker can make it answer, "check" tells
+            whether the others can be trusted.
+        bounds: What a "plain" metric can be, None if anything.
+        measured_by: What of a trial, None where nothing here does.
+        judge: Its key under `judges`, where a judge does.
+        stage: The name of the stage that does, of a target that is trained here (these three `core.judges.columns`
+            fills in for a judge's columns).
+        ceiling: What the same judge reaches on real images.
+        searched: Whether a search may aim at it or constrain it.
+        null: Why it may be missing where all that measures it has finished, None where it never is.
+        counted: Of a rate, what each of its yes-or-no outcomes is of, where that is known; "own images" are those that
+            its stage chose, the same under every seed, and the row says how many; "classes": each attacked class counts
+            once.
+        spread: It is a standard deviation, and no rate.
+        verifies: It is the rate at which a face recogniser accepts images as a person, and no choice among the people.
+        reach: What the same judge says of real images projected into the prior.
+        chance: What it says of strangers, None for a choice among the people.
     """
 
     key: str

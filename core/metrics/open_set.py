@@ -19,7 +19,12 @@ from smoothsweep.core.errors import InputError
 
 @dataclass(frozen=True, kw_only=True)
 class Head:
-    """A linear read-out of unit-length features. weight: float32 [C, D]; bias: float32 [C]."""
+    """A linear read-out of unit-length features.
+
+    Attributes:
+        weight: float32 [C, D].
+        bias: float32 [C].
+    """
 
     weight: Tensor
     bias: Tensor

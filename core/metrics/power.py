@@ -42,8 +42,13 @@ _HALVINGS = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """The size of a sweep. images: reconstructions of each class, None where they are not known. recipes: all of them,
-    the baseline included. attacks: those that the strongest is chosen from."""
+    """The size of a sweep.
+
+    Attributes:
+        images: Reconstructions of each class, None where they are not known.
+        recipes: All of them, the baseline included.
+        attacks: Those that the strongest is chosen from.
+    """
 
     seeds: int
     classes: int

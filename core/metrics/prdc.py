@@ -42,8 +42,11 @@ class PRDC:
 class ClasswisePRDC:
     """The measures of every class on its own, and their mean over the classes.
 
-    classes: int64 [K] ascending; values: float64 [K, 4] in the order of `PRDC`; excluded: classes with fewer than
-    k + 1 real or fake images, which have no balls. They are not in the mean, so report their number beside it.
+    Attributes:
+        classes: int64 [K] ascending.
+        values: float64 [K, 4] in the order of `PRDC`.
+        excluded: Classes with fewer than k + 1 real or fake images, which have no balls. They are not in the mean, so
+            report their number beside it.
     """
 
     mean: PRDC

@@ -21,8 +21,11 @@ LEAST_FOR_INTERVAL = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Correlation:
-    """value: in [-1, 1], NaN if either side gives all recipes one value. low, high: None where `value` is NaN or
-    there are fewer than `LEAST_FOR_INTERVAL` recipes.
+    """A rank correlation of two orders of the same recipes.
+
+    Attributes:
+        value: In [-1, 1], NaN if either side gives all recipes one value.
+        low, high: None where `value` is NaN or there are fewer than `LEAST_FOR_INTERVAL` recipes.
     """
 
     value: float
@@ -32,10 +35,16 @@ class Correlation:
 
 @dataclass(frozen=True, kw_only=True)
 class RankAgreement:
-    """kendall: tau-b; spearman: rho. top_overlap: share of the best k by the full attack that the proxy's best k
-    hold, in [0, 1]; by chance it is k / n. regret: by how much the proxy's first choice leaks more, by the full
-    attack, than the full attack's first choice, at least 0 (the average over choices the proxy holds equal). verdict:
-    "agree" if Kendall's interval lies above 0, "disagree" if below, else "inconclusive".
+    """How well a cheap attack, the proxy, orders recipes as the full attack does.
+
+    Attributes:
+        kendall: Kendall's tau-b.
+        spearman: Spearman's rho.
+        top_overlap: Share of the best k by the full attack that the proxy's best k hold, in [0, 1]; by chance it is k /
+            n.
+        regret: By how much the proxy's first choice leaks more, by the full attack, than the full attack's first
+            choice, at least 0 (the average over choices the proxy holds equal).
+        verdict: "agree" if Kendall's interval lies above 0, "disagree" if below, else "inconclusive".
     """
 
     kendall: Correlation

@@ -27,7 +27,12 @@ class Photographs:
 
 @dataclass(frozen=True, kw_only=True)
 class Calibrated:
-    """templates: [C, D], of unit length; thresholds: by the name of a rate, None where there are too few strangers."""
+    """What a face recogniser compares reconstructions with.
+
+    Attributes:
+        templates: [C, D], of unit length.
+        thresholds: By the name of a rate, None where there are too few strangers.
+    """
 
     templates: Tensor
     thresholds: Mapping[str, float | None]
@@ -37,10 +42,12 @@ class Calibrated:
 class Recognised:
     """What a recogniser says of images and of real photographs of the same people.
 
-    scores: float64 [M], the cosine of each image with its person's template. hits: by the name of a rate, bool [M], of
-    the rates that have a threshold. rates, real: the shares accepted, of the images and of real test images, None
-    without a threshold; others: the share of other private people's images that are accepted at 1 %; rank, rank_real:
-    medians of the ranks among 500 strangers, None where there are fewer.
+    Attributes:
+        scores: float64 [M], the cosine of each image with its person's template.
+        hits: By the name of a rate, bool [M], of the rates that have a threshold.
+        rates, real: The shares accepted, of the images and of real test images, None without a threshold.
+        others: The share of other private people's images that are accepted at 1 %.
+        rank, rank_real: Medians of the ranks among 500 strangers, None where there are fewer.
     """
 
     scores: Tensor
@@ -54,8 +61,12 @@ class Recognised:
 
 @dataclass(frozen=True, kw_only=True)
 class Reached:
-    """What a judge says of projected photographs. matched: bool [M], whether its head names the right person; verified:
-    bool [M], whether it accepts them at 1 %, None without a threshold."""
+    """What a judge says of projected photographs.
+
+    Attributes:
+        matched: bool [M], whether its head names the right person.
+        verified: bool [M], whether it accepts them at 1 %, None without a threshold.
+    """
 
     matched: Tensor
     verified: Tensor | None

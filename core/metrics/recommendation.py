@@ -20,13 +20,17 @@ from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, LEAST_SEEDS
 
 @dataclass(frozen=True, kw_only=True)
 class Recommendation:
-    """best: the allowed recipe with the smallest mean leak (on a tie the first given); None if none is allowed.
-    allowed: recipes that meet the constraint, in the order given. runners_up: allowed recipes that are not
-    significantly worse than the best after correction, by rising leak; with the best they hold the truly best recipe
-    in at least `level` of all audits. probability_best: by allowed recipe, sums to 1: a share of resamples around the
-    observed means, so among truly equal recipes the one ahead gets more than its due; beside runners-up at most
-    `level`, since resamples are not corrected for how many recipes there are; None for one seed.
-    comparisons: among the allowed and those beside them, None for fewer than two.
+    """Which recipe leaks least among those that meet the constraint, and how sure that is.
+
+    Attributes:
+        best: The allowed recipe with the smallest mean leak (on a tie the first given); None if none is allowed.
+        allowed: Recipes that meet the constraint, in the order given.
+        runners_up: Allowed recipes that are not significantly worse than the best after correction, by rising leak;
+            with the best they hold the truly best recipe in at least `level` of all audits.
+        probability_best: By allowed recipe, sums to 1: a share of resamples around the observed means, so among truly
+            equal recipes the one ahead gets more than its due; beside runners-up at most `level`, since resamples are
+            not corrected for how many recipes there are; None for one seed.
+        comparisons: Among the allowed and those beside them, None for fewer than two.
     """
 
     best: str | None
@@ -38,8 +42,13 @@ class Recommendation:
 
 @dataclass(frozen=True, kw_only=True)
 class Optimism:
-    """selected: the recipe of the smallest mean. apparent: that mean. optimism: by how much it is expected to be too
-    small because it was selected, at least 0. corrected: apparent + optimism.
+    """By how much the leak of a selected recipe looks too small because it was selected.
+
+    Attributes:
+        selected: The recipe of the smallest mean.
+        apparent: That mean.
+        optimism: By how much it is expected to be too small because it was selected, at least 0.
+        corrected: Apparent + optimism.
     """
 
     selected: str

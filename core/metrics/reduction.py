@@ -32,8 +32,9 @@ Leaks = Mapping[str, Mapping[str, ArrayLike]]
 class Bounded:
     """An estimate and a simultaneous interval of it.
 
-    low, high: None for one seed, which bounds nothing. p: the largest error at which the interval leaves out 0, in view
-    of all comparisons made; None for one seed.
+    Attributes:
+        low, high: None for one seed, which bounds nothing.
+        p: The largest error at which the interval leaves out 0, in view of all comparisons made; None for one seed.
     """
 
     value: float
@@ -56,8 +57,11 @@ class Bounded:
 class Claim:
     """A difference under strongest attacks, and the contrasts that bound it whichever attacks are truly the strongest.
 
-    value: [...]. low, high: weights [..., contrasts, recipes, attacks]; the difference is at least the least of `low`
-    and at most the largest of `high`. looked_at: from how many the attack that `low` shares, or `high`, was chosen.
+    Attributes:
+        value: [...].
+        low, high: Weights [..., contrasts, recipes, attacks]; the difference is at least the least of `low` and at most
+            the largest of `high`.
+        looked_at: From how many the attack that `low` shares, or `high`, was chosen.
     """
 
     value: np.ndarray
@@ -127,8 +131,10 @@ def against_baseline(recipes: int, among: int = 1) -> Dunnett:
 class LeakCells:
     """Leaks of every recipe under every attack, and how bounds on their contrasts are made.
 
-    cells: [..., recipes, attacks, seeds, classes]; leading dimensions are sweeps by themselves, which a simulation asks
-    all at once. alpha: the error allowed to all claims that are bounded together.
+    Attributes:
+        cells: [..., recipes, attacks, seeds, classes]; leading dimensions are sweeps by themselves, which a simulation
+            asks all at once.
+        alpha: The error allowed to all claims that are bounded together.
     """
 
     cells: np.ndarray

@@ -21,10 +21,16 @@ from smoothsweep.core.metrics.verdicts import LEAST_SEEDS, Errors, Verdict, turn
 
 @dataclass(frozen=True, kw_only=True)
 class Reaudit:
-    """selected, fresh: mean leak in the audit that chose and in the one with fresh seeds, each under its strongest
-    attack. bias: fresh minus selected; low, high: its interval, None for one seed on either side. verdict: "higher" or
-    "lower" if the interval leaves 0 out ("higher": the first audit made the recipe look better than it is), else
-    "inconclusive". attacks: from how many the strongest was chosen.
+    """A selected recipe's leak under fresh seeds, beside the leak that it was selected by.
+
+    Attributes:
+        selected, fresh: Mean leak in the audit that chose and in the one with fresh seeds, each under its strongest
+            attack.
+        bias: Fresh minus selected.
+        low, high: Its interval, None for one seed on either side.
+        verdict: "higher" or "lower" if the interval leaves 0 out ("higher": the first audit made the recipe look better
+            than it is), else "inconclusive".
+        attacks: From how many the strongest was chosen.
     """
 
     selected: float

@@ -24,10 +24,12 @@ Stages = tuple[tuple[str, ...], ...]
 class Anatomy:
     """The named parts of a backbone.
 
-    stages: in the order of the forward pass; together they hold every parameter. hidden: the layers whose outputs
-    stand for what the network has computed so far. skips: the residual blocks of each stage that has some, as (module,
-    attribute of the module on the skip connection). last_norm: the BatchNorm1d before the head, where a published
-    defense puts its own layer in its place.
+    Attributes:
+        stages: In the order of the forward pass; together they hold every parameter.
+        hidden: The layers whose outputs stand for what the network has computed so far.
+        skips: The residual blocks of each stage that has some, as (module, attribute of the module on the skip
+            connection).
+        last_norm: The BatchNorm1d before the head, where a published defense puts its own layer in its place.
     """
 
     stages: Stages

@@ -26,9 +26,11 @@ _IMAGENET_CLASSES = 1000
 class Architecture:
     """How to build a backbone; which images it takes stands in `core.models.image_sizes`.
 
-    build: makes the network; head: path of its own classification layer, "" if it ends in features already;
-    weights_url: where torchvision publishes its ImageNet weights (never fetched from here); trunk: where these serve
-    one part alone, its name there and here.
+    Attributes:
+        build: Makes the network.
+        head: Path of its own classification layer, "" if it ends in features already.
+        weights_url: Where torchvision publishes its ImageNet weights (never fetched from here).
+        trunk: Where these serve one part alone, its name there and here.
     """
 
     build: Callable[[], Any]

@@ -15,14 +15,20 @@ _HERE = "smoothsweep.core.models."
 class EmbedderKind:
     """One network.
 
-    network: 'module:function' of core/models that makes it: forward(images float [N, 3, S, S] in [-1, 1], any S) ->
-    float32 [N, D] of unit length. state: 'module:function' from its published state dict to ours, of those whose file
-    can be staged, under its own name (`core.models.weight_files`). shipped: its weights beside this file. origin: where
-    else weights come from. published: what whoever publishes its weights calls it, of those that `smoothsweep import
-    judge` knows. size: side in pixels at which it is to get images as they are decoded, 0 for any. of_paper: what the
-    paper calls it, of the one that its tables were made with. general: whether it learnt on pictures of anything, not
-    on faces. rendered: whether it learnt on faces that the program draws. sizes: of its layers, where they are not the
-    published ones. cites: its sources, as `core.citations` has them.
+    Attributes:
+        network: 'module:function' of core/models that makes it: forward(images float [N, 3, S, S] in [-1, 1], any S) ->
+            float32 [N, D] of unit length.
+        state: 'module:function' from its published state dict to ours, of those whose file can be staged, under its own
+            name (`core.models.weight_files`).
+        shipped: Its weights beside this file.
+        origin: Where else weights come from.
+        published: What whoever publishes its weights calls it, of those that `smoothsweep import judge` knows.
+        size: Side in pixels at which it is to get images as they are decoded, 0 for any.
+        of_paper: What the paper calls it, of the one that its tables were made with.
+        general: Whether it learnt on pictures of anything, not on faces.
+        rendered: Whether it learnt on faces that the program draws.
+        sizes: Of its layers, where they are not the published ones.
+        cites: Its sources, as `core.citations` has them.
     """
 
     network: str

@@ -27,11 +27,15 @@ _IMAGENET_MEAN, _IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedFid:
-    """weights: the published file, an entry of `WEIGHT_FILES`. load: (path, sha256) -> the network.
+    """A published FID network, and how its code shows it images.
 
-    shown: images uint8, or floats in [-1, 1], [N, 3, H, W] -> what the network gets, float32 [N, 3, 299, 299]; made:
-    the same of reconstructions, where they are treated otherwise. attacked_only: whether the real images are those of
-    the attacked classes or all; whole_batches: of how many features, the rest of both sets being dropped, None for all.
+    Attributes:
+        weights: The published file, an entry of `WEIGHT_FILES`.
+        load: (path, sha256) -> the network.
+        shown: Images uint8, or floats in [-1, 1], [N, 3, H, W] -> what the network gets, float32 [N, 3, 299, 299].
+        made: The same of reconstructions, where they are treated otherwise.
+        attacked_only: Whether the real images are those of the attacked classes or all.
+        whole_batches: Of how many features, the rest of both sets being dropped, None for all.
     """
 
     weights: str

@@ -25,10 +25,12 @@ CHANNEL_ORDERS: tuple[Channels, ...] = get_args(Channels)
 class Normalisation:
     """What a network is shown of pictures x in [0, 1]: (x - mean) / std, each channel (red, green, blue) by itself.
 
-    mean, std: of red, green and blue, whatever their order; channels: the order in which the network gets them.
+    The default maps to [-1, 1], as everything trained here and the publication's checkpoints have it. Raises InputError
+    unless there are three finite means and three standard deviations > 0.
 
-    The default maps to [-1, 1], as everything trained here and the publication's checkpoints have it. Raises
-    InputError unless there are three finite means and three standard deviations > 0.
+    Attributes:
+        mean, std: Of red, green and blue, whatever their order.
+        channels: The order in which the network gets them.
     """
 
     mean: Triple = (0.5, 0.5, 0.5)

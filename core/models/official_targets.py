@@ -40,9 +40,13 @@ them."""
 class ImportFacts:
     """What an imported checkpoint was, for the record.
 
-    sha256: of the file; wrapping: "bare", or the key of `WRAPPINGS` that held the weights; prefix: what stood before
-    the keys and was dropped; tensors: how many were loaded; epoch: what the trainer noted, if anything;
-    transform_input: for inception_v3 whether inputs are mapped to ImageNet statistics, None for the others.
+    Attributes:
+        sha256: Of the file.
+        wrapping: "bare", or the key of `WRAPPINGS` that held the weights.
+        prefix: What stood before the keys and was dropped.
+        tensors: How many were loaded.
+        epoch: What the trainer noted, if anything.
+        transform_input: For inception_v3 whether inputs are mapped to ImageNet statistics, None for the others.
     """
 
     architecture: str

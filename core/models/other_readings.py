@@ -38,7 +38,12 @@ class Readable(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """What a card states. order: int64 [C], the model's output for each class of the data; accuracy: None if unsaid."""
+    """What a card states.
+
+    Attributes:
+        order: int64 [C], the model's output for each class of the data.
+        accuracy: None if unsaid.
+    """
 
     normalisation: Normalisation
     order: Tensor
@@ -47,8 +52,13 @@ class Claim:
 
 @dataclass(frozen=True, kw_only=True)
 class Readings:
-    """What comes into question beside the claim, by the words of a sentence. usual: tried on all images of a trial;
-    further: first on some; sizes: sides in pixels, () for a model of one size."""
+    """What comes into question beside the claim, by the words of a sentence.
+
+    Attributes:
+        usual: Tried on all images of a trial.
+        further: First on some.
+        sizes: Sides in pixels, () for a model of one size.
+    """
 
     usual: Mapping[str, Normalisation] = field(default_factory=lambda: USUAL)
     further: Mapping[str, Normalisation] = field(default_factory=lambda: FURTHER)
@@ -64,7 +74,9 @@ class Readings:
 class Trial:
     """Another reading: in words, and which images are right under it and under the claim (bool [M] each).
 
-    normalisation, size: None for that of the claim; reordered: whether the classes are in another order than claimed.
+    Attributes:
+        normalisation, size: None for that of the claim.
+        reordered: Whether the classes are in another order than claimed.
     """
 
     words: str

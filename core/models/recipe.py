@@ -52,16 +52,26 @@ Precision = Literal["fp32", "bf16"]
 class TrainingRecipe:
     """How a classifier is trained. The types say what a sweep file may ask for; its schema is derived from them.
 
-    architecture: the network. epochs: passes over the training images. batch_size: images per step, over all workers
-    together. optimizer: adam or sgd. lr: learning rate at the start. betas: of adam, its two decay rates. momentum: of
-    sgd alone. weight_decay: factor of the parameters that is added to their gradient. lr_schedule: how the learning
-    rate falls, at milestones or along a cosine. lr_milestones: of `multistep`: fractions of the training in (0, 1),
-    ascending, after which the rate is multiplied by lr_factor. lr_factor: of `multistep`: factor at each milestone.
-    lr_min: of `cosine`: learning rate at the end. image_size: side in pixels that the network sees. augmentation:
-    random changes of the training images; None trains on them as they are. precision: `fp32`, or `bf16` for a network
-    that computes under autocast (weights, optimizer, loss and evaluation stay fp32).
-
     What the chosen optimizer or schedule does not have must stay at its default.
+
+    Attributes:
+        architecture: The network.
+        epochs: Passes over the training images.
+        batch_size: Images per step, over all workers together.
+        optimizer: `adam` or `sgd`.
+        lr: Learning rate at the start.
+        betas: Of adam, its two decay rates.
+        momentum: Of sgd alone.
+        weight_decay: Factor of the parameters that is added to their gradient.
+        lr_schedule: How the learning rate falls, at milestones or along a cosine.
+        lr_milestones: Of `multistep`: fractions of the training in (0, 1), ascending, after which the rate is
+            multiplied by lr_factor.
+        lr_factor: Of `multistep`: factor at each milestone.
+        lr_min: Of `cosine`: learning rate at the end.
+        image_size: Side in pixels that the network sees.
+        augmentation: Random changes of the training images; None trains on them as they are.
+        precision: `fp32`, or `bf16` for a network that computes under autocast (weights, optimizer, loss and evaluation
+            stay fp32).
     """
 
     architecture: Architecture = "resnet_small"

@@ -31,8 +31,12 @@ _ZIP_START = b"PK\x03\x04"
 class WeightFile:
     """One published file.
 
-    sha256: hexadecimal digest in full, or as much of it as is public (the publisher's own file name states the first
-    eight digits); mebibytes: its size; licence: what its use is bound to; purpose: what needs it.
+    Attributes:
+        sha256: Hexadecimal digest in full, or as much of it as is public (the publisher's own file name states the
+            first eight digits).
+        mebibytes: Its size.
+        licence: What its use is bound to.
+        purpose: What needs it.
     """
 
     name: str

@@ -49,8 +49,10 @@ class Global:
 class Dialect:
     """What one kind of stream may hold.
 
-    what: the kind, in words. explained: globals outside the table that deserve a better sentence; unknown: what to
-    raise for the others, instead of the usual sentence.
+    Attributes:
+        what: The kind, in words.
+        explained: Globals outside the table that deserve a better sentence.
+        unknown: What to raise for the others, instead of the usual sentence.
     """
 
     what: str

@@ -14,7 +14,12 @@ from smoothsweep.core.priors.settings import PriorSettings
 
 @dataclass(frozen=True, kw_only=True)
 class EigenfacesConfig:
-    """resolution: side length in pixels; components: number of principal components (= z_dim = w_dim)."""
+    """The size of an eigenfaces prior.
+
+    Attributes:
+        resolution: Side length in pixels.
+        components: Number of principal components (= z_dim = w_dim).
+    """
 
     resolution: int
     components: int
@@ -36,8 +41,9 @@ class EigenfacesConfig:
 class EigenfacesFit(PriorSettings):
     """PCA of the public images: fitted in seconds, needs no file.
 
-    components: principal components, as many numbers as a latent has; fewer than there are public images. seed: of the
-    random sketch that stands in for the full PCA where images and pixels are many.
+    Attributes:
+        components: Principal components, as many numbers as a latent has; fewer than there are public images.
+        seed: Of the random sketch that stands in for the full PCA where images and pixels are many.
     """
 
     components: Count = 150

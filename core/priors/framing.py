@@ -23,8 +23,9 @@ Side = Annotated[int, Ge(8), Le(4096)]
 class Crop:
     """Where the eyes are in the data's images, so that the prior's faces are cropped to the same frame.
 
-    left_eye, right_eye: x and y in pixels of the eye that is left, or right, in the image; side: of these images in
-    pixels.
+    Attributes:
+        left_eye, right_eye: X and y in pixels of the eye that is left, or right, in the image.
+        side: Of these images in pixels.
     """
 
     left_eye: tuple[Coordinate, Coordinate]

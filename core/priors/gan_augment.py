@@ -24,8 +24,12 @@ BRIGHTNESS, SATURATION, CONTRAST = 0.4, 0.5, 0.3
 class Distortion:
     """One draw for each of N images. What does not apply to an image holds its neutral value.
 
-    flip: bool [N]. shift: int64 [N, 2], pixels down and right. brightness: [N], added. saturation, contrast:
-    [N], factors. hole: int64 [N, 2], top left corner of the cut-out; the image side where there is none.
+    Attributes:
+        flip: bool [N].
+        shift: int64 [N, 2], pixels down and right.
+        brightness: [N], added.
+        saturation, contrast: [N], factors.
+        hole: int64 [N, 2], top left corner of the cut-out; the image side where there is none.
     """
 
     flip: Tensor

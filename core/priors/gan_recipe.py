@@ -21,15 +21,19 @@ DEFAULT_ADA_KIMG = 500.0
 class GanRecipe:
     """Counts are in thousands of real images shown to the discriminator (kimg), as in the literature.
 
-    kimg: length of the training, in thousands of real images. batch_size: images of a step, over all workers together.
-    lr: Adam's learning rate, of both networks. betas: Adam's two decay rates. r1_gamma: weight of the gradient penalty
-    on real images, which is added every r1_interval (16) steps. ema_kimg: half-life of the moving average of the
-    generator; during the start it is at most ema_rampup times what was seen so far. style_mixing: share of images whose
-    w changes at a random place. augmentation: "none"; "light" distorts every image the discriminator sees; "adaptive"
-    distorts with a probability that is steered by how many real images the discriminator judges real.
-
-    ada_target, ada_kimg: of "adaptive" alone: the mean sign of the logits of real images to stay near (None: 0.6), and
-    in how many kimg the probability may move from 0 to 1 (None: 500).
+    Attributes:
+        kimg: Length of the training, in thousands of real images.
+        batch_size: Images of a step, over all workers together.
+        lr: Adam's learning rate, of both networks.
+        betas: Adam's two decay rates.
+        r1_gamma: Weight of the gradient penalty on real images, which is added every r1_interval (16) steps.
+        ema_kimg: Half-life of the moving average of the generator; during the start it is at most ema_rampup times what
+            was seen so far.
+        style_mixing: Share of images whose w changes at a random place.
+        augmentation: "none"; "light" distorts every image the discriminator sees; "adaptive" distorts with a
+            probability that is steered by how many real images the discriminator judges real.
+        ada_target, ada_kimg: Of "adaptive" alone: the mean sign of the logits of real images to stay near (None: 0.6),
+            and in how many kimg the probability may move from 0 to 1 (None: 500).
     """
 
     kimg: Positive = 200.0

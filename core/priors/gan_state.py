@@ -28,9 +28,12 @@ NO_PENALTY = -1.0
 
 @dataclass(kw_only=True)
 class GanState(KeptState):
-    """average: the moving average of the generator. sign_sum: of real logits since the probability last changed.
+    """What a GAN's training carries from step to step beside its networks and optimisers.
 
-    window: [loss_g, loss_d, r1, sign] of the steps since the last row of history.
+    Attributes:
+        average: The moving average of the generator.
+        sign_sum: Of real logits since the probability last changed.
+        window: [loss_g, loss_d, r1, sign] of the steps since the last row of history.
     """
 
     KIND: ClassVar[str] = "gan checkpoint"

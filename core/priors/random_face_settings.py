@@ -19,10 +19,11 @@ from smoothsweep.core.priors.settings import DESCRIPTION, WEIGHTS, PriorFiles
 class MobileStyleGANConfig:
     """MobileStyleGAN (arXiv 2104.04767), or its first stages with a read-out of its own.
 
-    channels: of the features of side 4, 8, 16, ...; the image has twice the side of the last. head: outputs of the
-    last convolution, None for as many as the last channels. frame: the square that is shown, (left, top, side) as
-    fractions of the whole image's side; None: all of it. size: side in pixels of what is made of the frame, None: as
-    many as it has.
+    Attributes:
+        channels: Of the features of side 4, 8, 16, ...; the image has twice the side of the last.
+        head: Outputs of the last convolution, None for as many as the last channels.
+        frame: The square that is shown, (left, top, side) as fractions of the whole image's side; None: all of it.
+        size: Side in pixels of what is made of the frame, None: as many as it has.
     """
 
     channels: tuple[int, ...]
@@ -80,9 +81,11 @@ class MobileStyleGANConfig:
 class RandomFace(PriorFolder):
     """Photorealistic faces by MobileStyleGAN, from the package random-face: for non-commercial use.
 
-    path: the folder that `smoothsweep import prior random-face` wrote; resolution: side in pixels of the whole image,
-    below 1024 by a read-out of the first stages, which costs less; crop: the frame of the data's faces, null for all
-    of the image.
+    path: the folder that `smoothsweep import prior random-face` wrote;
+
+    Attributes:
+        resolution: Side in pixels of the whole image, below 1024 by a read-out of the first stages, which costs less.
+        crop: The frame of the data's faces, null for all of the image.
     """
 
     title: ClassVar[str] = "FFHQ prior"

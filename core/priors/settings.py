@@ -34,8 +34,10 @@ class PriorSettings:
 
     Where a prior is made from public images, `network_card` is needed: planning asks for its sizes before it is made.
 
-    title: what pages call it, its kind where empty. unsaid: parameters that a sweep file does not set: they are what
-    the kind has. with_discriminator: whether the discriminator that it was trained with lies beside it.
+    Attributes:
+        title: What pages call it, its kind where empty.
+        unsaid: Parameters that a sweep file does not set: they are what the kind has.
+        with_discriminator: Whether the discriminator that it was trained with lies beside it.
     """
 
     title: ClassVar[str] = ""
@@ -74,8 +76,9 @@ class PriorSettings:
 class PriorNetworkKind:
     """A network that a kind of prior brings: whatever is written as prior.json and weights is built from its row.
 
-    config: the frozen dataclass of its configuration, which checks itself; network: 'module:class' of the
-    `core.priors.base.PriorNetwork` that is built from one.
+    Attributes:
+        config: The frozen dataclass of its configuration, which checks itself.
+        network: 'module:class' of the `core.priors.base.PriorNetwork` that is built from one.
     """
 
     config: type[Any]
@@ -90,10 +93,12 @@ class PriorNetworkKind:
 class PriorKind:
     """One kind of prior.
 
-    make: 'module:function' of (settings, public images uint8 [N, 3, R, R] or None) -> Prior; None where it is trained
-    step by step, which tasks/stylegan.py does, on several workers if asked; needs_public: whether it learns from the
-    public images; networks: name in prior.json -> a network that came with this kind and that no other kind brings;
-    cites: its sources, as `core.citations` has them.
+    Attributes:
+        make: 'module:function' of (settings, public images uint8 [N, 3, R, R] or None) -> Prior; None where it is
+            trained step by step, which tasks/stylegan.py does, on several workers if asked.
+        needs_public: Whether it learns from the public images.
+        networks: Name in prior.json -> a network that came with this kind and that no other kind brings.
+        cites: Its sources, as `core.citations` has them.
     """
 
     settings: type[PriorSettings]

@@ -28,10 +28,13 @@ _RANGES = (
 class StyleGAN2Config:
     """An unconditional StyleGAN2 pair: skip generator, residual discriminator (arXiv 1912.04958).
 
-    resolution: side length R, a power of two >= 8. channel_base, channel_max: channels at side r are
-    min(channel_base // r, channel_max). conv_clamp: activations are clamped to +- this (None: never), in
-    fp32 too, because networks trained with a clamp rely on it. mbstd_group: images per minibatch-std group
-    of the discriminator, None for the whole batch. The defaults are the official ones for 1024 pixels.
+    Attributes:
+        resolution: Side length R, a power of two >= 8.
+        channel_base, channel_max: Channels at side r are min(channel_base // r, channel_max).
+        conv_clamp: Activations are clamped to +- this (None: never), in fp32 too, because networks trained with a clamp
+            rely on it.
+        mbstd_group: Images per minibatch-std group of the discriminator, None for the whole batch. The defaults are the
+            official ones for 1024 pixels.
     """
 
     resolution: int = 1024
@@ -74,9 +77,13 @@ class StyleGAN2Config:
 class StyleGAN2Training(GanRecipe, PriorSettings):
     """A StyleGAN2 trained on the public images (non-saturating loss, lazy R1, EMA).
 
-    z_dim, w_dim: numbers in a latent z, or w; mapping_layers: layers of the network from z to w; channel_base: channels
-    of a layer times its side in pixels; channel_max: channels of a layer at most; workers: processes of Ray Train that
-    share every batch; seed: of first weights and draws.
+    Attributes:
+        z_dim, w_dim: Numbers in a latent z, or w.
+        mapping_layers: Layers of the network from z to w.
+        channel_base: Channels of a layer times its side in pixels.
+        channel_max: Channels of a layer at most.
+        workers: Processes of Ray Train that share every batch.
+        seed: Of first weights and draws.
     """
 
     title: ClassVar[str] = "StyleGAN2"

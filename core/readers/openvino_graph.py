@@ -30,7 +30,12 @@ _LARGEST = 2**31
 
 @dataclass(frozen=True, eq=False)
 class Node:
-    """One layer of the graph. inputs: its operands in the order of their ports. value: of a constant, else None."""
+    """One layer of the graph.
+
+    Attributes:
+        inputs: Its operands in the order of their ports.
+        value: Of a constant, else None.
+    """
 
     kind: str
     name: str

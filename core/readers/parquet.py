@@ -47,8 +47,14 @@ class UnreadableTable(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Columns:
-    """names: all columns of the file, also those that were not asked for; rows: how many it has; values: of the columns
-    that were asked for and are there, as Python's objects; of a structure {bytes, ...} its bytes."""
+    """Columns of a Parquet file.
+
+    Attributes:
+        names: All columns of the file, also those that were not asked for.
+        rows: How many it has.
+        values: Of the columns that were asked for and are there, as Python's objects; of a structure {bytes, ...} its
+            bytes.
+    """
 
     names: tuple[str, ...]
     rows: int

@@ -28,8 +28,10 @@ Sampler = Callable[[Tensor, int, Generator], list[Tensor] | None]
 class Stamp:
     """What is laid over some images of a training (the trigger of a backdoor).
 
-    chosen: bool [N] on the CPU, which images; lay: pictures [n, 3, S, S] in [0, 1] -> new ones; before: whether it
-    comes before the augmentation, and is cropped and mirrored with the image, or after it.
+    Attributes:
+        chosen: bool [N] on the CPU, which images.
+        lay: Pictures [n, 3, S, S] in [0, 1] -> new ones.
+        before: Whether it comes before the augmentation, and is cropped and mirrored with the image, or after it.
     """
 
     chosen: Tensor
@@ -50,9 +52,13 @@ class Stamp:
 class Batch:
     """One rank's part of a global batch.
 
-    images: [n, 3, S, S] as in `ImageSet`; labels: int64 [n]; draw: how to augment them, or None; weight: factor on the
-    mean loss of the part that turns the mean over ranks, which data-parallel training takes, into the mean
-    over the whole batch; stamp: what is laid over some of the images, or None.
+    Attributes:
+        images: [n, 3, S, S] as in `ImageSet`.
+        labels: int64 [n].
+        draw: How to augment them, or None.
+        weight: Factor on the mean loss of the part that turns the mean over ranks, which data-parallel training takes,
+            into the mean over the whole batch.
+        stamp: What is laid over some of the images, or None.
     """
 
     images: Tensor

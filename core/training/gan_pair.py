@@ -34,7 +34,12 @@ Recipe = TypeVar("Recipe", bound=PairRecipe)
 
 @dataclass(kw_only=True)
 class GanPair(KeptState, Generic[Recipe]):
-    """Everything that changes. config, recipe: dataclasses; step: how many were taken."""
+    """Everything that changes.
+
+    Attributes:
+        config, recipe: Dataclasses.
+        step: How many were taken.
+    """
 
     KIND: ClassVar[str] = "gan checkpoint"
     MODULES: ClassVar[tuple[str, ...]] = ("generator", "discriminator", "generator_adam", "discriminator_adam")

@@ -17,10 +17,11 @@ from smoothsweep.core.errors import InputError
 class EpochRecord:
     """One epoch: zero-based number, learning rate, mean training loss and accuracy (in training mode, augmented).
 
-    seconds: wall-clock time without the held-out evaluation; test_acc: accuracy on the held-out images, None
-    when it was not measured in this epoch; extra: `top_logit_gap` (mean over the training images of the true
-    class's logit minus the mean of the others), `alpha` (the epoch's smoothing factor) and the defense's facts, each a
-    mean over the training images.
+    Attributes:
+        seconds: Wall-clock time without the held-out evaluation.
+        test_acc: Accuracy on the held-out images, None when it was not measured in this epoch.
+        extra: `top_logit_gap` (mean over the training images of the true class's logit minus the mean of the others),
+            `alpha` (the epoch's smoothing factor) and the defense's facts, each a mean over the training images.
     """
 
     epoch: int

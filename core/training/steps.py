@@ -19,8 +19,12 @@ PLAIN = LabelSmoothing()
 
 @dataclass(frozen=True, kw_only=True)
 class EpochSettings:
-    """What the steps of an epoch share. alpha: the smoothing factor; epoch: zero-based, of `recipe.epochs`;
-    companion: the defense's, None where it has none.
+    """What the steps of an epoch share.
+
+    Attributes:
+        alpha: The smoothing factor.
+        epoch: Zero-based, of `recipe.epochs`.
+        companion: The defense's, None where it has none.
     """
 
     recipe: TrainingRecipe
@@ -33,8 +37,13 @@ class EpochSettings:
 
 
 class StepResult(NamedTuple):
-    """loss: scalar to call backward on; sums: float64 [4 + facts] over this part's images, of the loss, the hits, the
-    logit gaps, of ones, and of every fact that the defense reports; facts: their names, in this order.
+    """The loss of one part of a batch, with sums for the epoch's record.
+
+    Attributes:
+        loss: Scalar to call backward on.
+        sums: float64 [4 + facts] over this part's images, of the loss, the hits, the logit gaps, of ones, and of every
+            fact that the defense reports.
+        facts: Their names, in this order.
     """
 
     loss: Tensor

@@ -31,7 +31,12 @@ class _Place:
 
 @dataclass(frozen=True, kw_only=True)
 class Port(_Place):
-    """refused: how many calls were answered by asking for the token; answered: those that were let in."""
+    """What was asked of a port, and answered.
+
+    Attributes:
+        refused: How many calls were answered by asking for the token.
+        answered: Those that were let in.
+    """
 
     refused: int
     answered: tuple[str, ...]

@@ -20,7 +20,12 @@ ASK_ABOVE_DOLLARS = 100.0
 
 @dataclass(frozen=True, kw_only=True)
 class Confirmation:
-    """When to ask. price: dollars per device-hour, None for no dollars; yes: the answer is known beforehand."""
+    """When to ask.
+
+    Attributes:
+        price: Dollars per device-hour, None for no dollars.
+        yes: The answer is known beforehand.
+    """
 
     price: float | None = None
     above_hours: float = ASK_ABOVE_HOURS

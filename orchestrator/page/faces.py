@@ -16,9 +16,12 @@ UNNAMED_ATTACK = "Reconstructions"
 class Faces:
     """One group of pictures: a tile of each class that is shown.
 
-    recipe: None for the training images. roles: why it is here, "lowest leak", "baseline", "highest leak". row: its row
-    of the summary's frame, under its strongest attack. attack: that attack, "" where the sweep varies none. judge: who
-    says which tiles are recognised.
+    Attributes:
+        recipe: None for the training images.
+        roles: Why it is here, "lowest leak", "baseline", "highest leak".
+        row: Its row of the summary's frame, under its strongest attack.
+        attack: That attack, "" where the sweep varies none.
+        judge: Who says which tiles are recognised.
     """
 
     tiles: tuple[Tile | None, ...]

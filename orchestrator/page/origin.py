@@ -21,7 +21,13 @@ _TRIAL = re.compile(r"[0-9a-f]{12}")
 
 
 class Origin(BaseModel):
-    """What a page says that it shows. sweep: its name; store: where its artifacts were; trials: ids."""
+    """What a page says that it shows.
+
+    Attributes:
+        sweep: Its name.
+        store: Where its artifacts were.
+        trials: Ids.
+    """
 
     model_config = ConfigDict(extra="forbid")
 

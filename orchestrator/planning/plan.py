@@ -29,11 +29,15 @@ NOTHING: Total = (0.0, 0.0, 0.0, 0)
 class SearchForecast:
     """What a search may still propose and audit again, told from a few recipes drawn out of its space.
 
-    recipes: at most so many more. again: how many of all are to be audited again. settings: of one of them. steps: (how
-    many recipes, sample recipes as the stages that each of them adds) for every attack that they meet. shared: stages
-    that all of them need. budget_hours: device-hours that are left of the sweep's budget, None without one. looks: of a
-    sweep with looks the seeds of those that may follow; steps then holds all that they may still train, which none of
-    it need be. trials: how many trials that is at most.
+    Attributes:
+        recipes: At most so many more.
+        again: How many of all are to be audited again.
+        settings: Of one of them.
+        steps: (how many recipes, sample recipes as the stages that each of them adds) for every attack that they meet.
+        shared: Stages that all of them need.
+        budget_hours: Device-hours that are left of the sweep's budget, None without one.
+        looks: Of a sweep with looks the seeds of those that may follow; steps then holds the most that they train.
+        trials: How many trials that is at most.
     """
 
     recipes: int

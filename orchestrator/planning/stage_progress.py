@@ -18,7 +18,12 @@ _OF = re.compile(r"(\d+)/(\d+)")
 
 @dataclass(frozen=True, kw_only=True)
 class Inside:
-    """fraction: in [0, 1]. words: `epoch 31 of 48`, `9 of 16 classes`; empty where the stage says nothing."""
+    """How far a running stage is.
+
+    Attributes:
+        fraction: In [0, 1].
+        words: `epoch 31 of 48`, `9 of 16 classes`; empty where the stage says nothing.
+    """
 
     fraction: float
     words: str

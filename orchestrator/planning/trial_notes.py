@@ -21,10 +21,14 @@ Named = Callable[[Trial], tuple[str, str]]
 
 
 class TrialNote(BaseModel):
-    """A trial by its id. axes: short name -> value; stages: kind -> fingerprint of those whose metrics make the row.
+    """A trial by its id.
 
-    recipe, attack: what the report calls them, empty in notes of earlier versions. stated: dotted key -> value of every
-    single setting inside the axes (recipe.defense.alpha of an axis recipe.defense).
+    Attributes:
+        axes: Short name -> value.
+        stages: Kind -> fingerprint of those whose metrics make the row.
+        recipe, attack: What the report calls them, empty in notes of earlier versions.
+        stated: Dotted key -> value of every single setting inside the axes (recipe.defense.alpha of an axis
+            recipe.defense).
     """
 
     trial: Annotated[str, Field(pattern=r"^[0-9a-f]{12}$")]

@@ -22,9 +22,13 @@ REPORT = "report"  # among what is not written: the report, the means over seeds
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
-    """Seconds. first, most: pauses between attempts while MLflow is away, doubled each time; it is tried for the rest
-    of the sweep. finish: how long the end of a sweep waits without anything getting written.
-    refusals: how often one trial may be refused by an MLflow that answers before the others go on without it.
+    """Seconds.
+
+    Attributes:
+        first, most: Pauses between attempts while MLflow is away, doubled each time; it is tried for the rest of the
+            sweep.
+        finish: How long the end of a sweep waits without anything getting written.
+        refusals: How often one trial may be refused by an MLflow that answers before the others go on without it.
     """
 
     first: float = 1.0

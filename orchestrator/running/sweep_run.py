@@ -32,10 +32,13 @@ MOST_NAMED = 5  # of the stages that a closing line lists
 class SweepRun:
     """One call of `smoothsweep run`: what is asked for, where it lies, what has happened.
 
-    failures: trial id -> cause. left_open: trials that a stop left unfinished. never_run: fingerprint ->
-    planned stage that no trial has run though it ended without a failure. stopped: why the sweep was stopped
-    before its end, None if it was not. reserved: the share of the budget that a search leaves to its re-audit.
-    code: digest of the code that it began with, None for any.
+    Attributes:
+        failures: Trial id -> cause.
+        left_open: Trials that a stop left unfinished.
+        never_run: Fingerprint -> planned stage that no trial has run though it ended without a failure.
+        stopped: Why the sweep was stopped before its end, None if it was not.
+        reserved: The share of the budget that a search leaves to its re-audit.
+        code: Digest of the code that it began with, None for any.
     """
 
     name: str

@@ -16,9 +16,12 @@ LOOK_EVERY_S = 15.0  # the table that Ray gives is that of all tasks
 
 @dataclass(frozen=True, kw_only=True)
 class Dispatched:
-    """attempt: Ray's count from 0. runs: the worker has begun it, as far as Ray knows (it may be loading code).
+    """Where Ray stands with a task that was handed to it.
 
-    process: the worker's; None where Ray does not know it any more.
+    Attributes:
+        attempt: Ray's count from 0.
+        runs: The worker has begun it, as far as Ray knows (it may be loading code).
+        process: The worker's; None where Ray does not know it any more.
     """
 
     attempt: int

@@ -20,7 +20,12 @@ SETUP_S = 10 * 60.0  # for it to load torch and the stage's code: minutes on a c
 
 @dataclass(frozen=True, kw_only=True)
 class Limit:
-    """total_s: from the start, whatever happens; None for no such limit. silent_s: since the last sign of life."""
+    """How long a task may take, in seconds.
+
+    Attributes:
+        total_s: From the start, whatever happens; None for no such limit.
+        silent_s: Since the last sign of life.
+    """
 
     total_s: float | None
     silent_s: float | None

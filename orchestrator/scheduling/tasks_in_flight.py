@@ -34,7 +34,12 @@ KILL_PATIENCE_S = 30.0  # for a process that kills others to start on a busy nod
 
 
 class Process(NamedTuple):
-    """A worker's process. node: Ray's id of its machine. host: what a person calls that machine."""
+    """A worker's process.
+
+    Attributes:
+        node: Ray's id of its machine.
+        host: What a person calls that machine.
+    """
 
     node: str
     pid: int
@@ -55,9 +60,14 @@ class Teller:
 
 @dataclass(kw_only=True, eq=False)
 class Running:
-    """One Ray task. devices: how many it holds once it runs. limit: how long it may. signs: those of its stage.
+    """One Ray task.
 
-    since: when it began; given: the attempt that Ray has handed to a worker which has not begun, and since when.
+    Attributes:
+        devices: How many it holds once it runs.
+        limit: How long it may.
+        signs: Those of its stage.
+        since: When it began.
+        given: The attempt that Ray has handed to a worker which has not begun, and since when.
     """
 
     stage: Stage

@@ -30,11 +30,16 @@ class _EndNote(BaseModel, extra="forbid"):
 
 @dataclass(frozen=True, kw_only=True)
 class ProposalRecord:
-    """One recipe that was tried. rung: None for the full attack. status: done, failed or open. objectives: column ->
-    mean over seeds of the worst case over attacks, None where unknown. seeds: how many of the sweep's seeds it was
-    tried under, None for all. device_hours: of its finished stages that no
-    earlier proposal has. kept: of a rung, whether the recipe went on; else None. audited: dropped by a rung, met the
-    full attack to check on it.
+    """One recipe that was tried.
+
+    Attributes:
+        rung: None for the full attack.
+        status: Done, failed or open.
+        objectives: Column -> mean over seeds of the worst case over attacks, None where unknown.
+        seeds: How many of the sweep's seeds it was tried under, None for all.
+        device_hours: Of its finished stages that no earlier proposal has.
+        kept: Of a rung, whether the recipe went on; else None.
+        audited: Dropped by a rung, met the full attack to check on it.
     """
 
     number: int
@@ -55,7 +60,12 @@ class ProposalRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class ReauditRecord:
-    """axes: of each selected recipe, the attacker's left out. complete: all of its trials are done."""
+    """What is kept of a second audit with fresh seeds.
+
+    Attributes:
+        axes: Of each selected recipe, the attacker's left out.
+        complete: All of its trials are done.
+    """
 
     seeds: tuple[int, ...]
     axes: tuple[dict[str, Any], ...]
@@ -65,8 +75,12 @@ class ReauditRecord:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchRecord:
-    """stopped_by: "recipes" (as many as asked for), "exhausted" (nothing new in the space), "budget: ...", None while
-    unfinished. spent_device_hours: over the life of the sweep, the re-audit included.
+    """What is kept of a search.
+
+    Attributes:
+        stopped_by: "recipes" (as many as asked for), "exhausted" (nothing new in the space), "budget: ...", None while
+            unfinished.
+        spent_device_hours: Over the life of the sweep, the re-audit included.
     """
 
     strategy: str

@@ -18,8 +18,11 @@ from smoothsweep.sweeps.schema import InversionSweep
 class Unheard:
     """A judge that the sweep asks for and that cannot measure anything here.
 
-    judge: its key under `judges`. weights: the weight file it lacks, None where it lacks something else. reason: what
-    is missing. remedy: what to do about it.
+    Attributes:
+        judge: Its key under `judges`.
+        weights: The weight file it lacks, None where it lacks something else.
+        reason: What is missing.
+        remedy: What to do about it.
     """
 
     judge: str

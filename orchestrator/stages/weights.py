@@ -29,7 +29,12 @@ class Trial(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Stop:
-    """Weights without which `run` does not start. needed_for: what reads them. message: the line that says so."""
+    """Weights without which `run` does not start.
+
+    Attributes:
+        needed_for: What reads them.
+        message: The line that says so.
+    """
 
     weights: str | None
     needed_for: str
@@ -39,8 +44,11 @@ class Stop:
 
 @dataclass(frozen=True, kw_only=True)
 class Lacks:
-    """What a sweep cannot have here. unmeasured: judges that it asks for and that cannot be heard, each once. stops:
-    everything that `run` refuses to start without.
+    """What a sweep cannot have here.
+
+    Attributes:
+        unmeasured: Judges that it asks for and that cannot be heard, each once.
+        stops: Everything that `run` refuses to start without.
     """
 
     unmeasured: tuple[Unheard, ...] = ()

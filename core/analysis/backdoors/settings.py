@@ -20,14 +20,17 @@ POISONED_ROWS = "poisoned rows"
 class PoisonSettings:
     """The defaults are the paper's (Appendix C.9); what it does not say is marked so.
 
-    kind: badnets (a checkerboard of single black and white pixels, flush with the lower right corner; cell and margin
-    are not stated) or blended (one fixed Gaussian pattern, clipped N(0.5, 0.25) of pictures in [0, 1]; its mean and
-    spread are not stated). share: fraction of all training images that are poisoned, drawn without regard to their
-    class (not stated); target: the class that poisoned images are labelled with. size: of badnets: side of the
-    checkerboard in pixels, None for 9; strength: of blended: weight of the pattern in the image, None for 0.1. placed:
-    where the trigger meets the augmentation (not stated): after it, so that the network sees it exactly, or before it,
-    so that it is cropped and mirrored with the image. seed: of the choice of images and of the pattern, beside the
-    trial's own.
+    Attributes:
+        kind: Badnets (a checkerboard of single black and white pixels, flush with the lower right corner; cell and
+            margin are not stated) or blended (one fixed Gaussian pattern, clipped N(0.5, 0.25) of pictures in [0, 1];
+            its mean and spread are not stated).
+        share: Fraction of all training images that are poisoned, drawn without regard to their class (not stated).
+        target: The class that poisoned images are labelled with.
+        size: Of badnets: side of the checkerboard in pixels, None for 9.
+        strength: Of blended: weight of the pattern in the image, None for 0.1.
+        placed: Where the trigger meets the augmentation (not stated): after it, so that the network sees it exactly, or
+            before it, so that it is cropped and mirrored with the image.
+        seed: Of the choice of images and of the pattern, beside the trial's own.
     """
 
     kind: Literal["badnets", "blended"]

@@ -15,7 +15,12 @@ MEAN, SPREAD = 0.5, 0.25  # of the Gaussian pattern, in [0, 1]: our choice, the 
 
 @dataclass(frozen=True, kw_only=True)
 class Trigger:
-    """pattern: float32 [3, S, S] in [0, 1]; opacity: float32 [1, S, S] in [0, 1], 0 where the picture stays."""
+    """A pattern that is laid over a picture.
+
+    Attributes:
+        pattern: float32 [3, S, S] in [0, 1].
+        opacity: float32 [1, S, S] in [0, 1], 0 where the picture stays.
+    """
 
     pattern: Tensor
     opacity: Tensor

@@ -25,8 +25,10 @@ UNMASKING = ("margin_pgd", "auto_pgd")
 class RobustnessReport:
     """What attacks made of the answers. All on the CPU.
 
-    labels, targets, clean: int64 [N], the true classes, those to reach, the answers to the pictures as they are.
-    answers: `fgsm_untargeted` and so on -> int64 [N]. zero_gradient: bool [N].
+    Attributes:
+        labels, targets, clean: int64 [N], the true classes, those to reach, the answers to the pictures as they are.
+        answers: `fgsm_untargeted` and so on -> int64 [N].
+        zero_gradient: bool [N].
     """
 
     labels: Tensor

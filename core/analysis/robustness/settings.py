@@ -20,11 +20,16 @@ SmallStep = Annotated[float, Gt(0), Le(1)]
 class RobustnessSettings:
     """The attacks' parameters; the defaults are the paper's (Appendix C.8), `strong_*` apart, which are AutoAttack's.
 
-    eps: largest change of a pixel's channel, of pictures in [0, 1] (8/255). step: change in one iteration of PGD and
-    BIM, on the same scale (2/255). steps: iterations of PGD and BIM. generations: of the one-pixel attack's
-    differential evolution. population: images of each of these generations. strong_steps: iterations of Auto-PGD with
-    the difference of logits ratio. strong_restarts: random starts of Auto-PGD. images: measure on this many of the test
-    images, drawn by `seed`; null: on all. seed: of random starts, targets and evolution.
+    Attributes:
+        eps: Largest change of a pixel's channel, of pictures in [0, 1] (8/255).
+        step: Change in one iteration of PGD and BIM, on the same scale (2/255).
+        steps: Iterations of PGD and BIM.
+        generations: Of the one-pixel attack's differential evolution.
+        population: Images of each of these generations.
+        strong_steps: Iterations of Auto-PGD with the difference of logits ratio.
+        strong_restarts: Random starts of Auto-PGD.
+        images: Measure on this many of the test images, drawn by `seed`; null: on all.
+        seed: Of random starts, targets and evolution.
     """
 
     eps: SmallStep = 8 / 255

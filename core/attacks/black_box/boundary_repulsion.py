@@ -61,9 +61,13 @@ class WalkSettings(Protocol):
 
 @dataclass(kw_only=True)
 class Walks:
-    """Walks of k latents, each by itself. z: [k, D], where they are; radii: float64 [k]; iterations, grown_at (the
-    iteration of the last growth), passes: int64 [k]; growths: accepted points at which the sphere grew, in order, per
-    walk; capped: bool [k], ended by `max_passes`, or because the sphere outgrew `MOST_RADIUS`.
+    """Walks of k latents, each by itself.
+
+    Attributes:
+        z: [k, D], where they are.
+        radii: float64 [k]; iterations, grown_at (the iteration of the last growth), passes: int64 [k].
+        growths: Accepted points at which the sphere grew, in order, per walk.
+        capped: bool [k], ended by `max_passes`, or because the sphere outgrew `MOST_RADIUS`.
     """
 
     z: Tensor
@@ -82,8 +86,13 @@ class Walks:
 
 @dataclass(frozen=True, kw_only=True)
 class Pass:
-    """One pass of the walks `rows` [a], for whoever watches. decisions: +1 or -1 [a, probes]; directions, candidates:
-    [a, D]; steps, radii_after: float64 [a]; grown, accepted: bool [a].
+    """One pass of the walks `rows` [a], for whoever watches.
+
+    Attributes:
+        decisions: +1 or -1 [a, probes].
+        directions, candidates: [a, D].
+        steps, radii_after: float64 [a].
+        grown, accepted: bool [a].
     """
 
     rows: Tensor

@@ -42,7 +42,10 @@ ROBUST_VIEWS = 32
 class StartSearch:
     """The search for latents of each label.
 
-    batch: latents drawn at once; max_batches: batches at most; seed: of the drawn latents, which all classes share.
+    Attributes:
+        batch: Latents drawn at once.
+        max_batches: Batches at most.
+        seed: Of the drawn latents, which all classes share.
     """
 
     batch: Count = 256
@@ -57,14 +60,19 @@ class StartSearch:
 class BREPMI(GeneratorSettings, Attack):
     """`selected` walks per class, each from a latent of its own; the one with the largest sphere first.
 
-    starts: how the latents that walks begin with are searched; clamp: latents stay within [-clamp, clamp]; probes:
-    points on the sphere in each pass; inside: the sphere grows where the sum of the probes' +1 and -1 exceeds this
-    fraction of their number; radius: radius of the sphere at the beginning, in the latents' unit; expansion: factor by
-    which the radius grows; patience: accepted steps without growth that end a walk; max_passes: passes of one walk at
-    most, probes + 1 queries each; repulsion_only: whether probes inside the class count for nothing. result: the point
-    of a walk that counts, "last_expansion", "end" or "robust", the one among those at the expansions and the end that
-    keeps its label in most of `robust_views` random crops and mirrors; robust_views: random crops and mirrors of each
-    such point, of result robust alone.
+    Attributes:
+        starts: How the latents that walks begin with are searched.
+        clamp: Latents stay within [-clamp, clamp].
+        probes: Points on the sphere in each pass.
+        inside: The sphere grows where the sum of the probes' +1 and -1 exceeds this fraction of their number.
+        radius: Radius of the sphere at the beginning, in the latents' unit.
+        expansion: Factor by which the radius grows.
+        patience: Accepted steps without growth that end a walk.
+        max_passes: Passes of one walk at most, probes + 1 queries each.
+        repulsion_only: Whether probes inside the class count for nothing.
+        result: The point of a walk that counts, "last_expansion", "end" or "robust", the one among those at the
+            expansions and the end that keeps its label in most of `robust_views` random crops and mirrors.
+        robust_views: Random crops and mirrors of each such point, of result robust alone.
     """
 
     title: ClassVar[str] = "BREP-MI"

@@ -19,8 +19,13 @@ from smoothsweep.core.seeds import generator
 
 @dataclass(kw_only=True)
 class Starts:
-    """The first latents found of each label. z: [C, k, D], 0 where there is none; batches: int64 [C, k], in which batch
-    (from 1), 0 for none; order: int64 [C, k], how many latents had been kept before it, -1 for none; drawn: batches.
+    """The first latents found of each label.
+
+    Attributes:
+        z: [C, k, D], 0 where there is none.
+        batches: int64 [C, k], in which batch (from 1), 0 for none.
+        order: int64 [C, k], how many latents had been kept before it, -1 for none.
+        drawn: Batches.
     """
 
     z: Tensor

@@ -17,10 +17,14 @@ LEAST_DIRECTIONS = 2
 class Evolution:
     """What CMA-ES searches, and how long.
 
-    components: principal directions of the pool's latents that are searched, fewer where latents or pool have fewer;
-    population: images of a generation; sigma: spread of the first generation, in standard deviations of the pool along
-    each direction; box: coordinates of a latent stay within so many standard deviations of the pool's mean, or where
-    the search began; max_queries: images that the target is shown for one class at most.
+    Attributes:
+        components: Principal directions of the pool's latents that are searched, fewer where latents or pool have
+            fewer.
+        population: Images of a generation.
+        sigma: Spread of the first generation, in standard deviations of the pool along each direction.
+        box: Coordinates of a latent stay within so many standard deviations of the pool's mean, or where the search
+            began.
+        max_queries: Images that the target is shown for one class at most.
     """
 
     components: Annotated[int, Ge(LEAST_DIRECTIONS), Le(MOST)] = 64

@@ -24,9 +24,14 @@ Ask = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """What one search came to. move: [k], the best that was looked at; margin, confidence: its log margin and
-    probability; generations: how many; converged: whether it ended before its queries did; curve: best margin so far,
-    after the start and after every generation.
+    """What one search came to.
+
+    Attributes:
+        move: [k], the best that was looked at.
+        margin, confidence: Its log margin and probability.
+        generations: How many.
+        converged: Whether it ended before its queries did.
+        curve: Best margin so far, after the start and after every generation.
     """
 
     move: Tensor

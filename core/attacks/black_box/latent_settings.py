@@ -17,8 +17,10 @@ from smoothsweep.core.declared import check_fields
 class LatentSettings:
     """How latents z become images.
 
-    truncation_psi: the prior's truncation, 1 for none; truncation_cutoff: how many layers it is applied to, from the
-    coarsest on, None for all; image_crop: side in pixels of the centre crop of the prior's images, None for no crop.
+    Attributes:
+        truncation_psi: The prior's truncation, 1 for none.
+        truncation_cutoff: How many layers it is applied to, from the coarsest on, None for all.
+        image_crop: Side in pixels of the centre crop of the prior's images, None for no crop.
     """
 
     crop_key: ClassVar[str] = "attack.image_crop"
@@ -38,8 +40,12 @@ class LatentSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorSettings(LatentSettings):
-    """generator: what decodes the latents, the sweep's `prior` or `general_gan`, GMI's GAN of the public images, in
-    which the official black-box attacks search; gan: how `general_gan` is trained, by default as its later users do.
+    """In which generator's latents an attack searches.
+
+    Attributes:
+        generator: What decodes the latents, the sweep's `prior` or `general_gan`, GMI's GAN of the public images, in
+            which the official black-box attacks search.
+        gan: How `general_gan` is trained, by default as its later users do.
     """
 
     generator: Literal["prior", "general_gan"] = "prior"

@@ -20,8 +20,11 @@ LEAK = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class PrincipalSpace:
-    """basis: [k, D], a principal direction a row, its length the pool's standard deviation along it; low, high: [D], of
-    the box that latents stay in, which is widened to hold the start of a search.
+    """Coordinates of latents along the principal directions of a pool, and the box that they stay in.
+
+    Attributes:
+        basis: [k, D], a principal direction a row, its length the pool's standard deviation along it.
+        low, high: [D], of the box that latents stay in, which is widened to hold the start of a search.
     """
 
     basis: Tensor

@@ -34,13 +34,20 @@ if TYPE_CHECKING:
 class RLBMI(GeneratorSettings, Attack):
     """The best `selected` images of a policy's roll-outs.
 
-    episodes: episodes played for each class; steps: actions of an episode; diversity: weight of the old state in the
-    new one, the rest is the action; at_once: episodes played at once, for which there is one learning step (the
-    official code has 1). agent: "official" (one number of noise, a temperature that falls whatever happens, one critic
-    in effect) or "textbook" soft actor-critic. logarithm: of the probabilities in a reward, "official" (-inf where they
-    underflow) or "floored" at -100 nats; None as the protocol does. hidden: units of each hidden layer of the agent's
-    networks; lr: learning rate of the agent's Adam; gamma: discount of later rewards, in [0, 1]; tau: weight of the new
-    critic in the averaged one, in [0, 1]; minibatch: steps of the replay that one learning step sees.
+    Attributes:
+        episodes: Episodes played for each class.
+        steps: Actions of an episode.
+        diversity: Weight of the old state in the new one, the rest is the action.
+        at_once: Episodes played at once, for which there is one learning step (the official code has 1).
+        agent: "official" (one number of noise, a temperature that falls whatever happens, one critic in effect) or
+            "textbook" soft actor-critic.
+        logarithm: Of the probabilities in a reward, "official" (-inf where they underflow) or "floored" at -100 nats;
+            None as the protocol does.
+        hidden: Units of each hidden layer of the agent's networks.
+        lr: Learning rate of the agent's Adam.
+        gamma: Discount of later rewards, in [0, 1].
+        tau: Weight of the new critic in the averaged one, in [0, 1].
+        minibatch: Steps of the replay that one learning step sees.
     """
 
     title: ClassVar[str] = "RLB-MI"

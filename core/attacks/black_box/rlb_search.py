@@ -43,9 +43,14 @@ Ask = Callable[[Tensor], Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class Episodes:
-    """How episodes run. episodes: how many; steps: of each; diversity: how much of a state is kept, in [0, 1);
-    minibatch: of a learning step; at_once: episodes that are played at once, for each of whose steps there is one
-    learning step.
+    """How episodes run.
+
+    Attributes:
+        episodes: How many.
+        steps: Of each.
+        diversity: How much of a state is kept, in [0, 1).
+        minibatch: Of a learning step.
+        at_once: Episodes that are played at once, for each of whose steps there is one learning step.
     """
 
     episodes: int
@@ -57,9 +62,13 @@ class Episodes:
 
 @dataclass(frozen=True, kw_only=True)
 class Manner:
-    """Where the official code and a careful one part. floored: rewards have a floor; ask_twice: the target is asked
-    about equal images again; by_margin: candidates are ranked by the log margin and of equals the first is kept, not by
-    the confidence and the last.
+    """Where the official code and a careful one part.
+
+    Attributes:
+        floored: Rewards have a floor.
+        ask_twice: The target is asked about equal images again.
+        by_margin: Candidates are ranked by the log margin and of equals the first is kept, not by the confidence and
+            the last.
     """
 
     floored: bool
@@ -69,7 +78,12 @@ class Manner:
 
 @dataclass(frozen=True, kw_only=True)
 class Draws:
-    """Where random numbers come from. latents: n -> [n, D]; positions: (size of the replay, n) -> int64 [n]."""
+    """Where random numbers come from.
+
+    Attributes:
+        latents: N -> [n, D].
+        positions: (size of the replay, n) -> int64 [n].
+    """
 
     latents: Callable[[int], Tensor]
     positions: Callable[[int, int], Tensor]
@@ -77,11 +91,16 @@ class Draws:
 
 @dataclass(kw_only=True)
 class Found:
-    """What a search came to, best first. z: [k, D]; margins (log margins), confidences: [k].
+    """What a search came to, best first.
 
-    best_reward: -inf before the first step; learnt: learning steps; underflows: images whose probability of the class
-    had no logarithm above the floor; died_at: the episode (from 1) in which the policy was found to be NaN, else None;
-    curves: name -> [points]: images asked about (queries), the best confidence of a candidate, the best reward so far.
+    Attributes:
+        z: [k, D]; margins (log margins), confidences: [k].
+        best_reward: -inf before the first step.
+        learnt: Learning steps.
+        underflows: Images whose probability of the class had no logarithm above the floor.
+        died_at: The episode (from 1) in which the policy was found to be NaN, else None.
+        curves: Name -> [points]: images asked about (queries), the best confidence of a candidate, the best reward so
+            far.
     """
 
     z: Tensor

@@ -52,7 +52,12 @@ RULES = {"official": OFFICIAL, "textbook": TEXTBOOK}
 
 @dataclass(frozen=True, kw_only=True)
 class Experience:
-    """Steps that were made. states, actions, next_states: [B, D]; rewards, dones: [B, 1], dones 0 or 1."""
+    """Steps that were made.
+
+    Attributes:
+        states, actions, next_states: [B, D].
+        rewards, dones: [B, 1], dones 0 or 1.
+    """
 
     states: Tensor
     actions: Tensor
@@ -65,8 +70,10 @@ class Experience:
 class Update:
     """What one learning step computed, detached: losses () and the columns [B, 1] they were made of.
 
-    temperature: the one the policy's loss was weighed with. values: of every critic. next_log_prob: None where
-    nothing after a step counts.
+    Attributes:
+        temperature: The one the policy's loss was weighed with.
+        values: Of every critic.
+        next_log_prob: None where nothing after a step counts.
     """
 
     targets: Tensor

@@ -17,10 +17,15 @@ from smoothsweep.core.models.image_sizes import LEAST
 class DistilledBySGD:
     """Networks that learn a target's answers, by SGD.
 
-    architectures: of the networks that learn, one each; pretrained: start from ImageNet weights; epochs: passes over
-    the images, without what is left of a last batch; batch_size: images of a step; lr: SGD's learning rate at the
-    start; momentum: SGD's momentum; weight_decay: factor of the parameters that is added to their gradient; seed: of
-    first weights and order.
+    Attributes:
+        architectures: Of the networks that learn, one each.
+        pretrained: Start from ImageNet weights.
+        epochs: Passes over the images, without what is left of a last batch.
+        batch_size: Images of a step.
+        lr: SGD's learning rate at the start.
+        momentum: SGD's momentum.
+        weight_decay: Factor of the parameters that is added to their gradient.
+        seed: Of first weights and order.
     """
 
     KEY: ClassVar[str]

@@ -22,7 +22,12 @@ CHECKPOINTS = 20
 
 @dataclass(kw_only=True)
 class Distilled(KeptState, Generic[Settings]):
-    """A training under way. settings: how, a dataclass; losses: of every step."""
+    """A training under way.
+
+    Attributes:
+        settings: How, a dataclass.
+        losses: Of every step.
+    """
 
     MODULES: ClassVar[tuple[str, ...]] = ("network", "sgd")
     ROWS: ClassVar[tuple[str, ...]] = ("losses",)

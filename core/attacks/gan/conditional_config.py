@@ -18,9 +18,13 @@ class ConditionalConfig:
     """A conditional GAN pair: 4x4 pixels doubled to `resolution`, channels halved on the way down to `width`.
 
     The official networks (LetheSec/PLG-MI-Attack, models/generators/resnet64.py and
-    models/discriminators/snresnet64.py) are resolution 64, z_dim 128, width 64. classes: C, of the target; z_dim:
-    numbers in a latent. output: what the generator's tanh is taken for: "signed", an image in [-1, 1]; "unit", an image
-    in [0, 1], so that its negative half is no image.
+    models/discriminators/snresnet64.py) are resolution 64, z_dim 128, width 64.
+
+    Attributes:
+        classes: C, of the target.
+        z_dim: Numbers in a latent.
+        output: What the generator's tanh is taken for: "signed", an image in [-1, 1]; "unit", an image in [0, 1], so
+            that its negative half is no image.
     """
 
     classes: Outputs

@@ -45,10 +45,15 @@ class PlainGanConfig:
 class GanTraining(Importable):
     """How such a pair is trained on public images, or the folder of one that is trained already.
 
-    width: channels of the largest feature map; the official networks have 64; epochs: passes over the public images,
-    without what is left of a last batch; batch_size: images of a step, over all workers together; critic_steps: steps
-    of the discriminator for each of the generator; lr: Adam's learning rate, of both networks; betas: Adam's two decay
-    rates; z_dim: numbers in a latent; the official networks have 100; seed: of first weights and draws.
+    Attributes:
+        width: Channels of the largest feature map; the official networks have 64.
+        epochs: Passes over the public images, without what is left of a last batch.
+        batch_size: Images of a step, over all workers together.
+        critic_steps: Steps of the discriminator for each of the generator.
+        lr: Adam's learning rate, of both networks.
+        betas: Adam's two decay rates.
+        z_dim: Numbers in a latent; the official networks have 100.
+        seed: Of first weights and draws.
     """
 
     width: Channels = 64

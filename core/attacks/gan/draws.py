@@ -15,7 +15,13 @@ from smoothsweep.core.training.team import ALONE, Team
 
 @dataclass(frozen=True, kw_only=True)
 class StepDraw:
-    """images: batches [B, 3, R, R] in [0, 1]; z, z_generator: [B, z_dim], of the two updates; mix: [B, 1, 1, 1]."""
+    """What one step of a GAN's training draws.
+
+    Attributes:
+        images: Batches [B, 3, R, R] in [0, 1].
+        z, z_generator: [B, z_dim], of the two updates.
+        mix: [B, 1, 1, 1].
+    """
 
     images: tuple[Tensor, ...]
     z: Tensor

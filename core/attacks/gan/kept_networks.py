@@ -22,7 +22,12 @@ CARD, WEIGHTS = ".network.json", ".network.safetensors"
 
 @dataclass(frozen=True, kw_only=True)
 class NetworkKind:
-    """config: dataclass that a network keeps as `config` and is built from; make: 'module:Class' of that alone."""
+    """How a kind of network is built again from what is kept of it.
+
+    Attributes:
+        config: Dataclass that a network keeps as `config` and is built from.
+        make: 'module:Class' of that alone.
+    """
 
     config: type
     make: str

@@ -42,17 +42,24 @@ RADII = (1000.0, 2000.0, 3000.0, 4000.0, 5000.0, 6000.0, 8000.0, 8000.0)
 class IFGMI(SelectConfig, FromPool):
     """Latents of a pool that the target is surest of, optimised in w and then in one feature map after the other.
 
-    pool: the latents to begin with, shared with Plug & Play; candidates: latents per class that are optimised;
-    stage_steps: steps of each stage, the first in w alone; there are as many stages as entries, at most one for each
-    block of the prior; radii: of the L1 balls around where each stage begins, of w and of the features alike and of
-    every image by itself, None for the published ones of as many stages; lr: learning rate of every stage's own Adam;
-    betas: Adam's two decay rates; loss: what the descent minimises, by name, as with Plug & Play; crop_scale:
-    smallest and largest fraction of the area that the random crop of each step keeps; batch_size: candidates that share
-    an optimizer state; rgb_skip: whether a stage keeps the RGB sum of the blocks before its own (then it begins with
-    the image that the one before has left), or drops it, as the official code does; None for what the protocol does;
-    selection_repeats: random views of each image by which the target grades each stage.
+    pool: the latents to begin with, shared with Plug & Play;
 
     The other selection_ settings are of the same views.
+
+    Attributes:
+        candidates: Latents per class that are optimised.
+        stage_steps: Steps of each stage, the first in w alone; there are as many stages as entries, at most one for
+            each block of the prior.
+        radii: Of the L1 balls around where each stage begins, of w and of the features alike and of every image by
+            itself, None for the published ones of as many stages.
+        lr: Learning rate of every stage's own Adam.
+        betas: Adam's two decay rates.
+        loss: What the descent minimises, by name, as with Plug & Play.
+        crop_scale: Smallest and largest fraction of the area that the random crop of each step keeps.
+        batch_size: Candidates that share an optimizer state.
+        rgb_skip: Whether a stage keeps the RGB sum of the blocks before its own (then it begins with the image that the
+            one before has left), or drops it, as the official code does; None for what the protocol does.
+        selection_repeats: Random views of each image by which the target grades each stage.
     """
 
     title: ClassVar[str] = "IF-GMI"

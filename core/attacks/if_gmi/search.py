@@ -35,8 +35,14 @@ from smoothsweep.core.priors.stylegan2 import StyleGAN2
 
 @dataclass(frozen=True, kw_only=True)
 class Reached:
-    """What a stage has come to. states: [K, ...] after its last step, with which the next begins; shown: those whose
-    images count; loss: [steps, K] before each update; image_cosine: [steps - 1, K]; frozen: bool [K].
+    """What a stage has come to.
+
+    Attributes:
+        states: [K, ...] after its last step, with which the next begins.
+        shown: Those whose images count.
+        loss: [steps, K] before each update.
+        image_cosine: [steps - 1, K].
+        frozen: bool [K].
     """
 
     stage: Stage
@@ -82,8 +88,11 @@ class Inversion:
 
 @dataclass(frozen=True, kw_only=True)
 class Staged:
-    """IF-GMI against one target. transform: from the prior's images to the target's input; rgb: whether stages keep the
-    RGB sum of the blocks before theirs.
+    """IF-GMI against one target.
+
+    Attributes:
+        transform: From the prior's images to the target's input.
+        rgb: Whether stages keep the RGB sum of the blocks before theirs.
     """
 
     prior: StyleGAN2

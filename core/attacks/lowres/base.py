@@ -21,9 +21,13 @@ if TYPE_CHECKING:
 class LowResolution(OwnGan):
     """A GAN of the attack's own, and a search that minimises the sum of a prior and an identity loss.
 
-    selected: reconstructions of each class; steps: steps of the search in latents; lr: learning rate of the search;
-    identity_weight: weight of the identity loss beside the discriminator's; reference_batch: classes of the batch that
-    the official code takes means over; gan: how the attack's own GAN is trained.
+    Attributes:
+        selected: Reconstructions of each class.
+        steps: Steps of the search in latents.
+        lr: Learning rate of the search.
+        identity_weight: Weight of the identity loss beside the discriminator's.
+        reference_batch: Classes of the batch that the official code takes means over.
+        gan: How the attack's own GAN is trained.
     """
 
     paper_columns: ClassVar[Mapping[str, str]] = {  # by LOMMA's code: sweeps/paper/README.md

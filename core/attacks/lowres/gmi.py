@@ -32,7 +32,9 @@ ROWS = 20  # of a pass with gradients; with more, a row costs no less (docs/benc
 class GMI(LowResolution):
     """Restarts from Gaussian latents, each one an image.
 
-    momentum: momentum of the search in latents; bound: every number of a latent stays in [-bound, bound].
+    Attributes:
+        momentum: Momentum of the search in latents.
+        bound: Every number of a latent stays in [-bound, bound].
     """
 
     title: ClassVar[str] = "GMI"

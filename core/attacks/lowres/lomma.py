@@ -34,9 +34,11 @@ RAW_LOGIT, WITH_STUDENTS = ("ours", "L_logit"), ("ours", "L_aug")
 class Lomma(LowResolution):
     """LOMMA's two changes to a GAN attack.
 
-    form: `L_logit`, minus the logit instead of cross-entropy and features pulled to their public mean; `L_aug`, the
-    students beside the target; `ours`, both (the paper's name of it); `baseline`, neither. feature_weight: weight of
-    the feature term, of forms L_logit and ours; students: how students are trained, of forms L_aug and ours.
+    Attributes:
+        form: `L_logit`, minus the logit instead of cross-entropy and features pulled to their public mean; `L_aug`, the
+            students beside the target; `ours`, both (the paper's name of it); `baseline`, neither.
+        feature_weight: Weight of the feature term, of forms L_logit and ours.
+        students: How students are trained, of forms L_aug and ours.
     """
 
     form: Form = "ours"

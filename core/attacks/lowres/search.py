@@ -26,8 +26,9 @@ Realness = Callable[[Tensor], Tensor]
 class Objective:
     """-realness + weight * identity, of every row by itself, and its gradients.
 
-    scale: factor on every row's gradient, the reciprocal size of the batch whose mean the official code takes; latent:
-    (the leaf, step) -> the generator's z [N, z_dim].
+    Attributes:
+        scale: Factor on every row's gradient, the reciprocal size of the batch whose mean the official code takes.
+        latent: (the leaf, step) -> the generator's z [N, z_dim].
     """
 
     decoder: Callable[[Tensor], Tensor]

@@ -12,7 +12,10 @@ from smoothsweep.core.errors import InputError
 class CropRule:
     """Which boxes may be drawn.
 
-    scale: range of the share of the area, in (0, 1]; ratio: range of width / height; hflip: mirror's chance.
+    Attributes:
+        scale: Range of the share of the area, in (0, 1].
+        ratio: Range of width / height.
+        hflip: Mirror's chance.
     """
 
     scale: tuple[float, float]

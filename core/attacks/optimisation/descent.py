@@ -11,8 +11,12 @@ from torch import Tensor
 
 @dataclass(frozen=True, kw_only=True)
 class StepGradient:
-    """What one step needs. loss: [B]; latent: gradient like w [B, ...]; image: gradient at the images [B,
-    ...].
+    """What one step needs.
+
+    Attributes:
+        loss: [B].
+        latent: Gradient like w [B, ...].
+        image: Gradient at the images [B, ...].
     """
 
     loss: Tensor
@@ -22,9 +26,15 @@ class StepGradient:
 
 @dataclass(frozen=True, kw_only=True)
 class Descent:
-    """w: last iterate, like the start; asked: the one before it, of which loss and gradient were last taken; loss:
-    [steps, B], before each update, NaN once a row is frozen; image_cosine, latent_cosine: [steps - 1, B], between the
-    gradients of neighbouring steps, NaN where one of them is zero or was not taken; frozen: bool [B].
+    """Where a descent over B latents ended, and what was recorded on its way.
+
+    Attributes:
+        w: Last iterate, like the start.
+        asked: The one before it, of which loss and gradient were last taken.
+        loss: [steps, B], before each update, NaN once a row is frozen.
+        image_cosine, latent_cosine: [steps - 1, B], between the gradients of neighbouring steps, NaN where one of them
+            is zero or was not taken.
+        frozen: bool [B].
     """
 
     w: Tensor

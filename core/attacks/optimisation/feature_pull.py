@@ -12,11 +12,14 @@ FeaturesAndLogits = tuple[Tensor, Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class FeaturePull:
-    """features: images [N, 3, S, S] -> penultimate features [N, D] and logits [N, C], differentiable; mean: [D], of the
-    features over images of the attacker's, on their device.
+    """The term of a loss that pulls a target's penultimate features to their mean over images of the attacker's.
 
     sutd-visual-computing-group/Re-thinking_MI (attack.py) draws a feature from the estimated distribution, and then
     overwrites it by the mean; so the mean alone is used.
+
+    Attributes:
+        features: Images [N, 3, S, S] -> penultimate features [N, D] and logits [N, C], differentiable.
+        mean: [D], of the features over images of the attacker's, on their device.
     """
 
     features: Callable[[Tensor], FeaturesAndLogits]

@@ -41,14 +41,19 @@ class Neighbours(Protocol):
 class LatentObjective:
     """(w [B, ...], step) -> losses and gradients: synthesise, clip, transform, crop, target, loss.
 
-    target_class: of all rows, or int64 [B], that of each; first: which of the candidates the first row is; views: the
-    random crops of each step, None for no crop; loss: (what the target answers, targets) -> [B]; scale: factor on the
-    gradient of each row's loss, [B] (the reciprocal size of its batch for the gradient of the batch mean); batch: how
-    many rows are computed at once, None for all;
-    discriminator: full-size unclipped images -> logits, its term softplus(-D(image)) weighted by discriminator_weight
-    and not part of the losses reported. The image gradient is taken at the output of `transform`, from the target's
-    loss alone. neighbours: images around what the target would be shown, over which loss and gradient are then means;
-    None for those at the image itself.
+    Attributes:
+        target_class: Of all rows, or int64 [B], that of each.
+        first: Which of the candidates the first row is.
+        views: The random crops of each step, None for no crop.
+        loss: (what the target answers, targets) -> [B].
+        scale: Factor on the gradient of each row's loss, [B] (the reciprocal size of its batch for the gradient of the
+            batch mean).
+        batch: How many rows are computed at once, None for all.
+        discriminator: Full-size unclipped images -> logits, its term softplus(-D(image)) weighted by
+            discriminator_weight and not part of the losses reported. The image gradient is taken at the output of
+            `transform`, from the target's loss alone.
+        neighbours: Images around what the target would be shown, over which loss and gradient are then means; None for
+            those at the image itself.
     """
 
     synthesize: Callable[[Tensor], Tensor]

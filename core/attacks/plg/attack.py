@@ -31,9 +31,13 @@ if TYPE_CHECKING:
 class PLGMI(OwnGan):
     """Latents of a generator that was trained to please the target, moved by Adam towards the class.
 
-    top_n: public images labelled with each class; gan: how the conditional GAN is trained; selected: restarts, all of
-    which are kept; steps: Adam steps of the search in latents; lr: learning rate of the search; loss: what the search
-    minimises, by name.
+    Attributes:
+        top_n: Public images labelled with each class.
+        gan: How the conditional GAN is trained.
+        selected: Restarts, all of which are kept.
+        steps: Adam steps of the search in latents.
+        lr: Learning rate of the search.
+        loss: What the search minimises, by name.
     """
 
     title: ClassVar[str] = "PLG-MI"

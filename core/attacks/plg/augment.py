@@ -28,9 +28,13 @@ _BRIGHTNESS, _CONTRAST = 0, 1  # in `Distortion.order`; 2 and 3, saturation and 
 class Distortion:
     """One draw for N images of S pixels, on the CPU.
 
-    top, left, side: box of whole pixels, int64 [N]; jitter, mirror, rotate: bool [N], whether it happens; brightness,
-    contrast: factors [N]; order: int64 [N, 4], in which order brightness 0, contrast 1, saturation 2 and hue 3 are
-    changed, one row where all images share it; degrees: [N], anticlockwise.
+    Attributes:
+        top, left, side: Box of whole pixels, int64 [N].
+        jitter, mirror, rotate: bool [N], whether it happens.
+        brightness, contrast: Factors [N].
+        order: int64 [N, 4], in which order brightness 0, contrast 1, saturation 2 and hue 3 are changed, one row where
+            all images share it.
+        degrees: [N], anticlockwise.
     """
 
     top: Tensor

@@ -17,11 +17,17 @@ from smoothsweep.core.declared import check_fields
 class ConditionalTraining(Importable):
     """How the pair is trained, or the folder of one that is trained already.
 
-    steps: iterations, each one step of the generator and then critic_steps of the discriminator; critic_steps: steps of
-    the discriminator in each iteration; batch_size: images of a step, over all workers together; lr: Adam's learning
-    rate, of both networks; betas: Adam's two decay rates; inversion_weight: weight of the target's loss beside the
-    hinge loss; loss: loss of the target, by name; z_dim: numbers in a latent; width: channels of the largest feature
-    map; seed: of first weights and draws.
+    Attributes:
+        steps: Iterations, each one step of the generator and then critic_steps of the discriminator.
+        critic_steps: Steps of the discriminator in each iteration.
+        batch_size: Images of a step, over all workers together.
+        lr: Adam's learning rate, of both networks.
+        betas: Adam's two decay rates.
+        inversion_weight: Weight of the target's loss beside the hinge loss.
+        loss: Loss of the target, by name.
+        z_dim: Numbers in a latent.
+        width: Channels of the largest feature map.
+        seed: Of first weights and draws.
     """
 
     steps: Count = 30_000

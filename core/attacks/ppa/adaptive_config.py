@@ -27,11 +27,15 @@ class Averaging:
     AlignMI (arXiv 2509.20177, section 5; AlanPeng0897/AlignMI, high_resolution/attacks/optimize.py), whose values are
     the defaults, but for its 50 views.
 
-    views: neighbours of a step, each of them a query. kind: "transforms", a random crop, mirror and rotation, or
-    "noise", Gaussian. crop_scale: of transforms: smallest and largest fraction of the area that a crop keeps.
-    crop_ratio: of transforms: smallest and largest width over height of a crop. hflip: of transforms: probability of a
-    horizontal flip. degrees: of transforms: largest rotation, in degrees. noise: of kind noise: standard deviation, as
-    a fraction of the image's range (0.05 as in the paper; the cited code has 0.06).
+    Attributes:
+        views: Neighbours of a step, each of them a query.
+        kind: "transforms", a random crop, mirror and rotation, or "noise", Gaussian.
+        crop_scale: Of transforms: smallest and largest fraction of the area that a crop keeps.
+        crop_ratio: Of transforms: smallest and largest width over height of a crop.
+        hflip: Of transforms: probability of a horizontal flip.
+        degrees: Of transforms: largest rotation, in degrees.
+        noise: Of kind noise: standard deviation, as a fraction of the image's range (0.05 as in the paper; the cited
+            code has 0.06).
     """
 
     views: Count = 8
@@ -75,8 +79,9 @@ class TemperatureScaling:
 class Restarts:
     """Further descents from around every candidate, all of which go on to stage 3.
 
-    count: descents of a candidate in all, the first from the candidate itself; spread: how far around it the others
-    begin, in standard deviations of every coordinate over the pool.
+    Attributes:
+        count: Descents of a candidate in all, the first from the candidate itself.
+        spread: How far around it the others begin, in standard deviations of every coordinate over the pool.
     """
 
     count: Annotated[int, Ge(2), Le(MOST)] = 2

@@ -82,12 +82,16 @@ class Select:
 class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
     """Latents of a pool that the target is surest of, optimised, and selected under augmentation.
 
-    stages: the ways of each stage, the usual one first; an attack that derives from this one may add to them. pool: the
-    latents to begin with; sample: how stage 1 chooses latents of the pool; optimise: how stage 2 moves them; select:
-    how stage 3 chooses the reconstructions. sampling_target: another trial of the sweep, whose target scores the pool
-    in stage 1; selection_target: another trial, whose target selects in stage 3; None for the attacked target.
-
     The settings of the stages are described with their classes; one that no chosen stage reads is refused.
+
+    Attributes:
+        stages: The ways of each stage, the usual one first; an attack that derives from this one may add to them.
+        pool: The latents to begin with.
+        sample: How stage 1 chooses latents of the pool.
+        optimise: How stage 2 moves them.
+        select: How stage 3 chooses the reconstructions. sampling_target: another trial of the sweep, whose target
+            scores the pool in stage 1; selection_target: another trial, whose target selects in stage 3; None for the
+            attacked target.
     """
 
     title: ClassVar[str] = "Plug & Play"

@@ -26,12 +26,15 @@ LOSSES: tuple[Loss, ...] = get_args(Loss)
 class Pool:
     """The pool of candidate latents, shared by all classes and all targets.
 
-    size: number of latents (the paper's S); seed: of the draw of the pool, which all trials share; truncation_psi: the
-    prior's truncation, 1 for none; truncation_cutoff: how many layers it is applied to, from the coarsest on (None: to
-    all; the paper's 8 leaves the fine layers of the scored images untruncated); crop: side of the centre crop in pixels
-    of the prior (None: no crop).
-
     Whatever the cutoff, the optimisation starts from the truncated vector in all layers.
+
+    Attributes:
+        size: Number of latents (the paper's S).
+        seed: Of the draw of the pool, which all trials share.
+        truncation_psi: The prior's truncation, 1 for none.
+        truncation_cutoff: How many layers it is applied to, from the coarsest on (None: to all; the paper's 8 leaves
+            the fine layers of the scored images untruncated).
+        crop: Side of the centre crop in pixels of the prior (None: no crop).
     """
 
     size: Latents = 2000
@@ -56,9 +59,10 @@ class PoolConfig(Pool):
 class CandidateConfig:
     """Stage 1, where the optimisation starts.
 
-    candidates: latents per class that are optimised (the paper's K); single_w: start from the first w vector alone,
-    used in all layers (else all num_ws vectors are optimised); restarts: further descents from around each candidate,
-    None for none.
+    Attributes:
+        candidates: Latents per class that are optimised (the paper's K).
+        single_w: Start from the first w vector alone, used in all layers (else all num_ws vectors are optimised).
+        restarts: Further descents from around each candidate, None for none.
     """
 
     candidates: Count = 200
@@ -73,16 +77,24 @@ class CandidateConfig:
 class OptimiseConfig:
     """Stage 2. Adam with a fresh state for every `batch_size` candidates, for `steps` steps.
 
-    steps: Adam steps of each candidate; lr: Adam's learning rate; betas: Adam's two decay rates; weight_decay: factor
-    of the latents that is added to their gradient; batch_size: candidates that share an optimizer state; loss: what the
-    descent minimises, by name; crop_scale: smallest and largest fraction of the area that the random crop of each step
-    keeps, (1, 1) for no crop; crop_ratio: smallest and largest width over height of that random crop; clip: clip images
-    to [-1, 1] before the target sees them; lr_milestones: zero-based steps from which on the learning rate is
-    multiplied by lr_gamma; lr_gamma: factor at each of lr_milestones; discriminator_weight: weight of mean
-    softplus(-D(image)) in the loss, for a prior with its discriminator; temperature: what logits are divided by, with
-    loss cross_entropy alone, None for 1; average: take the gradient as a mean over neighbours of the image, None for
-    the gradient at the image; feature_weight: weight of the term that pulls the target's penultimate features to their
-    mean over the pool's images, None or 0 for no such term (LOMMA: 1, beside the loss "logit").
+    Attributes:
+        steps: Adam steps of each candidate.
+        lr: Adam's learning rate.
+        betas: Adam's two decay rates.
+        weight_decay: Factor of the latents that is added to their gradient.
+        batch_size: Candidates that share an optimizer state.
+        loss: What the descent minimises, by name.
+        crop_scale: Smallest and largest fraction of the area that the random crop of each step keeps, (1, 1) for no
+            crop.
+        crop_ratio: Smallest and largest width over height of that random crop.
+        clip: Clip images to [-1, 1] before the target sees them.
+        lr_milestones: Zero-based steps from which on the learning rate is multiplied by lr_gamma.
+        lr_gamma: Factor at each of lr_milestones.
+        discriminator_weight: Weight of mean softplus(-D(image)) in the loss, for a prior with its discriminator.
+        temperature: What logits are divided by, with loss cross_entropy alone, None for 1.
+        average: Take the gradient as a mean over neighbours of the image, None for the gradient at the image.
+        feature_weight: Weight of the term that pulls the target's penultimate features to their mean over the pool's
+            images, None or 0 for no such term (LOMMA: 1, beside the loss "logit").
     """
 
     steps: Count
@@ -141,10 +153,13 @@ class SelectConfig:
     """Stage 3. Keep the `selected` candidates with the highest mean target softmax over `selection_repeats` random
     views.
 
-    selection_repeats: random views of each candidate; selection_crop_scale: smallest and largest fraction of the area
-    that a view keeps; selection_crop_ratio: smallest and largest width over height of a view; selection_hflip:
-    probability that a view is mirrored; selection_view_size: side of the views in pixels (None: the target's input; the
-    official code has 224 whatever the input).
+    Attributes:
+        selection_repeats: Random views of each candidate.
+        selection_crop_scale: Smallest and largest fraction of the area that a view keeps.
+        selection_crop_ratio: Smallest and largest width over height of a view.
+        selection_hflip: Probability that a view is mirrored.
+        selection_view_size: Side of the views in pixels (None: the target's input; the official code has 224 whatever
+            the input).
     """
 
     selected: Latents = 50

@@ -56,9 +56,13 @@ def group_neighbours(
 
 @dataclass(frozen=True, kw_only=True)
 class Transforms:
-    """A crop, a mirror, a turn. crops: of every view, None where they change nothing; degrees: of the largest turn;
-    shared: candidates of a batch that turn alike, None where each turns by itself; paired: whether every second view
-    has the other mirror.
+    """A crop, a mirror, a turn.
+
+    Attributes:
+        crops: Of every view, None where they change nothing.
+        degrees: Of the largest turn.
+        shared: Candidates of a batch that turn alike, None where each turns by itself.
+        paired: Whether every second view has the other mirror.
     """
 
     views: int

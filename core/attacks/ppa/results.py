@@ -17,10 +17,15 @@ Starts = tuple[Tensor, Tensor, Tensor]
 
 @dataclass(frozen=True, kw_only=True)
 class OptimiseResult:
-    """w: [K, 1 or num_ws, w_dim], the last iterates; loss: [steps, K], the target's loss before each update;
-    gradient_cosine: [steps - 1, K], cosine of neighbouring steps' loss gradients at the image the target is
-    shown before random augmentation (paper eq. 4, Fig. 6b); latent_cosine: the same for the gradient in w;
-    frozen: bool [K], candidates stopped at their last finite iterate. Undefined entries are NaN.
+    """The latents of one class after their optimisation, and what was recorded on the way.
+
+    Attributes:
+        w: [K, 1 or num_ws, w_dim], the last iterates.
+        loss: [steps, K], the target's loss before each update.
+        gradient_cosine: [steps - 1, K], cosine of neighbouring steps' loss gradients at the image the target is shown
+            before random augmentation (paper eq. 4, Fig. 6b).
+        latent_cosine: The same for the gradient in w.
+        frozen: bool [K], candidates stopped at their last finite iterate. Undefined entries are NaN.
     """
 
     w: Tensor
@@ -47,10 +52,16 @@ def joined(parts: Sequence[Descent]) -> OptimiseResult:
 
 @dataclass(frozen=True, kw_only=True)
 class Selection:
-    """What stage 3 kept, best first. w: [k, 1 or num_ws, w_dim]; scores: [k], mean target softmax; order:
-    int64 [k] into the candidates; all_scores: [K], the scores of all candidates in the order they came; images:
-    what was asked to be kept of the synthesis, [K, 3, S, S] each, in the order the candidates came: those of w are
-    images[name][order]; rows: name -> [k], what else is known of each.
+    """What stage 3 kept, best first.
+
+    Attributes:
+        w: [k, 1 or num_ws, w_dim].
+        scores: [k], mean target softmax.
+        order: int64 [k] into the candidates.
+        all_scores: [K], the scores of all candidates in the order they came.
+        images: What was asked to be kept of the synthesis, [K, 3, S, S] each, in the order the candidates came: those
+            of w are images[name][order].
+        rows: Name -> [k], what else is known of each.
     """
 
     w: Tensor
@@ -65,12 +76,17 @@ class Selection:
 class ClassReconstruction:
     """What the attack has to show for one class. Rows of w, scores, pool_index belong together, best first.
 
-    w: [k, 1 or num_ws, w_dim]; scores: [k], mean target softmax in stage 3; pool_index: int64 [k], the pool
-    latents the rows started from; candidates: the optimised latents before selection, with their curves;
-    candidate_index: int64 [K], the pool latents they started from; candidate_confidence: [K], their stage-1
-    confidences; order: int64 [k], which candidates the rows are; images: what was asked to be kept of the final
-    synthesis, [K, 3, S, S] each, of all candidates: images[name][order] are those of the rows; rows: name -> [k], what
-    else stage 3 knows of each.
+    Attributes:
+        w: [k, 1 or num_ws, w_dim].
+        scores: [k], mean target softmax in stage 3.
+        pool_index: int64 [k], the pool latents the rows started from.
+        candidates: The optimised latents before selection, with their curves.
+        candidate_index: int64 [K], the pool latents they started from.
+        candidate_confidence: [K], their stage-1 confidences.
+        order: int64 [k], which candidates the rows are.
+        images: What was asked to be kept of the final synthesis, [K, 3, S, S] each, of all candidates:
+            images[name][order] are those of the rows.
+        rows: Name -> [k], what else stage 3 knows of each.
     """
 
     target_class: int

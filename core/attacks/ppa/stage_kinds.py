@@ -15,8 +15,11 @@ ROWS = 32
 class StageKind:
     """One way to do a stage.
 
-    run: 'module:function', of one class; reads: the attack's parameters that it looks at; together: 'module:function'
-    of several classes side by side, which leaves each what `run` leaves it, None where there is none.
+    Attributes:
+        run: 'module:function', of one class.
+        reads: The attack's parameters that it looks at.
+        together: 'module:function' of several classes side by side, which leaves each what `run` leaves it, None where
+            there is none.
     """
 
     run: str

@@ -40,10 +40,13 @@ class Workshop(Protocol):
 class AttackInputs:
     """What the attack's `needs` name; the rest is None. Networks are frozen and on the execution's device.
 
-    protocol: "paper" or "clean", None for a part that it does not reach; public: uint8 [N, 3, S, S]; parts: name -> its
-    tensors, read when they are looked at; networks: name of a part -> its networks by name, of kinds of its own, read
-    likewise; discriminator: gives the prior's own discriminator; targets: of the attack's `other_targets` that are not
-    the attacked one, setting -> its view.
+    Attributes:
+        protocol: "paper" or "clean", None for a part that it does not reach.
+        public: uint8 [N, 3, S, S].
+        parts: Name -> its tensors, read when they are looked at.
+        networks: Name of a part -> its networks by name, of kinds of its own, read likewise.
+        discriminator: Gives the prior's own discriminator.
+        targets: Of the attack's `other_targets` that are not the attacked one, setting -> its view.
     """
 
     protocol: AttackProtocol | None

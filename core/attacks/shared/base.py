@@ -33,10 +33,13 @@ Aggregate = Literal["mean", "sum"]
 class Part:
     """What an attack needs once, before it inverts any class. The orchestrator makes a stage of it.
 
-    name: a row of `core.attacks.registry.PARTS`, which says what makes it; needs: "public", "prior", "target" or the
-    names of earlier parts; settings: JSON values, whatever of the attack decides what it holds. Attacks whose parts
-    agree in all of that share one artifact. workers: of Ray Train that make it. imported: a folder of networks that
-    somebody else trained, which it is then a copy of: `settings` are empty.
+    Attributes:
+        name: A row of `core.attacks.registry.PARTS`, which says what makes it.
+        needs: "public", "prior", "target" or the names of earlier parts.
+        settings: JSON values, whatever of the attack decides what it holds. Attacks whose parts agree in all of that
+            share one artifact.
+        workers: Of Ray Train that make it.
+        imported: A folder of networks that somebody else trained, which it is then a copy of: `settings` are empty.
     """
 
     name: str
@@ -50,18 +53,21 @@ class Part:
 class Attack:
     """An attack that sees nothing and needs nothing; a kind of attack overrides what it changes.
 
-    title: what a page calls the kind; cites: its sources, as `core.citations` has them; access: what it sees of the
-    target; control: whether it is no attack but the line that a leak must exceed; crop_key: what of a sweep file sets
-    `crop`; facts: what `invert` reports of a class -> how classes are summed up.
-    `PREFIX: parameter` begins every refusal.
-    leaves_images: whether it leaves images itself, since the latents beside them do not make them.
-    other_targets: settings of a sweep that name another target than the attacked one -> the part that asks it instead,
-    None where `invert` does, which then finds its view in `AttackInputs.targets`.
-
-    selected: reconstructions to keep per class; seed: of the attack's random draws, mixed with the trial's; readout:
-    how a target whose answers are noisy (defense mid) is read, None as the protocol does; precision: of the networks'
-    passes, None for fp32 (tf32 is CUDA's); reconstruction_size: side in pixels that reconstructions are stored at,
-    protocol clean alone, None as decoded.
+    Attributes:
+        title: What a page calls the kind.
+        cites: Its sources, as `core.citations` has them.
+        access: What it sees of the target.
+        control: Whether it is no attack but the line that a leak must exceed.
+        crop_key: What of a sweep file sets `crop`.
+        facts: What `invert` reports of a class -> how classes are summed up. `PREFIX: parameter` begins every refusal.
+        leaves_images: Whether it leaves images itself, since the latents beside them do not make them.
+        other_targets: Settings of a sweep that name another target than the attacked one -> the part that asks it
+            instead, None where `invert` does, which then finds its view in `AttackInputs.targets`.
+        selected: Reconstructions to keep per class.
+        seed: Of the attack's random draws, mixed with the trial's.
+        readout: How a target whose answers are noisy (defense mid) is read, None as the protocol does.
+        precision: Of the networks' passes, None for fp32 (tf32 is CUDA's).
+        reconstruction_size: Side in pixels that reconstructions are stored at, protocol clean alone, None as decoded.
     """
 
     title: ClassVar[str] = "an attack"

@@ -12,11 +12,14 @@ from torch import Tensor
 class Reconstructions:
     """The best k of one class, best first; all tensors on the CPU.
 
-    w: [k, 1 or num_ws, w_dim], latents of the attack's decoder; images: float16 [k, 3, R, R], unclipped, of the
-    attack's crop, where the attack says that it leaves them, else None: they are made of the latents; scores: [k], the
-    target's own, None where the attack asked for none; rows: name -> [k, ...], whatever belongs to each of them (where
-    in the pool it started); curves: name -> [steps], means over the candidates; facts: name -> number, those that
-    `Attack.facts` announces.
+    Attributes:
+        w: [k, 1 or num_ws, w_dim], latents of the attack's decoder.
+        images: float16 [k, 3, R, R], unclipped, of the attack's crop, where the attack says that it leaves them, else
+            None: they are made of the latents.
+        scores: [k], the target's own, None where the attack asked for none.
+        rows: Name -> [k, ...], whatever belongs to each of them (where in the pool it started).
+        curves: Name -> [steps], means over the candidates.
+        facts: Name -> number, those that `Attack.facts` announces.
     """
 
     w: Tensor

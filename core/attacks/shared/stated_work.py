@@ -7,8 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class StatedRate:
-    """hours: that one `device` took for `latents` candidates with a prior of `side` pixels. source: who says so, and
-    where to read it."""
+    """How fast an attack runs by somebody's published statement.
+
+    Attributes:
+        hours: That one `device` took for `latents` candidates with a prior of `side` pixels.
+        source: Who says so, and where to read it.
+    """
 
     device: str
     hours: float
@@ -19,8 +23,13 @@ class StatedRate:
 
 @dataclass(frozen=True, kw_only=True)
 class StatedWork:
-    """rate: of this kind of attack. latents: that it optimises per class, in `steps` steps. crop: pixels of the prior's
-    pictures that it keeps, None for whole ones."""
+    """What an attack computes for a class, in the unit of a stated rate.
+
+    Attributes:
+        rate: Of this kind of attack.
+        latents: That it optimises per class, in `steps` steps.
+        crop: Pixels of the prior's pictures that it keeps, None for whole ones.
+    """
 
     rate: StatedRate
     latents: int

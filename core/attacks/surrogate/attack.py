@@ -35,11 +35,14 @@ if TYPE_CHECKING:
 class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
     """The best `selected` of a class by the target's own answers.
 
-    pool: the pictures that the target is asked about in advance, its size the budget in queries; surrogates: how
-    networks learn the answers; finalists: candidates that the surrogates recognise best in `views` random views, and
-    which the target is then asked about in as many; views: random views of each finalist.
-
     The other settings are Plug & Play's on the surrogates, described with its stages.
+
+    Attributes:
+        pool: The pictures that the target is asked about in advance, its size the budget in queries.
+        surrogates: How networks learn the answers.
+        finalists: Candidates that the surrogates recognise best in `views` random views, and which the target is then
+            asked about in as many.
+        views: Random views of each finalist.
     """
 
     learns: ClassVar[Literal["labels", "scores"]]

@@ -19,14 +19,15 @@ VIEWS = CropRule(scale=(0.8, 1.0), ratio=(0.9, 1.1), hflip=0.5)
 class SurrogateTraining(DistilledBySGD):
     """How networks learn what the target answered to the prior's pictures; the rate falls to 0 along a cosine.
 
-    shown: "both", every picture of a step as it is and once changed; or "changed", changed alone, at half the cost.
-    balance: how far rare answers count for more, 0 for not at all (a picture whose class was answered n times weighs
-    (1 - balance) / (1 - balance^(n + 1))).
-
     The rest is described with `DistilledBySGD`.
 
     Rate and schedule are those of LOKT (ngoc-nguyen-0/LOKT_neurips2023, train_surrogate_model.py), the half of the loss
     on a changed view too, which "both" is; the weights those that SMILE means (L1ziang/SMILE, arXiv 2503.16266).
+
+    Attributes:
+        shown: "both", every picture of a step as it is and once changed; or "changed", changed alone, at half the cost.
+        balance: How far rare answers count for more, 0 for not at all (a picture whose class was answered n times
+            weighs (1 - balance) / (1 - balance^(n + 1))).
     """
 
     KEY: ClassVar[str] = "attack.surrogates"

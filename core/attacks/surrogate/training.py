@@ -18,8 +18,12 @@ from smoothsweep.core.seeds import derive_seed, generator
 
 @dataclass(frozen=True, kw_only=True)
 class Lesson:
-    """What a surrogate learns from. pictures: uint8 [N, 3, S, S]; answers: float32 [N, C], a distribution each (of a
-    label alone a one); weights: float32 [N], see `answer_weights`.
+    """What a surrogate learns from.
+
+    Attributes:
+        pictures: uint8 [N, 3, S, S].
+        answers: float32 [N, C], a distribution each (of a label alone a one).
+        weights: float32 [N], see `answer_weights`.
     """
 
     pictures: Tensor

@@ -35,9 +35,14 @@ class Shapes:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnCheck:
-    """counts: class -> its training and test images. notes: what loading decides. faults: what loading refuses, and
-    doubts: what it accepts and a person should look at; a sentence each. near: between which parts -> pictures that
-    look alike. shared: private pictures that are public too: an attack that shows them has shown nothing.
+    """What a look at somebody's own pictures found.
+
+    Attributes:
+        counts: Class -> its training and test images.
+        notes: What loading decides.
+        faults: What loading refuses, and doubts: what it accepts and a person should look at; a sentence each.
+        near: Between which parts -> pictures that look alike.
+        shared: Private pictures that are public too: an attack that shows them has shown nothing.
     """
 
     path: Path

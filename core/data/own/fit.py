@@ -36,11 +36,13 @@ _COMPONENTS, _MOST = 16, 1000  # directions; pictures that they are taken from
 class Fit:
     """How public images stand to private ones.
 
-    common: correlation of the mean pictures of two halves of the private people. alike: the same of private and public
-    ones, aligned by `scale` (of the public picture that is seen) and `shift` (right and down, in hundredths of the
-    side). distance: what public components leave of the private pictures, in units of what private ones leave; aligned:
-    the same with the public pictures as `scale` and `shift` show them. colour: fraction of private and of public
-    pictures in colour.
+    Attributes:
+        common: Correlation of the mean pictures of two halves of the private people.
+        alike: The same of private and public ones, aligned by `scale` (of the public picture that is seen) and `shift`
+            (right and down, in hundredths of the side).
+        distance: What public components leave of the private pictures, in units of what private ones leave.
+        aligned: The same with the public pictures as `scale` and `shift` show them.
+        colour: Fraction of private and of public pictures in colour.
     """
 
     common: float

@@ -29,7 +29,12 @@ _FAR = 65
 
 @dataclass(frozen=True, kw_only=True)
 class Hashes:
-    """bits: uint64 [N]; plain: bool [N], pictures of one shade, which are near nothing."""
+    """Perceptual hashes of N pictures.
+
+    Attributes:
+        bits: uint64 [N].
+        plain: bool [N], pictures of one shade, which are near nothing.
+    """
 
     bits: np.ndarray
     plain: np.ndarray

@@ -18,9 +18,15 @@ from smoothsweep.core.data.sources import Entry
 class Seen:
     """What n readable pictures of a list show.
 
-    index: int64 [n], their places in the list; where: their names; digests: of all their pixels, equal only for the
-    same picture, however it is encoded; small: uint8 [n, 32, 32, 3]; hashes: how they look; shapes: int64 [n, 2], width
-    and height in pixels; frames: int64 [n]; unreadable: a sentence for each of the list's others.
+    Attributes:
+        index: int64 [n], their places in the list.
+        where: Their names.
+        digests: Of all their pixels, equal only for the same picture, however it is encoded.
+        small: uint8 [n, 32, 32, 3].
+        hashes: How they look.
+        shapes: int64 [n, 2], width and height in pixels.
+        frames: int64 [n].
+        unreadable: A sentence for each of the list's others.
     """
 
     index: np.ndarray

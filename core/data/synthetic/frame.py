@@ -18,11 +18,14 @@ _PIVOT_Y = 0.10
 class Frame:
     """Planes float32 [B, H, W] of head coordinates; all lengths in units of half the image side.
 
-    x, y: the picture itself, in [-1, 1].  u, v: the head, without pose (u right, v down).
-    q: 1 on the outline of the face, below 1 inside.
-    across, down: u and v relative to the half width and the height of the face.
-    inner_u, inner_v: u and v for features on the front of the face, which yaw and pitch slide over the skull.
-    side: |inner_u|; both eyes, brows and nostrils are drawn at once on it.  pixel: the width of one pixel.
+    Attributes:
+        x, y: The picture itself, in [-1, 1].
+        u, v: The head, without pose (u right, v down).
+        q: 1 on the outline of the face, below 1 inside.
+        across, down: U and v relative to the half width and the height of the face.
+        inner_u, inner_v: U and v for features on the front of the face, which yaw and pitch slide over the skull.
+        side: |inner_u|; both eyes, brows and nostrils are drawn at once on it.
+        pixel: The width of one pixel.
     """
 
     x: Plane

@@ -16,9 +16,12 @@ f32 = np.float32
 
 @dataclass(frozen=True, kw_only=True)
 class Hair:
-    """mass: 1 where hair may be (behind the face too); colour: float32 [3, B, H, W], lit.
+    """The hair of B rendered heads.
 
-    line: about the signed distance from the opening that the hair leaves for the face, negative inside.
+    Attributes:
+        mass: 1 where hair may be (behind the face too).
+        colour: float32 [3, B, H, W], lit.
+        line: About the signed distance from the opening that the hair leaves for the face, negative inside.
     """
 
     mass: Plane

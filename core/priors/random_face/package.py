@@ -22,7 +22,12 @@ PACKAGE, DATA = "random_face", "data"
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedFile:
-    """size: in bytes; sha256: of the content, hexadecimal."""
+    """A file of the published package.
+
+    Attributes:
+        size: In bytes.
+        sha256: Of the content, hexadecimal.
+    """
 
     size: int
     sha256: str

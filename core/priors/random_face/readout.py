@@ -44,8 +44,14 @@ OnImage = Callable[[int, int], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """images: that are learnt from; closed: how many of them the closed form uses; held_out: to test on; seed: of all
-    latents and draws."""
+    """How much work a read-out's fit takes.
+
+    Attributes:
+        images: That are learnt from.
+        closed: How many of them the closed form uses.
+        held_out: To test on.
+        seed: Of all latents and draws.
+    """
 
     images: int = 96
     closed: int = 24
@@ -55,9 +61,15 @@ class Effort:
 
 @dataclass(kw_only=True)
 class Seen:
-    """What is kept of one latent. w: [1, w_dim]; between: by resolution, what the last convolution reads, float16
-    [1, s, s, C]; features: what it makes, float32, where the closed form needs it; bands: the wavelets of the image
-    [1, s s, 12]; picture: the whole image uint8 [1, 3, R, R], of a latent that is tested on."""
+    """What is kept of one latent.
+
+    Attributes:
+        w: [1, w_dim].
+        between: By resolution, what the last convolution reads, float16 [1, s, s, C].
+        features: What it makes, float32, where the closed form needs it.
+        bands: The wavelets of the image [1, s s, 12].
+        picture: The whole image uint8 [1, 3, R, R], of a latent that is tested on.
+    """
 
     w: Tensor
     between: dict[int, Tensor] = field(default_factory=dict)
@@ -68,8 +80,14 @@ class Seen:
 
 @dataclass(frozen=True, kw_only=True)
 class ReadOut:
-    """network: of this resolution; psnr: in dB on held-out latents, against the whole image averaged to its size, in
-    [-1, 1]; closed_psnr: of the closed form alone; trained: whether the training was better and is used."""
+    """A fitted read-out, and how well it draws.
+
+    Attributes:
+        network: Of this resolution.
+        psnr: In dB on held-out latents, against the whole image averaged to its size, in [-1, 1].
+        closed_psnr: Of the closed form alone.
+        trained: Whether the training was better and is used.
+    """
 
     network: MobileStyleGAN
     psnr: float

@@ -17,11 +17,17 @@ ENDING_S = 90  # an orderly end of the command takes up to 60 s
 class Job:
     """One sweep as a Slurm job, checked already.
 
-    sweep_name: of the sweep. run_arguments: of `smoothsweep run`, without store and address. store: absolute path or
-    URL. folder: the sweep's own folder for scripts, token and address; all nodes see it. nodes: at least 1;
-    gpus_per_node: of each, or of each separate worker, 0 where the job names no number. directives: further `#SBATCH`
-    options. python: words that start Python, also within a container. setup: shell lines that come first. grace_s:
-    seconds between the signal and the time limit.
+    Attributes:
+        sweep_name: Of the sweep.
+        run_arguments: Of `smoothsweep run`, without store and address.
+        store: Absolute path or URL.
+        folder: The sweep's own folder for scripts, token and address; all nodes see it.
+        nodes: At least 1.
+        gpus_per_node: Of each, or of each separate worker, 0 where the job names no number.
+        directives: Further `#SBATCH` options.
+        python: Words that start Python, also within a container.
+        setup: Shell lines that come first.
+        grace_s: Seconds between the signal and the time limit.
     """
 
     sweep_name: str
@@ -45,9 +51,12 @@ class Job:
 
 @dataclass(frozen=True, kw_only=True)
 class Workers:
-    """Workers as jobs of their own. array: Slurm's list of elements, e.g. `0-7`. gpus_per_node: of each, 0 for none.
+    """Workers as jobs of their own.
 
-    directives: `#SBATCH` options of a worker; the head then has those of the job.
+    Attributes:
+        array: Slurm's list of elements, e.g. `0-7`.
+        gpus_per_node: Of each, 0 for none.
+        directives: `#SBATCH` options of a worker; the head then has those of the job.
     """
 
     array: str

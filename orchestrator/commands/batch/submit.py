@@ -44,7 +44,10 @@ SBATCH_PATIENCE_S = 60
 class Request:
     """What was typed: numbers are text still. Names are those of the request.
 
-    sbatch: further options of sbatch. setup: shell lines. array: of separate workers, None without.
+    Attributes:
+        sbatch: Further options of sbatch.
+        setup: Shell lines.
+        array: Of separate workers, None without.
     """
 
     sweep: Path

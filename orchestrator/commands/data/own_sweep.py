@@ -26,8 +26,15 @@ HEAD = (
 
 @dataclass(frozen=True, kw_only=True)
 class Subject:
-    """What the images show, in words. data, public: names of files to be filled in; class_, classes: what a class is;
-    others: the public images; judge: the comment on judges; judges: those beside the evaluator."""
+    """What the images show, in words.
+
+    Attributes:
+        data, public: Names of files to be filled in.
+        class_, classes: What a class is.
+        others: The public images.
+        judge: The comment on judges.
+        judges: Those beside the evaluator.
+    """
 
     data: str
     public: str
@@ -69,8 +76,10 @@ NO_FACES = Subject(
 class Sizes:
     """What the file's numbers are taken from; None where nothing is known of it.
 
-    classes, training: of the private images; median: side in pixels of the smaller ones of private and public images;
-    public: how many there are.
+    Attributes:
+        classes, training: Of the private images.
+        median: Side in pixels of the smaller ones of private and public images.
+        public: How many there are.
     """
 
     classes: int | None = None

@@ -41,8 +41,14 @@ CLASSES = 530  # FaceScrub's; the heads cost next to nothing
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """What is timed. networks: architecture -> pixels of its images. rows: images at once. seconds: that each of the
-    measurements goes on for at least, once it has begun; one unit is always measured whole."""
+    """What is timed.
+
+    Attributes:
+        networks: Architecture -> pixels of its images.
+        rows: Images at once.
+        seconds: That each of the measurements goes on for at least, once it has begun; one unit is always measured
+            whole.
+    """
 
     prior: StyleGAN2Config
     crop: int

@@ -26,8 +26,11 @@ LABELLED = "labelled"  # data of the user's own
 class Reading:
     """What whoever has a classifier says of it; None where nothing was said.
 
-    stated_acc: in [0, 1]. architecture: needed for weights alone; answers: what a program says of an image, a word of
-    `core.external.base.Answers`; options: those that one kind of foreign model alone has, by the names of its fields.
+    Attributes:
+        stated_acc: In [0, 1].
+        architecture: Needed for weights alone.
+        answers: What a program says of an image, a word of `core.external.base.Answers`.
+        options: Those that one kind of foreign model alone has, by the names of its fields.
     """
 
     architecture: str | None
@@ -45,8 +48,12 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class TargetRequest(Reading):
-    """A classifier to bring in. data: a published set's name, or the path of own data; data_path: where the published
-    set lies."""
+    """A classifier to bring in.
+
+    Attributes:
+        data: A published set's name, or the path of own data.
+        data_path: Where the published set lies.
+    """
 
     file: Source
     out: Path

@@ -33,8 +33,13 @@ COMPARED = 100  # photographs by which it is seen whether a judge is the embedde
 
 @dataclass(frozen=True, kw_only=True)
 class Gallery:
-    """Who is enrolled and how. people: their photographs; templates: a mean for each person, or each photograph;
-    threshold: the cosine from which on somebody is accepted, None for one false accept in a hundred of `strangers`."""
+    """Who is enrolled and how.
+
+    Attributes:
+        people: Their photographs.
+        templates: A mean for each person, or each photograph.
+        threshold: The cosine from which on somebody is accepted, None for one false accept in a hundred of `strangers`.
+    """
 
     people: Path
     templates: Templates
@@ -51,7 +56,13 @@ class Gallery:
 
 @dataclass(frozen=True, kw_only=True)
 class _Embedder:
-    """An embedder's file. kind: of program, or `NETWORK`; name: of a network of ours; content: what is kept of it."""
+    """An embedder's file.
+
+    Attributes:
+        kind: Of program, or `NETWORK`.
+        name: Of a network of ours.
+        content: What is kept of it.
+    """
 
     kind: str
     name: str

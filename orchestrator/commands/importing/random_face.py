@@ -19,8 +19,14 @@ CLOSED = 24
 
 @dataclass(frozen=True, kw_only=True)
 class RandomFaceRequest:
-    """package: the wheel or folder, None: where it is found; resolutions: of read-outs; judge: NAME=FILE, or None.
-    images: that the read-outs learn from."""
+    """What `smoothsweep import prior random-face` was asked for.
+
+    Attributes:
+        package: The wheel or folder, None: where it is found.
+        resolutions: Of read-outs.
+        judge: NAME=FILE, or None.
+        images: That the read-outs learn from.
+    """
 
     package: Path | None
     out: Path

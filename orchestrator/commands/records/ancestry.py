@@ -17,7 +17,12 @@ GONE = "no manifest in the store: not finished, or deleted"
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """One artifact. manifest: None where it cannot be read, and `why`. inputs: role -> what it was made of."""
+    """One artifact.
+
+    Attributes:
+        manifest: None where it cannot be read, and `why`.
+        inputs: Role -> what it was made of.
+    """
 
     kind: str
     fingerprint: str

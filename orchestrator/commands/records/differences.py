@@ -20,10 +20,13 @@ _MADE_BY = ("code_version", "device", "libraries")
 
 @dataclass(frozen=True, kw_only=True)
 class Change:
-    """One thing that differs. stage: whose own it is, by its kind and maybe by what it is to another stage. what:
-    "setting", "input" (of files what they held, of stages which there are), "version" (what the stage's numbers mean),
-    "made by" (code, device, libraries) or "missing" (one side has not finished it). key: dotted, "" where the stage
-    itself is meant.
+    """One thing that differs.
+
+    Attributes:
+        stage: Whose own it is, by its kind and maybe by what it is to another stage.
+        what: "setting", "input" (of files what they held, of stages which there are), "version" (what the stage's
+            numbers mean), "made by" (code, device, libraries) or "missing" (one side has not finished it).
+        key: Dotted, "" where the stage itself is meant.
     """
 
     stage: str
@@ -35,8 +38,13 @@ class Change:
 
 @dataclass(frozen=True, kw_only=True)
 class Number:
-    """A number of the results. a, b: means over the trials compared that have it on both sides; apart: the largest
-    difference of a pair; pairs: how many."""
+    """A number of the results.
+
+    Attributes:
+        a, b: Means over the trials compared that have it on both sides.
+        apart: The largest difference of a pair.
+        pairs: How many.
+    """
 
     stage: str
     key: str
@@ -48,8 +56,13 @@ class Number:
 
 @dataclass(frozen=True, kw_only=True)
 class Differences:
-    """pairs: how many trials of A have a counterpart in B; only_a, only_b: labels of those that have none. changes:
-    with the number of pairs that they are seen in. same: kind -> pairs whose stage is one artifact.
+    """How the trials of a sweep A differ from those of a sweep B.
+
+    Attributes:
+        pairs: How many trials of A have a counterpart in B.
+        only_a, only_b: Labels of those that have none.
+        changes: With the number of pairs that they are seen in.
+        same: Kind -> pairs whose stage is one artifact.
     """
 
     pairs: int

@@ -25,8 +25,12 @@ _LONGEST = 64  # characters of a sweep's name
 
 @dataclass(frozen=True, kw_only=True)
 class RejudgeRequest:
-    """What was asked for. judges: KEY=VALUE, keys below `judges` of the sweep file; name: of the new sweep, None for
-    that of the old one with a suffix."""
+    """What was asked for.
+
+    Attributes:
+        judges: KEY=VALUE, keys below `judges` of the sweep file.
+        name: Of the new sweep, None for that of the old one with a suffix.
+    """
 
     sweep_file: Path
     overrides: list[str]

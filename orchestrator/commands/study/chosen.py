@@ -24,8 +24,14 @@ MOST_RECIPES = 6
 
 @dataclass(frozen=True, kw_only=True)
 class Studied:
-    """What is shown. recipes: their names. stages: training seed -> the stages of each recipe, in the order of
-    `recipes`. data: of the training images. published: what the paper's annotators preferred, by recipe."""
+    """What is shown.
+
+    Attributes:
+        recipes: Their names.
+        stages: Training seed -> the stages of each recipe, in the order of `recipes`.
+        data: Of the training images.
+        published: What the paper's annotators preferred, by recipe.
+    """
 
     attack: str
     recipes: tuple[str, ...]

@@ -47,8 +47,14 @@ Ends = tuple[float, float]
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """One recipe: x is its test accuracy, y its leak, with their intervals where known. name: drawn beside it, if any.
-    seeds: single seeds' places. small: one of many, without bars. chosen: with a ring around it."""
+    """One recipe: x is its test accuracy, y its leak, with their intervals where known.
+
+    Attributes:
+        name: Drawn beside it, if any.
+        seeds: Single seeds' places.
+        small: One of many, without bars.
+        chosen: With a ring around it.
+    """
 
     recipe: str
     x: float
@@ -77,8 +83,14 @@ class Curve:
 
 @dataclass(frozen=True, kw_only=True)
 class Panel:
-    """One plot. x, y: what its axes span. guide: where dotted lines cross, the reference. asked: an accuracy with its
-    words. stairs: the frontier, most accurate recipe first. control: the most that a judge credits to a control.
+    """One plot.
+
+    Attributes:
+        x, y: What its axes span.
+        guide: Where dotted lines cross, the reference.
+        asked: An accuracy with its words.
+        stairs: The frontier, most accurate recipe first.
+        control: The most that a judge credits to a control.
     """
 
     title: str

@@ -36,8 +36,11 @@ class Spot(NamedTuple):
 class Labels:
     """Greedy, first come: the best free place wins. A name never covers another name or a point.
 
-    boxes: bars and lines, which a name covers only where it must; marks: points; names: those that have been placed;
-    leaders: small boxes along the lines from points to their names.
+    Attributes:
+        boxes: Bars and lines, which a name covers only where it must.
+        marks: Points.
+        names: Those that have been placed.
+        leaders: Small boxes along the lines from points to their names.
     """
 
     boxes: list[Box] = field(default_factory=list)

@@ -19,7 +19,12 @@ _SIZE, _SMALLER = 12.0, 10.5
 
 
 class Named(NamedTuple):
-    """A point that gets its name. recipe: whose; name: what is written; (x, y): in the units of the axes."""
+    """A point that gets its name.
+
+    Attributes:
+        recipe: Whose.
+        name: What is written; (x, y): in the units of the axes.
+    """
 
     recipe: str
     name: str

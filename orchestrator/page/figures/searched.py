@@ -28,7 +28,12 @@ FINE = 0.08
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """One axis. places: value -> height in [0, 1]; ticks: (height, words)."""
+    """One axis.
+
+    Attributes:
+        places: Value -> height in [0, 1].
+        ticks: (height, words).
+    """
 
     title: str
     places: dict[float | str, float]

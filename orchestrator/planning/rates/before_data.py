@@ -26,7 +26,14 @@ GPUS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class StatedCost:
-    """Attacks of one size. attacks: how many; classes: that each inverts; work: of one class; device: it runs on."""
+    """Attacks of one size.
+
+    Attributes:
+        attacks: How many.
+        classes: That each inverts.
+        work: Of one class.
+        device: It runs on.
+    """
 
     attacks: int
     classes: int

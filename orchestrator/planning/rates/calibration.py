@@ -25,8 +25,13 @@ class _Rates(BaseModel):
 
 
 class PriorRate(_Rates):
-    """Of a prior of `side` pixels. step_s: one latent through one step of the descent, without the target (synthesis
-    of the central `crop` pixels, resize, and back). image_s: one image drawn, without a gradient."""
+    """Of a prior of `side` pixels.
+
+    Attributes:
+        step_s: One latent through one step of the descent, without the target (synthesis of the central `crop` pixels,
+            resize, and back).
+        image_s: One image drawn, without a gradient.
+    """
 
     side: Side
     crop: Side
@@ -35,8 +40,13 @@ class PriorRate(_Rates):
 
 
 class NetworkRate(_Rates):
-    """Of a classifier on images of `image_size` pixels, per image. train_s: in an epoch of training. gradient_s: there
-    and back to the image. forward_s: there."""
+    """Of a classifier on images of `image_size` pixels, per image.
+
+    Attributes:
+        train_s: In an epoch of training.
+        gradient_s: There and back to the image.
+        forward_s: There.
+    """
 
     image_size: Side
     train_s: Seconds
@@ -45,8 +55,14 @@ class NetworkRate(_Rates):
 
 
 class Calibration(_Rates):
-    """Seconds on one device. device: its name. torch: its version. date: of the measurement, as 2026-01-31.
-    networks: architecture -> its rate. All in single precision."""
+    """Seconds on one device.
+
+    Attributes:
+        device: Its name.
+        torch: Its version.
+        date: Of the measurement, as 2026-01-31.
+        networks: Architecture -> its rate. All in single precision.
+    """
 
     format: Literal[1] = 1
     device: Name

@@ -23,9 +23,10 @@ OPEN, DONE, FAILED = "open", "done", "failed"
 class Outcome:
     """objectives, measured: column -> value, None where it was not measured; measured holds the constraints' too.
 
-    status: open (some trial is missing), done, or failed (some trial failed, or an objective has no value).
-    violations: per constraint by how much it is missed, at most 0 where it is met.
-    by_seed: of what is done, seed -> column -> the worst case over the attacks, of objectives and constraints.
+    Attributes:
+        status: Open (some trial is missing), done, or failed (some trial failed, or an objective has no value).
+        violations: Per constraint by how much it is missed, at most 0 where it is met.
+        by_seed: Of what is done, seed -> column -> the worst case over the attacks, of objectives and constraints.
     """
 
     status: str

@@ -32,12 +32,16 @@ class Wait:
 class Setup:
     """What a strategy needs to know of its search.
 
-    identity: the same for two recipes that are the same work; raises InputError for one that is not valid. recipes:
-    how many to propose at most, None where the space says it. lag: how many may be open at once, None for any number;
-    of a strategy that learns, proposal i is made of the outcomes of those up to i - lag. baseline: tried first, {}
-    for none. stated: all that the baseline's recipe has at keys of the space, also where it does not name them.
-    sampler: of `optuna`, gp or tpe. seeds: how many seeds the sweep has. first_seeds: of `noise_aware`, how many of
-    them a recipe meets at first.
+    Attributes:
+        identity: The same for two recipes that are the same work; raises InputError for one that is not valid.
+        recipes: How many to propose at most, None where the space says it.
+        lag: How many may be open at once, None for any number; of a strategy that learns, proposal i is made of the
+            outcomes of those up to i - lag.
+        baseline: Tried first, {} for none.
+        stated: All that the baseline's recipe has at keys of the space, also where it does not name them.
+        sampler: Of `optuna`, gp or tpe.
+        seeds: How many seeds the sweep has.
+        first_seeds: Of `noise_aware`, how many of them a recipe meets at first.
     """
 
     space: Space

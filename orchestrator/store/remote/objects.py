@@ -37,7 +37,12 @@ class ObjectStoreError(OSError):
 
 @dataclass(frozen=True, kw_only=True)
 class Listed:
-    """One object of a listing. key: below the prefix asked for; size in bytes; changed: nanoseconds since 1970."""
+    """One object of a listing.
+
+    Attributes:
+        key: Below the prefix asked for; size in bytes.
+        changed: Nanoseconds since 1970.
+    """
 
     key: str
     size: int

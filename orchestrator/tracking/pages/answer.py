@@ -25,10 +25,17 @@ ROWS = 40  # of the table; the runs themselves hold the rest
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """leak: the metric that decides, None where none was measured. worst: every recipe that has met every attack under
-    the seeds that all share, under the attack that works best against it, least leak first; allowed: those accurate
-    enough, in that order; front: those among them that no other beats in both accuracy and leak. recipes: all that was
-    given. incomplete: sentences on the recipes that lack an attack or a seed."""
+    """What a sweep answers, for its note in MLflow.
+
+    Attributes:
+        leak: The metric that decides, None where none was measured.
+        worst: Every recipe that has met every attack under the seeds that all share, under the attack that works best
+            against it, least leak first.
+        allowed: Those accurate enough, in that order.
+        front: Those among them that no other beats in both accuracy and leak.
+        recipes: All that was given.
+        incomplete: Sentences on the recipes that lack an attack or a seed.
+    """
 
     leak: str | None
     worst: tuple[RecipeMeans, ...]

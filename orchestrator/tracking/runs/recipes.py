@@ -28,13 +28,16 @@ NOTE = (
 
 @dataclass(frozen=True, kw_only=True)
 class RecipeMeans:
-    """What a recipe's run holds. metrics: name -> mean, with name_low and name_high where one
-    direction is better, and n_seeds.
+    """What a recipe's run holds.
 
-    content: fingerprint of the trials the means are over; at: when the last of them finished, in milliseconds;
-    worked: how long the trials' stages took, one after the other, in milliseconds.
-    rows: the trials' rows in the order of their seeds; trial: the first of them; target: fingerprint of what was
-    trained, whatever the seed: cells that differ in the attack alone share it.
+    Attributes:
+        metrics: Name -> mean, with name_low and name_high where one direction is better, and n_seeds.
+        content: Fingerprint of the trials the means are over.
+        at: When the last of them finished, in milliseconds.
+        worked: How long the trials' stages took, one after the other, in milliseconds.
+        rows: The trials' rows in the order of their seeds.
+        trial: The first of them.
+        target: Fingerprint of what was trained, whatever the seed: cells that differ in the attack alone share it.
     """
 
     label: str

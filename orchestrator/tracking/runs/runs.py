@@ -20,11 +20,15 @@ PAGE = 500
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A run that exists. status: RUNNING, FINISHED, FAILED or KILLED.
+    """A run that exists.
 
-    content: of a recipe, which trials its means are over; of a trial, which proposal of a search it belongs to.
-    started: in milliseconds. told: fingerprint of the report's verdict that it holds, empty without one. name, params:
-    as the server had them when it was read. retired: a present run has replaced it.
+    Attributes:
+        status: RUNNING, FINISHED, FAILED or KILLED.
+        content: Of a recipe, which trials its means are over; of a trial, which proposal of a search it belongs to.
+        started: In milliseconds.
+        told: Fingerprint of the report's verdict that it holds, empty without one.
+        name, params: As the server had them when it was read.
+        retired: A present run has replaced it.
     """
 
     run_id: str

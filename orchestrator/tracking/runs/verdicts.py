@@ -44,8 +44,10 @@ EARLIER = {"reduction": "removed", "reduction_low": "removed_low", "reduction_hi
 class RunVerdict:
     """A verdict as one run of MLflow holds it.
 
-    tags: by name; numbers: by metric, in the unit of the leak. For the table of the sweep's note: size, the reduction
-    with its interval; needed, what would settle it; mark, "least leak" where the report marks the recipe so.
+    Attributes:
+        tags: By name.
+        numbers: By metric, in the unit of the leak. For the table of the sweep's note: size, the reduction with its
+            interval; needed, what would settle it; mark, "least leak" where the report marks the recipe so.
     """
 
     tags: Mapping[str, str] = field(default_factory=dict)
@@ -63,8 +65,10 @@ class RunVerdict:
 class Verdicts:
     """What a report says, for the runs of its sweep.
 
-    of_trials: trial -> the verdict on its recipe under its attack, the same for all seeds; whole: tags of the sweep's
-    own run; answer: the sentence that the report begins with.
+    Attributes:
+        of_trials: Trial -> the verdict on its recipe under its attack, the same for all seeds.
+        whole: Tags of the sweep's own run.
+        answer: The sentence that the report begins with.
     """
 
     of_trials: Mapping[str, RunVerdict] = field(default_factory=dict)

@@ -22,9 +22,11 @@ Key = tuple[str, str]  # kind, fingerprint
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """A store as its files tell it. sizes: (kind, fingerprint) -> bytes of every finished artifact.
+    """A store as its files tell it.
 
-    sweeps: name -> artifacts that its trials need, inputs included; None where its notes do not tell.
+    Attributes:
+        sizes: (kind, fingerprint) -> bytes of every finished artifact.
+        sweeps: Name -> artifacts that its trials need, inputs included; None where its notes do not tell.
     """
 
     store: LocalStore

@@ -17,9 +17,15 @@ COMPARISON, ROWS_BY_CLASS = "comparison.json", "per_class.parquet"
 
 
 class Standing(BaseModel):
-    """What a sweep states beside its rows. baseline: its reference recipe by the report's name, None without one or
-    with several. min_test_acc, accuracy_margin: as in its file. primary: the leak that decides, where its search names
-    one. people: classes of the private data; real_images: test images that the judges were tried on."""
+    """What a sweep states beside its rows.
+
+    Attributes:
+        baseline: Its reference recipe by the report's name, None without one or with several.
+        min_test_acc, accuracy_margin: As in its file.
+        primary: The leak that decides, where its search names one.
+        people: Classes of the private data.
+        real_images: Test images that the judges were tried on.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

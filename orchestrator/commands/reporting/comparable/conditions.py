@@ -25,7 +25,12 @@ Settings = dict[str, str | int | float | bool | None]
 
 
 class Condition(BaseModel):
-    """digest: equal where the condition is the same; settings: what it was made of, to say how two differ."""
+    """One condition under which a sweep was run.
+
+    Attributes:
+        digest: Equal where the condition is the same.
+        settings: What it was made of, to say how two differ.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -40,7 +45,13 @@ class AttackNote(Condition):
 
 
 class TrialNote(BaseModel):
-    """A row of the results. recipe, attack: digests; label: the report's name of the recipe; defense: as stated."""
+    """A row of the results.
+
+    Attributes:
+        recipe, attack: Digests.
+        label: The report's name of the recipe.
+        defense: As stated.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -52,8 +63,13 @@ class TrialNote(BaseModel):
 
 
 class Conditions(BaseModel):
-    """What a sweep's numbers rest on. data: one for each set of private data; judges: stage -> one for each setting;
-    attacks: digest -> attack, in the order of the report."""
+    """What a sweep's numbers rest on.
+
+    Attributes:
+        data: One for each set of private data.
+        judges: Stage -> one for each setting.
+        attacks: Digest -> attack, in the order of the report.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

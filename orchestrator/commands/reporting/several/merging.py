@@ -22,8 +22,13 @@ from smoothsweep.orchestrator.reading.numbers.model import ReportData
 
 @dataclass(frozen=True, kw_only=True)
 class Merged:
-    """data: the rows of all, as a report has them. notes: what a reader has to know of them, in sentences.
-    recipes: sweep and trial -> the name of its recipe in the comparison, which its own sweep may call otherwise."""
+    """The results of several sweeps as those of one.
+
+    Attributes:
+        data: The rows of all, as a report has them.
+        notes: What a reader has to know of them, in sentences.
+        recipes: Sweep and trial -> the name of its recipe in the comparison, which its own sweep may call otherwise.
+    """
 
     data: ReportData
     notes: tuple[str, ...]

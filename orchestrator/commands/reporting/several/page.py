@@ -38,8 +38,13 @@ SECTIONS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Several:
-    """sides: the sweeps in their order; pairings: each further one beside the first; merged: the rows of the first and
-    of those that may be compared with it, None where none may."""
+    """Several sweeps beside one another.
+
+    Attributes:
+        sides: The sweeps in their order.
+        pairings: Each further one beside the first.
+        merged: The rows of the first and of those that may be compared with it, None where none may.
+    """
 
     sides: Sequence[Side]
     pairings: Sequence[Pairing]

@@ -26,9 +26,17 @@ PER_CLASS = ("trial", "class", *CLASS_METRICS, *map(images_column, CLASS_METRICS
 
 @dataclass(frozen=True, kw_only=True)
 class Side:
-    """name: of the sweep, unlike those of the others. source: where it was read from. comparison: what it states and
-    rests on. rows: a row per trial with `COLUMNS` and metrics; per_class: as of `ReportData`. links: trial -> its
-    stages, as seen from the report. page: its own report, as seen from this one, where there is one."""
+    """One of several sweeps that are compared.
+
+    Attributes:
+        name: Of the sweep, unlike those of the others.
+        source: Where it was read from.
+        comparison: What it states and rests on.
+        rows: A row per trial with `COLUMNS` and metrics.
+        per_class: As of `ReportData`.
+        links: Trial -> its stages, as seen from the report.
+        page: Its own report, as seen from this one, where there is one.
+    """
 
     name: str
     source: str

@@ -26,7 +26,12 @@ INDEX = "export.json"
 
 @dataclass(frozen=True, kw_only=True)
 class ExportRequest:
-    """What was asked for. tables, figures: formats, as typed; images: None for the best, or none where redacted."""
+    """What was asked for.
+
+    Attributes:
+        tables, figures: Formats, as typed.
+        images: None for the best, or none where redacted.
+    """
 
     sweep_file: Path
     overrides: list[str]
