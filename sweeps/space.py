@@ -224,7 +224,7 @@ def check_searched_key(key: str) -> None:
 
 
 def check_inside(dimension: Dimension, by_key: Mapping[str, Dimension]) -> None:
-    """Raise ValueError where a key lies inside another dimension's values, unless those are mappings that leave it open."""
+    """Raise ValueError where a key lies inside another dimension's values, unless these are mappings without it."""
     holder = inside(dimension.key, by_key)
     if holder is None:
         return
