@@ -12,7 +12,7 @@ from smoothsweep.core.external.answers import KeptAnswers
 from smoothsweep.core.external.http_endpoint import answers_database
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit import auditing, queries, work
+from smoothsweep.orchestrator.commands.audit import queries, work
 from smoothsweep.orchestrator.commands.audit.forecast import Cost
 from smoothsweep.orchestrator.commands.audit.queries import Allowance, allowance_of
 from smoothsweep.orchestrator.commands.audit.sweep_file import as_file, audit_sweep
@@ -209,8 +209,7 @@ def test_an_earlier_answer_without_membership_is_where_a_run_with_it_begins(
         missing = 3600.0 * ("membership" in tree["judges"] or len(tree["seeds"]) > 2)
         return Cost(training=0, rest=missing, done=60.0)
 
-    for module in (auditing, work):
-        monkeypatch.setattr(module, "forecast", cost)
+    monkeypatch.setattr(work, "forecast", cost)
     assert audit(owned, imported, people, out, "--trained-on-data", "--minutes", "1") == 0
     assert [(len(one.seeds), one.reach) for one in clock.done] == [(2, "whole")]
 
