@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from safetensors.torch import load_file
 from tiny import searchable, tiny_sweep
 
 RUN = """
@@ -86,6 +87,7 @@ def test_the_command_lists_what_other_packages_bring(installed):
     assert listed.returncode == 0 and not listed.stderr
     rows = [line.split() for line in listed.stdout.splitlines()]
     assert [row[:4] for row in rows] == [
+        ["centres", "attacks", "smoothsweep-example", "0.1.0"],
         ["langevin", "attacks", "smoothsweep-example", "0.1.0"],
         ["loss_over_views", "membership", "smoothsweep-example", "0.1.0"],
         ["label_noise", "defenses", "smoothsweep-example", "0.1.0"],
@@ -126,6 +128,33 @@ def test_a_sweep_of_foreign_members_runs_and_its_report_says_whose_they_are(inst
         "label_smoothing": None,
         "label_noise": "smoothsweep-example 0.1.0",
     }
+
+
+def test_a_part_that_an_attack_of_a_plugin_brings_is_a_stage_with_its_version(installed, tmp_path):
+    """It is made of the pool and of a target's scores, and the attack's latents lie half way between it and the pool's."""
+    path, store = tmp_path / "tiny.yaml", tmp_path / "store"
+    attack = {"kind": "centres", "selected": 2, "pool": SMALL["pool"]}
+    settings = tiny_sweep(attack=attack, judges={"embedder": {"name": "synthetic"}}, grid={}, baseline={})
+    path.write_text(yaml.safe_dump(settings, sort_keys=False))
+    done = ours(["-c", RUN, str(path), str(store)], [installed])
+    assert done.returncode == 0, done.stderr
+
+    def made(kind, file):
+        [manifest] = (store / kind).glob("*/manifest.json")
+        return json.loads(manifest.read_text()), load_file(manifest.parent / file)
+
+    part, centres = made("own_centres", "w.safetensors")
+    assert part["config"]["plugin"] == "smoothsweep-example 0.1.0" and part["config"]["settings"] == {"power": 1.0}
+    _, pool = made("pool", "w.safetensors")
+    _, scores = made("candidates", "confidences.safetensors")
+    w, confidence = pool["w"].numpy(), scores["confidences"].numpy()
+    label = 1
+    centre = np.average(w, axis=0, weights=confidence[:, label])
+    assert np.allclose(centres["w"][label].numpy(), centre, atol=1e-5)
+    _, found = made("attack", "reconstructions.safetensors")
+    best = w[np.argsort(-confidence[:, label])[:2]]
+    mine = found["w"].numpy()[found["labels"].numpy() == label]
+    assert np.allclose(mine, (centre + best) / 2, atol=1e-5)
 
 
 def fake(folder, name, version, rows):
@@ -226,6 +255,8 @@ FAULTS = {
     "attacks": {
         "broken = no_such_module:Thing": "cannot load no_such_module:Thing: ModuleNotFoundError",
         "ppa = smoothsweep.core.attacks.random_latents:RandomLatents": "smoothsweep itself both bring attacks ppa",
+        "taken = odd_attacks:Taken": "expected names of parts that no other attack has, got pool",
+        "unlike = odd_attacks:Unlike": "expected names of parts that begin with own_, got target",
         "twice = smoothsweep.core.attacks.random_latents:RandomLatents": "another package both bring attacks twice",
     },
     "judges": {
@@ -236,6 +267,16 @@ FAULTS = {
         "best = no_such_module:BEST": "cannot load no_such_module:BEST: ModuleNotFoundError",
     },
 }
+ODD = """
+from smoothsweep.core.attacks.shared.base import Attack
+from smoothsweep.core.attacks.shared.part_kind import PartKind
+
+class Taken(Attack):
+    own_parts = {"pool": PartKind(version=1, make="odd_attacks:make")}
+
+class Unlike(Attack):
+    own_parts = {"target": PartKind(version=1, make="odd_attacks:make")}
+"""
 PLAN = """
 import sys
 from smoothsweep.orchestrator.cli import main
@@ -249,6 +290,7 @@ def test_what_cannot_be_used_is_one_line_where_it_is_listed_and_where_it_is_name
         fake(tmp_path / "a", "odd-one", "3.1", {family: "\n".join(lines) for family, lines in FAULTS.items()}),
         fake(tmp_path / "b", "other", "1.0", {"attacks": list(FAULTS["attacks"])[-1]}),
     ]
+    (tmp_path / "a" / "odd_attacks.py").write_text(ODD)
     listed, named = ours(["-m", "smoothsweep", "plugins"], places), {}
     faults = [said for lines in FAULTS.values() for said in lines.values()]
     assert listed.returncode == 2 and listed.stderr.count("\n") == len(faults)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from importlib import import_module
+from collections.abc import Mapping
 from typing import Any
 
 from smoothsweep.core.attacks.black_box.brep_mi import BREPMI
@@ -20,74 +18,16 @@ from smoothsweep.core.attacks.random_latents import RandomLatents
 from smoothsweep.core.attacks.selection_only import SelectionOnly
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS, Access
 from smoothsweep.core.attacks.shared.base import Attack
+from smoothsweep.core.attacks.shared.part_kind import PartKind
 from smoothsweep.core.attacks.surrogate.attack import SurrogateLabels, SurrogateScores
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.plugins import refuse_broken, with_plugins
 
-ATTACKS: dict[str, type[Attack]] = with_plugins(
-    "attacks",
-    {
-        "ppa": PlugAndPlay,
-        "if_gmi": IFGMI,
-        "plg_mi": PLGMI,
-        "rlb_mi": RLBMI,
-        "brep_mi": BREPMI,
-        "cma_es": CMAES,
-        "surrogate_scores": SurrogateScores,
-        "surrogate_labels": SurrogateLabels,
-        "gmi": GMI,
-        "ked": KED,
-        "lomma_gmi": LommaGMI,
-        "lomma_ked": LommaKED,
-        "selection_only": SelectionOnly,
-        "random_latents": RandomLatents,
-    },
-    Attack,
-)
+FOREIGN_PART = "own_"
+"""How the names of parts from other packages begin, so that they are never those of a stage of ours."""
 
-EARLIER_NAMES = {"loot_size": "reconstruction_size"}
-"""Of parameters, in the sweep files of earlier versions: name then -> name now."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class PartKind:
-    """One kind of part.
-
-    Attributes:
-        version: Raised when the same settings would give other numbers.
-        make: 'module:function' of (settings, inputs, view, workshop) -> MadePart.
-        access: What of the target it is shown.
-        trains: Whether it trains a network, and so may take a training's share of a device.
-        told_protocol: Whether the protocol reaches it beyond its inputs: else it is not told (`inputs.protocol` is
-            None) and one artifact serves both.
-        distilled: Whether it learns what a target answered, so that its classes are the target's though it is shown
-            none.
-        layers: Whether it looks at the layers under the target's last one.
-        shown: What people read for its name, where it is not the name with spaces.
-    """
-
-    version: int
-    make: str
-    shown: str = ""
-    access: Access = "none"
-    trains: bool = False
-    told_protocol: bool = True
-    distilled: bool = False
-    layers: bool = False
-
-    @property
-    def labelled(self) -> bool:
-        """Whether it numbers the target's classes."""
-        return self.distilled or self.access != "none"
-
-    def function(self) -> Callable[..., Any]:
-        """The function that makes it."""
-        module, _, name = self.make.partition(":")
-        return getattr(import_module(module), name)
-
-
-PARTS: dict[str, PartKind] = {
+_OWN_PARTS: dict[str, PartKind] = {
     "pool": PartKind(version=4, make="smoothsweep.core.attacks.ppa.pool_parts:make_pool", shown="candidate pool"),
     "candidates": PartKind(version=4, make="smoothsweep.core.attacks.ppa.pool_parts:make_candidates", access="scores"),
     "temperature": PartKind(
@@ -171,6 +111,45 @@ PARTS: dict[str, PartKind] = {
         layers=True,
     ),
 }
+
+
+def _parts_of_others(attack: type[Attack], known: Mapping[str, type[Attack]]) -> str | None:
+    """Why the parts of a plugin's attack cannot stand in the table; None where they can."""
+    taken = {name: part for one in known.values() for name, part in one.own_parts.items()} | _OWN_PARTS
+    again = [name for name, part in attack.own_parts.items() if taken.get(name, part) != part]
+    if again:
+        return f"expected names of parts that no other attack has, got {', '.join(again)}"
+    odd = [name for name in attack.own_parts if not name.startswith(FOREIGN_PART)]
+    return f"expected names of parts that begin with {FOREIGN_PART}, got {', '.join(odd)}" if odd else None
+
+
+ATTACKS: dict[str, type[Attack]] = with_plugins(
+    "attacks",
+    {
+        "ppa": PlugAndPlay,
+        "if_gmi": IFGMI,
+        "plg_mi": PLGMI,
+        "rlb_mi": RLBMI,
+        "brep_mi": BREPMI,
+        "cma_es": CMAES,
+        "surrogate_scores": SurrogateScores,
+        "surrogate_labels": SurrogateLabels,
+        "gmi": GMI,
+        "ked": KED,
+        "lomma_gmi": LommaGMI,
+        "lomma_ked": LommaKED,
+        "selection_only": SelectionOnly,
+        "random_latents": RandomLatents,
+    },
+    Attack,
+    _parts_of_others,
+)
+
+EARLIER_NAMES = {"loot_size": "reconstruction_size"}
+"""Of parameters, in the sweep files of earlier versions: name then -> name now."""
+
+PARTS = {**_OWN_PARTS, **{name: part for attack in ATTACKS.values() for name, part in attack.own_parts.items()}}
+"""All parts, those that attacks of other packages bring too."""
 
 
 def shown_part(name: str) -> str:

@@ -194,6 +194,8 @@ def _part_config(settings: InversionSweep, part: Part) -> Shared:
         config["workers"] = part.workers
     if PARTS[part.name].told_protocol:
         config["protocol"] = settings.protocol
+    if part.name in settings.inverted_by.built.own_parts:
+        config |= foreign("attacks", settings.inverted_by.kind)
     return Shared({**config, **passes(settings, asks="target" in part.needs)})
 
 

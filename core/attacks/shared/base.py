@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 from annotated_types import Ge, Le
 
 from smoothsweep.core.attacks.shared.access import Access
+from smoothsweep.core.attacks.shared.part_kind import PartKind
 from smoothsweep.core.attacks.shared.stated_work import StatedWork
 from smoothsweep.core.bounds import Latents, Seed
 from smoothsweep.core.checks import require
@@ -63,6 +64,8 @@ class Attack:
         leaves_images: Whether it leaves images itself, since the latents beside them do not make them.
         other_targets: Settings of a sweep that name another target than the attacked one -> the part that asks it
             instead, None where `invert` does, which then finds its view in `AttackInputs.targets`.
+        own_parts: Of an attack from another package, the rows of `core.attacks.registry.PARTS` that it brings; their
+            names begin with `own_`.
         selected: Reconstructions to keep per class.
         seed: Of the attack's random draws, mixed with the trial's.
         readout: How a target whose answers are noisy (defense mid) is read, None as the protocol does.
@@ -78,6 +81,7 @@ class Attack:
     leaves_images: ClassVar[bool] = False
     facts: ClassVar[Mapping[str, Aggregate]] = {}
     other_targets: ClassVar[Mapping[str, str | None]] = {}
+    own_parts: ClassVar[Mapping[str, PartKind]] = {}
     paper_columns: ClassVar[Mapping[str, str]] = {}
     """Metric of the paper's Table 8 -> our column of what its evaluation of this attack really printed."""
 

@@ -1,0 +1,47 @@
+"""How a part of attacks is made: a row of the table of parts. It loads no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from smoothsweep.core.attacks.shared.access import Access
+
+
+@dataclass(frozen=True, kw_only=True)
+class PartKind:
+    """One kind of part.
+
+    Attributes:
+        version: Raised when the same settings would give other numbers.
+        make: 'module:function' of (settings, inputs, view, workshop) -> MadePart.
+        access: What of the target it is shown.
+        trains: Whether it trains a network, and so may take a training's share of a device.
+        told_protocol: Whether the protocol reaches it beyond its inputs: else it is not told (`inputs.protocol` is
+            None) and one artifact serves both.
+        distilled: Whether it learns what a target answered, so that its classes are the target's though it is shown
+            none.
+        layers: Whether it looks at the layers under the target's last one.
+        shown: What people read for its name, where it is not the name with spaces.
+    """
+
+    version: int
+    make: str
+    shown: str = ""
+    access: Access = "none"
+    trains: bool = False
+    told_protocol: bool = True
+    distilled: bool = False
+    layers: bool = False
+
+    @property
+    def labelled(self) -> bool:
+        """Whether it numbers the target's classes."""
+        return self.distilled or self.access != "none"
+
+    def function(self) -> Callable[..., Any]:
+        """The function that makes it."""
+        module, _, name = self.make.partition(":")
+        return getattr(import_module(module), name)
