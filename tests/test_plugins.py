@@ -131,7 +131,7 @@ def test_a_sweep_of_foreign_members_runs_and_its_report_says_whose_they_are(inst
 
 
 def test_a_part_that_an_attack_of_a_plugin_brings_is_a_stage_with_its_version(installed, tmp_path):
-    """It is made of the pool and of a target's scores, and the attack's latents lie half way between it and the pool's."""
+    """It is made of the pool and of a target's scores; the attack's latents lie half way between it and the best."""
     path, store = tmp_path / "tiny.yaml", tmp_path / "store"
     attack = {"kind": "centres", "selected": 2, "pool": SMALL["pool"]}
     settings = tiny_sweep(attack=attack, judges={"embedder": {"name": "synthetic"}}, grid={}, baseline={})

@@ -1,4 +1,4 @@
-"""An attack by scores with a part of its own: from the pool's mean by the target's confidence towards its best images."""
+"""An attack by scores with a part of its own: between a class's centre in the pool and the pool's best images."""
 
 from __future__ import annotations
 
