@@ -10,6 +10,7 @@ from pydantic import Field, field_validator, model_validator
 
 from smoothsweep.core.bounds import MOST, Count, Positive, Seed
 from smoothsweep.core.checks import present
+from smoothsweep.core.declared import build
 from smoothsweep.core.judges.columns import METRICS
 from smoothsweep.core.text import shown
 from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS, Model, Several
@@ -157,6 +158,7 @@ class Search(Model):
 
     Attributes:
         strategy: How the next recipe is chosen.
+        settings: Keys of a strategy from another package, as its class says them.
         sampler: Of strategy optuna: a Gaussian process (gp, the default), or tpe, which costs nothing to ask and suits
             hundreds of recipes.
         recipes: How many to propose at most; none for strategy grid.
@@ -172,6 +174,7 @@ class Search(Model):
     """
 
     strategy: Strategy = "noise_aware"
+    settings: dict[str, Any] | None = None
     sampler: Literal["gp", "tpe"] | None = None
     recipes: Annotated[Count, Field(le=MAX_TRIALS)] | None = None
     seed: Seed | None = None
@@ -202,6 +205,12 @@ class Search(Model):
     def row(self) -> StrategyKind:
         """What is known of its strategy."""
         return STRATEGIES[self.strategy]
+
+    @property
+    def built_settings(self) -> Any:
+        """An instance of the strategy's own settings, None where it has none. Raises InputError for a wrong one."""
+        kind, given = self.row.settings, self.settings or {}
+        return None if kind is None else build(kind, given, what="search.settings", prefix="search.settings.")
 
     @property
     def seeds_at_first(self) -> int:
@@ -238,6 +247,9 @@ class Search(Model):
         for name, why in row.without.items():
             if (got := getattr(self, name)) is not None:
                 raise ValueError(f"{name}: expected none with {strategy}, since {why}, got {got}")
+        if self.settings is not None and row.settings is None:
+            raise ValueError(f"settings: expected none with {strategy}, which has no settings, got {self.settings}")
+        _ = self.built_settings  # whose class refuses what it cannot use
         if row.whole_space:
             self._check_finite(strategy)
         if "recipes" not in row.without and self.recipes is None:

@@ -13,7 +13,7 @@ from smoothsweep.sweeps.strategy_kind import StrategyKind
 
 def _own_keys(kind: StrategyKind, known: Mapping[str, StrategyKind]) -> str | None:
     """Why a plugin's strategy cannot stand beside those before it; None where it can."""
-    return f"expected no keys of search of its own, got {', '.join(kind.own)}" if kind.own else None
+    return f"expected its keys in settings, not in own, got {', '.join(kind.own)}" if kind.own else None
 
 
 _OWN: dict[str, StrategyKind] = {

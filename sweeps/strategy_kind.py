@@ -20,6 +20,8 @@ class StrategyKind:
             at the end.
         words: What it did, as a report says it.
         own: Keys of `search` that mean nothing to strategies that do not name them here.
+        settings: Dataclass of what stands under `search.settings`, with the bounds in its types (`core.bounds`); None
+            for a strategy without. Its instance is the `settings` of the strategy's `setup`.
         needs: Keys that must be there -> what is expected.
         without: Keys that all others have -> why they mean nothing to it.
         learns: Whether it proposes from outcomes, so that only a few recipes are open at once.
@@ -30,6 +32,7 @@ class StrategyKind:
     code: str
     words: str
     own: tuple[str, ...] = ()
+    settings: type[Any] | None = None
     needs: Mapping[str, str] = field(default_factory=dict)
     without: Mapping[str, str] = field(default_factory=dict)
     learns: bool = False

@@ -183,6 +183,7 @@ def test_another_version_is_another_fingerprint(installed, sweep, tmp_path):
 
 SEARCH = {
     "strategy": "latin",
+    "settings": {"within": 7},
     "recipes": 5,
     "objectives": {"embedder_acc1": "min"},
     "space": {"recipe.defense.alpha": {"low": -1.0, "high": 0.0}},
@@ -199,9 +200,11 @@ from smoothsweep.sweeps.load import load_sweep
 
 loaded = load_sweep(Path(sys.argv[1]))
 search, found = loaded.sweep.search, []
-print(Proposed(loaded, open_store(sys.argv[2])).search["plugin"])
+asked = Proposed(loaded, open_store(sys.argv[2])).search
+print(asked["plugin"], asked["settings"]["within"], search.built_settings.within)
 aims = Aims(objectives=search.objectives)
-setup = Setup(space=search.dimensions, aims=aims, identity=str, seed=1, recipes=search.recipes)
+given = {"recipes": search.recipes, "settings": search.built_settings}
+setup = Setup(space=search.dimensions, aims=aims, identity=str, seed=1, **given)
 while (proposal := strategy(search.strategy)(setup, found, {})) is not None:
     found.append(proposal)
     print(proposal.values["recipe.defense.alpha"])
@@ -214,7 +217,7 @@ def test_a_strategy_of_a_plugin_proposes_and_its_version_is_part_of_the_search(i
     done = ours(["-c", SEARCHED, str(path), str(tmp_path / "store")], [installed])
     assert done.returncode == 0, done.stderr
     source, *drawn = done.stdout.splitlines()
-    assert source == "smoothsweep-example 0.1.0"
+    assert source == "smoothsweep-example 0.1.0 7 7"
     assert sorted(int((float(alpha) + 1) * 5) for alpha in drawn) == [0, 1, 2, 3, 4]  # each fifth once
 
 
@@ -251,69 +254,3 @@ for stage in with_ancestors([stage for trial in trials_of(load_sweep(Path(sys.ar
     found.setdefault(stage.name, []).append(dict(stage.config))
 print(json.dumps(found))
 """
-FAULTS = {
-    "attacks": {
-        "broken = no_such_module:Thing": "cannot load no_such_module:Thing: ModuleNotFoundError",
-        "ppa = smoothsweep.core.attacks.random_latents:RandomLatents": "smoothsweep itself both bring attacks ppa",
-        "taken = odd_attacks:Taken": "expected names of parts that no other attack has, got pool",
-        "unlike = odd_attacks:Unlike": "expected names of parts that begin with own_, got target",
-        "twice = smoothsweep.core.attacks.random_latents:RandomLatents": "another package both bring attacks twice",
-    },
-    "judges": {
-        "odd = json:JSONDecoder": "expected a Judge at json:JSONDecoder",
-        "twin = smoothsweep.core.judges.fidelity:Fidelity": "columns that no other judge has, got coverage, density",
-    },
-    "search": {
-        "best = no_such_module:BEST": "cannot load no_such_module:BEST: ModuleNotFoundError",
-    },
-}
-ODD = """
-from smoothsweep.core.attacks.shared.base import Attack
-from smoothsweep.core.attacks.shared.part_kind import PartKind
-
-class Taken(Attack):
-    own_parts = {"pool": PartKind(version=1, make="odd_attacks:make")}
-
-class Unlike(Attack):
-    own_parts = {"target": PartKind(version=1, make="odd_attacks:make")}
-"""
-PLAN = """
-import sys
-from smoothsweep.orchestrator.cli import main
-for path in sys.argv[2:]:
-    print(main(["plan", path, "--store", sys.argv[1]]))
-"""
-
-
-def test_what_cannot_be_used_is_one_line_where_it_is_listed_and_where_it_is_named(tmp_path):
-    places = [
-        fake(tmp_path / "a", "odd-one", "3.1", {family: "\n".join(lines) for family, lines in FAULTS.items()}),
-        fake(tmp_path / "b", "other", "1.0", {"attacks": list(FAULTS["attacks"])[-1]}),
-    ]
-    (tmp_path / "a" / "odd_attacks.py").write_text(ODD)
-    listed, named = ours(["-m", "smoothsweep", "plugins"], places), {}
-    faults = [said for lines in FAULTS.values() for said in lines.values()]
-    assert listed.returncode == 2 and listed.stderr.count("\n") == len(faults)
-    assert all(said in listed.stderr for said in faults) and "plugin odd-one 3.1" in listed.stderr
-    for family, lines in FAULTS.items():
-        for line, said in lines.items():
-            name = line.partition(" ")[0]
-            naming = {
-                "attacks": lambda name: tiny_sweep(attack={**SMALL, "kind": name}),
-                "judges": lambda name: tiny_sweep(judges={name: {}}),
-                "search": lambda name: searchable("tiny", {**SEARCH, "strategy": name}),
-            }
-            path = tmp_path / f"{name}.yaml"
-            path.write_text(yaml.safe_dump(naming[family](name), sort_keys=False))
-            named[str(path)] = said
-    refused = ours(["-c", PLAN, str(tmp_path / "store"), *named], places)
-    assert refused.stdout.split() == ["2"] * len(named)
-    for said, line in zip(named.values(), refused.stderr.splitlines(), strict=True):
-        assert said in line
-
-
-def test_what_nobody_names_breaks_nothing(tmp_path):
-    place = fake(tmp_path / "site", "odd-one", "3.1", {"judges": "broken = no_such_module:Thing"})
-    path = tmp_path / "tiny.yaml"
-    path.write_text(yaml.safe_dump(tiny_sweep(), sort_keys=False))
-    assert ours(["-m", "smoothsweep", "plan", str(path), "--store", str(tmp_path / "s")], [place]).returncode == 0

@@ -156,6 +156,7 @@ def setup_of(make: TrialMaker) -> Setup:
         lag=search.lag,
         baseline=loaded.recipes.baseline,
         stated=loaded.recipes.stated,
+        settings=search.built_settings,
         sampler=search.sampler or "gp",
         seeds=len(loaded.sweep.every_seed),
         first_seeds=search.seeds_at_first,

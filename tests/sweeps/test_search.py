@@ -45,6 +45,7 @@ def space(**dimensions):
 
 
 MISTAKES = [
+    ({"settings": {}}, {}, "search: settings: expected none with strategy optuna, which has no settings, got {}"),
     ({"space": {}}, {}, "search.space: expected at least one key with what it may be, got none"),
     (space(lr={"choices": []}), {}, "search.space.recipe.lr: choices: expected at least one, got none"),
     (space(lr={"choices": [0.1, 0.1]}), {}, "choices: expected each once"),

@@ -10,16 +10,13 @@ from smoothsweep.orchestrator.planning.proposals import Proposal
 from smoothsweep.orchestrator.search.shared.setup import Outcomes, Setup
 from smoothsweep.sweeps.dimension import Dimension, Values
 
-WITHIN = 20
-"""Draws within a row's parts before any recipe of the space will do."""
-
 
 def propose_latin(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | None:
     """The next row of the hypercube; drawn anew within its parts where that recipe is known or not valid."""
     number, rows = len(proposals), setup.recipes or 1
 
     def draw(attempt: int) -> Values:
-        if attempt >= WITHIN:
+        if attempt >= setup.settings.within:
             return setup.random(number, attempt)
         inner = np.random.default_rng([setup.seed, number, attempt])
 

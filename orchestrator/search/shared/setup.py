@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -39,6 +40,7 @@ class Setup:
             outcomes of those up to i - lag.
         baseline: Tried first, {} for none.
         stated: All that the baseline's recipe has at keys of the space, also where it does not name them.
+        settings: An instance of the strategy's own settings (`StrategyKind.settings`), None where it has none.
         sampler: Of `optuna`, gp or tpe.
         seeds: How many seeds the sweep has.
         first_seeds: Of `noise_aware`, how many of them a recipe meets at first.
@@ -52,6 +54,7 @@ class Setup:
     lag: int | None = None
     baseline: Values = field(default_factory=dict)
     stated: Values = field(default_factory=dict)
+    settings: Any = None
     sampler: str = "gp"
     seeds: int = 1
     first_seeds: int = 1

@@ -1,0 +1,73 @@
+"""Members of other packages that cannot be used: one line where they are listed and named, and nothing else breaks."""
+
+import yaml
+from tiny import searchable, tiny_sweep
+
+from tests.test_plugins import SEARCH, SMALL, fake, ours
+
+FAULTS = {
+    "attacks": {
+        "broken = no_such_module:Thing": "cannot load no_such_module:Thing: ModuleNotFoundError",
+        "ppa = smoothsweep.core.attacks.random_latents:RandomLatents": "smoothsweep itself both bring attacks ppa",
+        "taken = odd_attacks:Taken": "expected names of parts that no other attack has, got pool",
+        "unlike = odd_attacks:Unlike": "expected names of parts that begin with own_, got target",
+        "twice = smoothsweep.core.attacks.random_latents:RandomLatents": "another package both bring attacks twice",
+    },
+    "judges": {
+        "odd = json:JSONDecoder": "expected a Judge at json:JSONDecoder",
+        "twin = smoothsweep.core.judges.fidelity:Fidelity": "columns that no other judge has, got coverage, density",
+    },
+    "search": {
+        "best = no_such_module:BEST": "cannot load no_such_module:BEST: ModuleNotFoundError",
+    },
+}
+ODD = """
+from smoothsweep.core.attacks.shared.base import Attack
+from smoothsweep.core.attacks.shared.part_kind import PartKind
+
+class Taken(Attack):
+    own_parts = {"pool": PartKind(version=1, make="odd_attacks:make")}
+
+class Unlike(Attack):
+    own_parts = {"target": PartKind(version=1, make="odd_attacks:make")}
+"""
+PLAN = """
+import sys
+from smoothsweep.orchestrator.cli import main
+for path in sys.argv[2:]:
+    print(main(["plan", path, "--store", sys.argv[1]]))
+"""
+
+
+def test_what_cannot_be_used_is_one_line_where_it_is_listed_and_where_it_is_named(tmp_path):
+    places = [
+        fake(tmp_path / "a", "odd-one", "3.1", {family: "\n".join(lines) for family, lines in FAULTS.items()}),
+        fake(tmp_path / "b", "other", "1.0", {"attacks": list(FAULTS["attacks"])[-1]}),
+    ]
+    (tmp_path / "a" / "odd_attacks.py").write_text(ODD)
+    listed, named = ours(["-m", "smoothsweep", "plugins"], places), {}
+    faults = [said for lines in FAULTS.values() for said in lines.values()]
+    assert listed.returncode == 2 and listed.stderr.count("\n") == len(faults)
+    assert all(said in listed.stderr for said in faults) and "plugin odd-one 3.1" in listed.stderr
+    for family, lines in FAULTS.items():
+        for line, said in lines.items():
+            name = line.partition(" ")[0]
+            naming = {
+                "attacks": lambda name: tiny_sweep(attack={**SMALL, "kind": name}),
+                "judges": lambda name: tiny_sweep(judges={name: {}}),
+                "search": lambda name: searchable("tiny", {**SEARCH, "strategy": name}),
+            }
+            path = tmp_path / f"{name}.yaml"
+            path.write_text(yaml.safe_dump(naming[family](name), sort_keys=False))
+            named[str(path)] = said
+    refused = ours(["-c", PLAN, str(tmp_path / "store"), *named], places)
+    assert refused.stdout.split() == ["2"] * len(named)
+    for said, line in zip(named.values(), refused.stderr.splitlines(), strict=True):
+        assert said in line
+
+
+def test_what_nobody_names_breaks_nothing(tmp_path):
+    place = fake(tmp_path / "site", "odd-one", "3.1", {"judges": "broken = no_such_module:Thing"})
+    path = tmp_path / "tiny.yaml"
+    path.write_text(yaml.safe_dump(tiny_sweep(), sort_keys=False))
+    assert ours(["-m", "smoothsweep", "plan", str(path), "--store", str(tmp_path / "s")], [place]).returncode == 0
