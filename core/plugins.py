@@ -84,13 +84,16 @@ def _described(family: str, point: EntryPoint) -> Plugin:
 
 
 def with_plugins(
-    family: str, own: Mapping[str, T], base: type, refuse: Callable[[T, Mapping[str, T]], str | None] = lambda *_: None
+    family: str,
+    own: Mapping[str, T],
+    base: type,
+    refuse: Callable[[str, T, Mapping[str, T]], str | None] = lambda *_: None,
 ) -> dict[str, T]:
     """The rows of a family's table, and behind them those of plugins.
 
-    base: what a row is: of a family of classes a class to derive from, else the class of its rows; refuse: why one
-    cannot stand beside the rows before it, in words. One that cannot be
-    loaded, is something else or has a name twice is left out; whoever names it hears why (`refuse_broken`).
+    base: what a row is: of a family of classes a class to derive from, else the class of its rows. refuse: why one of
+    that name cannot stand beside the rows before it, in words, None where it can. One that cannot be loaded, is
+    something else or has a name twice is left out; whoever names it hears why (`refuse_broken`).
     """
     table = dict(own)
     for point in _found(family):
@@ -111,7 +114,7 @@ def with_plugins(
                 f"plugin {plugin.source}: expected a {base.__name__} at {plugin.place}, got {brief(repr(member))}"
             )
             continue
-        if (why := refuse(member, table)) is not None:
+        if (why := refuse(point.name, member, table)) is not None:
             _BROKEN[family, point.name] = f"plugin {plugin.source}: {why}"
             continue
         table[point.name] = member

@@ -11,7 +11,7 @@ from smoothsweep.core.plugins import with_plugins
 from smoothsweep.sweeps.strategy_kind import StrategyKind
 
 
-def _own_keys(kind: StrategyKind, known: Mapping[str, StrategyKind]) -> str | None:
+def _own_keys(name: str, kind: StrategyKind, known: Mapping[str, StrategyKind]) -> str | None:
     """Why a plugin's strategy cannot stand beside those before it; None where it can."""
     return f"expected its keys in settings, not in own, got {', '.join(kind.own)}" if kind.own else None
 

@@ -17,6 +17,9 @@ FAULTS = {
         "odd = json:JSONDecoder": "expected a Judge at json:JSONDecoder",
         "twin = smoothsweep.core.judges.fidelity:Fidelity": "columns that no other judge has, got coverage, density",
     },
+    "models": {
+        "resnet18 = odd_attacks:Model": "expected a name that no architecture has, got 'resnet18'",
+    },
     "search": {
         "best = no_such_module:BEST": "cannot load no_such_module:BEST: ModuleNotFoundError",
     },
@@ -24,9 +27,13 @@ FAULTS = {
 ODD = """
 from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.attacks.shared.part_kind import PartKind
+from smoothsweep.core.external.base import ForeignModel
 
 class Taken(Attack):
     own_parts = {"pool": PartKind(version=1, make="odd_attacks:make")}
+
+class Model(ForeignModel):
+    file = "model.odd"
 
 class Unlike(Attack):
     own_parts = {"target": PartKind(version=1, make="odd_attacks:make")}
@@ -49,8 +56,8 @@ def test_what_cannot_be_used_is_one_line_where_it_is_listed_and_where_it_is_name
     faults = [said for lines in FAULTS.values() for said in lines.values()]
     assert listed.returncode == 2 and listed.stderr.count("\n") == len(faults)
     assert all(said in listed.stderr for said in faults) and "plugin odd-one 3.1" in listed.stderr
-    for family, lines in FAULTS.items():
-        for line, said in lines.items():
+    for family in ("attacks", "judges", "search"):  # which a sweep file names; a model's card does, too
+        for line, said in FAULTS[family].items():
             name = line.partition(" ")[0]
             naming = {
                 "attacks": lambda name: tiny_sweep(attack={**SMALL, "kind": name}),

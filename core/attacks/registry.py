@@ -113,7 +113,7 @@ _OWN_PARTS: dict[str, PartKind] = {
 }
 
 
-def _parts_of_others(attack: type[Attack], known: Mapping[str, type[Attack]]) -> str | None:
+def _parts_of_others(name: str, attack: type[Attack], known: Mapping[str, type[Attack]]) -> str | None:
     """Why the parts of a plugin's attack cannot stand in the table; None where they can."""
     taken = {name: part for one in known.values() for name, part in one.own_parts.items()} | _OWN_PARTS
     again = [name for name, part in attack.own_parts.items() if taken.get(name, part) != part]

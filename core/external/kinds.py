@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import ForeignModel
@@ -19,13 +19,16 @@ from smoothsweep.core.external.http_endpoint import HTTPEndpoint
 from smoothsweep.core.external.onnx_file import ONNX
 from smoothsweep.core.external.recogniser import EnrolledEmbedder
 from smoothsweep.core.external.torchscript import TorchScript
+from smoothsweep.core.models.recipe import Architecture
 from smoothsweep.core.plugins import with_plugins
 from smoothsweep.core.readers.archives import names_of
 from smoothsweep.core.uris import shown_uri
 
 
-def _same_file(kind: type[ForeignModel], known: Mapping[str, type[ForeignModel]]) -> str | None:
+def _same_name_or_file(name: str, kind: type[ForeignModel], known: Mapping[str, type[ForeignModel]]) -> str | None:
     """Why a plugin's kind cannot stand beside those before it; None where it can."""
+    if name in get_args(Architecture):
+        return f"expected a name that no architecture has, got {name!r}"
     again = kind.file in {one.file for one in known.values()}
     return f"expected a file in folders that no other kind of model has, got {kind.file!r}" if again else None
 
@@ -39,7 +42,7 @@ _OWN: dict[str, type[ForeignModel]] = {
     "recogniser": EnrolledEmbedder,
 }
 
-KINDS: dict[str, type[ForeignModel]] = with_plugins("models", _OWN, ForeignModel, _same_file)
+KINDS: dict[str, type[ForeignModel]] = with_plugins("models", _OWN, ForeignModel, _same_name_or_file)
 """Name in a card, in the place of an architecture -> the kind. An archive is of the first kind that knows it."""
 
 if TYPE_CHECKING:

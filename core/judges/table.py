@@ -29,7 +29,7 @@ from smoothsweep.core.judges.verification import (
 from smoothsweep.core.plugins import with_plugins
 
 
-def _says_again(judge: type[Judge], known: Mapping[str, type[Judge]]) -> str | None:
+def _says_again(name: str, judge: type[Judge], known: Mapping[str, type[Judge]]) -> str | None:
     taken = {metric.key for row in known.values() for metric in row.columns} | {m.key for m in (*TARGET, *ATTACK)}
     again = sorted({metric.key for metric in judge.columns} & taken)
     return f"expected columns that no other judge has, got {', '.join(again)}" if again else None

@@ -14,7 +14,7 @@ from smoothsweep.core.membership.thresholds import Loss, LossPerClass, LossTrace
 from smoothsweep.core.plugins import by_plugin, refuse_broken, with_plugins
 
 
-def _same_title(attack: type[MembershipAttack], known: Mapping[str, type[MembershipAttack]]) -> str | None:
+def _same_title(name: str, attack: type[MembershipAttack], known: Mapping[str, type[MembershipAttack]]) -> str | None:
     """Why a plugin's attack cannot stand beside those before it; None where it can."""
     again = attack.title in {one.title for one in known.values()}
     return f"expected a title that no other membership attack has, got {attack.title!r}" if again else None

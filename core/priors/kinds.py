@@ -21,7 +21,7 @@ STYLEGAN2 = ("karras2020analyzing", "karras2020training")
 """What to cite for its networks and their training."""
 
 
-def _same_network(kind: PriorKind, known: Mapping[str, PriorKind]) -> str | None:
+def _same_network(name: str, kind: PriorKind, known: Mapping[str, PriorKind]) -> str | None:
     """Why a plugin's row cannot stand beside those before it; None where it can."""
     again = sorted({name for row in known.values() for name in row.networks} & set(kind.networks))
     return f"expected networks that no other prior brings, got {', '.join(again)}" if again else None
