@@ -12,18 +12,15 @@ of one line. Sweeps, resuming and pages are the command's (`smoothsweep run`, `s
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import torch
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from smoothsweep.core.audit.attacking import OnProgress, settings_tried, silent
+from smoothsweep.core.audit.attacking import settings_tried
 from smoothsweep.core.audit.checking import recognised
 from smoothsweep.core.audit.comparing import compare_audits
 from smoothsweep.core.audit.judging import EVALUATOR, Judge, fit_embedder, train_evaluator
@@ -41,7 +38,7 @@ from smoothsweep.core.data.labelled import SplitImages as SplitImages
 from smoothsweep.core.data.synthetic import synthetic_faces as synthetic_faces
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.inference import fit_images
-from smoothsweep.core.text import printable
+from smoothsweep.progress import progress_bar
 
 Device = torch.device | str
 
@@ -58,18 +55,25 @@ def attack(
     device: Device = "cpu",
     progress: bool = True,
 ) -> AttackResult:
-    """Invert classes of a model, all by default.
+    """Invert classes of a model. Arguments that other functions of this module have, too, mean there what they do here.
 
-    public: images uint8 [N, 3, R, R] that show none of the people in the model, or a folder or Parquet file, read at
-    `size` pixels (default: 64, or the model's own if smaller). settings: the attack as a sweep file's `attack` has it,
-    kind and parameters; by default Plug & Play as `smoothsweep audit` tries it. prior: likewise a sweep file's `prior`,
-    or anything with the methods of `core.priors.base.Prior`. The images of a class follow from seed and class alone,
-    for a model that answers the same picture alike every time.
+    Args:
+        classes: The numbers of the classes to invert, None for all.
+        public: Images uint8 [N, 3, R, R] that show none of the people in the model, or a folder or Parquet file, read
+            at `size` pixels (default: 64, or the model's own if smaller).
+        settings: The attack as a sweep file's `attack` has it, kind and parameters; by default Plug & Play as
+            `smoothsweep audit` tries it.
+        prior: Likewise a sweep file's `prior`, or anything with the methods of `core.priors.base.Prior`.
+        seed: Of everything random.
+        device: What networks run on.
+        progress: Whether a bar on stderr shows how far it is.
+
+    The images of a class follow from seed and class alone, for a model that answers the same picture alike every time.
 
     Raises InputError, one line: an attack that needs to see more than the model shows, settings out of range, too few
     public images, answers of the model that are not what was said.
     """
-    with _bar(progress) as on_progress:
+    with progress_bar(progress) as on_progress:
         attacker = attacker_of(model, public, prior, size=size, device=device)
         chosen = range(attacker.model.num_classes) if classes is None else classes
         return AttackResult(
@@ -91,16 +95,19 @@ def fit_judge(
 ) -> Judge:
     """A judge of who is on an image.
 
-    data: the private images: (images uint8 [N, 3, S, S], labels [N]), or a folder with one folder per person, or a
-    Parquet file, read at `size` pixels. A tenth of every person's images test the judge where they bring no split.
-    by: "evaluator", a second classifier of the same images (`architecture`, `training`: fields of a sweep's evaluator),
-    which overstates the leak; or an independent face embedder: synthetic, facenet, mobilefacenet_a, mobilefacenet_b,
-    ir50, ir152, with the file of its `weights` unless they are shipped; or swag_vit_b_16, of pictures of anything.
+    Args:
+        data: The private images: (images uint8 [N, 3, S, S], labels [N]), or a folder with one folder per person, or a
+            Parquet file, read at `size` pixels. A tenth of every person's images test the judge where they bring no
+            split.
+        by: "evaluator", a second classifier of the same images (`architecture`, `training`: fields of a sweep's
+            evaluator), which overstates the leak; or an independent face embedder: synthetic, facenet, mobilefacenet_a,
+            mobilefacenet_b, ir50, ir152, with the file of its `weights` unless they are shipped; or swag_vit_b_16, of
+            pictures of anything.
 
     Raises InputError, one line.
     """
     people = people_of(data, size=size)
-    with _bar(progress) as on_progress:
+    with progress_bar(progress) as on_progress:
         if by == EVALUATOR:
             if weights is not None:
                 raise InputError(f"weights: expected none for an evaluator, which is trained here, got {weights}")
@@ -136,18 +143,23 @@ def audit(
 ) -> Audit:
     """How much does a model leak of the people in it: attacks within its access, controls, a judge, who is exposed.
 
-    data: the private images as of `fit_judge`, labels in the order of the model's outputs; public: as of `attack`. by:
-    a judge, or the name of one that needs no file. people: how many to attack at most, evenly from all. attacks:
-    "quick", "adapted" (also those that find what a defense hides from the quick ones: where recipes are compared),
-    "whole" (the slow ones too), or settings of one's own with a control among them. seeds: of the attacks; with one
-    every comparison is inconclusive. The model is tried on the test images first, under other readings of their
-    range too. With an embedder as the judge the strongest attack is also verified, and the reach of the prior measured
-    (`Audit.standing`), as the command does; `Audit.told` says what is not, and which public images may not fit.
+    Args:
+        data: The private images as of `fit_judge`, labels in the order of the model's outputs.
+        public: As of `attack`.
+        by: A judge, or the name of one that needs no file.
+        people: How many to attack at most, evenly from all.
+        attacks: "quick", "adapted" (also those that find what a defense hides from the quick ones: where recipes are
+            compared), "whole" (the slow ones too), or settings of one's own with a control among them.
+        seeds: Of the attacks; with one every comparison is inconclusive.
+        trained_on_data: The training images of `data`, which must say which are for testing, are those that the model
+            was trained on: membership is measured too (`Audit.membership`), as by `smoothsweep audit
+            --trained-on-data`.
+        shadows, shadow_recipe: As of `membership`. What only the command does: it chooses how many shadow models there
+            is time for, and measures the membership of the reference that it trains beside the model.
 
-    trained_on_data: the training images of `data`, which must say which are for testing, are those that the model was
-    trained on: membership is measured too (`Audit.membership`), as by `smoothsweep audit --trained-on-data`. shadows,
-    shadow_recipe: as of `membership`. What only the command does: it chooses how many shadow models there is time for,
-    and measures the membership of the reference that it trains beside the model.
+    The model is tried on the test images first, under other readings of their range too. With an embedder as the judge
+    the strongest attack is also verified, and the reach of the prior measured (`Audit.standing`), as the command does;
+    `Audit.told` says what is not, and which public images may not fit.
 
     Raises InputError, one line, as `attack` does, for a model that does not recognise the data, where a private picture
     is among the public ones, or these show another kind of thing, and where membership is asked of data without a
@@ -181,7 +193,7 @@ def audit(
         )
     )
     chosen = spread(attacker.model.num_classes, people)
-    with _bar(progress) as on_progress:
+    with progress_bar(progress) as on_progress:
         reconstructions = [
             [
                 AttackResult(inverted=attacker.invert(one, chosen, seed=seed, on_progress=on_progress), seed=seed)
@@ -209,15 +221,19 @@ def train(
 ) -> Model:
     """A classifier trained from nothing on the training images, ready to be audited: a reference, or another recipe.
 
-    data: the private images as of `fit_judge`. architecture: as in a sweep file. defense: as a sweep file's
-    `recipe.defense` has it, plain training by default; {"kind": "label_smoothing", "alpha": -0.05} takes the schedule
-    that a sweep takes. training: fields of a sweep's recipe (epochs, lr, image_size ...), by default as
-    `smoothsweep audit --reference` trains: 40 epochs of Adam with crops, colours and mirrors. size: pixels that
-    pictures are read at where `data` is a place, and that the network sees unless `training` says otherwise.
+    Args:
+        data: The private images as of `fit_judge`.
+        architecture: As in a sweep file.
+        defense: As a sweep file's `recipe.defense` has it, plain training by default; {"kind": "label_smoothing",
+            "alpha": -0.05} takes the schedule that a sweep takes.
+        training: Fields of a sweep's recipe (epochs, lr, image_size ...), by default as `smoothsweep audit --reference`
+            trains: 40 epochs of Adam with crops, colours and mirrors.
+        size: Pixels that pictures are read at where `data` is a place, and that the network sees unless `training` says
+            otherwise.
 
     Raises InputError, one line; TrainingDiverged where a loss or weight is no number any more.
     """
-    with _bar(progress) as on_progress:
+    with progress_bar(progress) as on_progress:
         return train_model(
             people_of(data, size=size),
             architecture=architecture,
@@ -244,22 +260,22 @@ def membership(
 ) -> MembershipAudit:
     """How well can an attacker tell which images the model was trained on? By scores, labels and shadow models.
 
-    training: images that the model was trained on, as of `fit_judge`; held_out: images of the same people that it was
-    not. budget: the most pictures that the model may be shown, for an endpoint that counts them. Where the two sets
-    differ in more than membership, the result says so and makes no claim.
+    Args:
+        training: Images that the model was trained on, as of `fit_judge`.
+        held_out: Images of the same people that it was not.
+        budget: The most pictures that the model may be shown, for an endpoint that counts them.
+        shadows: Shadow models to train, an even number of 4 or more, each on a random half of all images; 0 for none,
+            which leaves thresholds on scores and on labels: a lower bound. They ask the model nothing more.
+        shadow_recipe: Their architecture, as in {"architecture": "resnet18"}, and what differs from how `smoothsweep
+            audit --reference` trains: fields of a sweep's recipe. None is trained where no claim is made.
 
-    shadows: shadow models to train, an even number of 4 or more, each on a random half of all images; 0 for none, which
-    leaves thresholds on scores and on labels: a lower bound. They ask the model nothing more. shadow_recipe: their
-    architecture, as in {"architecture": "resnet18"}, and what differs from how `smoothsweep audit --reference` trains:
-    fields of a sweep's recipe. None is trained where no claim is made.
-
-    Raises InputError, one line.
+    Where the two sets differ in more than membership, the result makes no claim. Raises InputError, one line.
     """
     check_model(model)
     asked = read_recipe(shadows, shadow_recipe, image_size=model.image_size)
     shown = fit_images(everything_of(training, size=size).images[:2], model.image_size)
     opened = model.open(shown, device=device)
-    with _bar(progress) as on_progress:
+    with progress_bar(progress) as on_progress:
         given: Any = {"size": size, "budget": budget, "seed": seed, "on_progress": on_progress}
         return audit_membership(opened, training, held_out, shadows=asked, **given)
 
@@ -279,15 +295,3 @@ def compare(audits: Mapping[str, Audit]) -> pd.DataFrame:
     Raises InputError, one line, for fewer than two audits or such as cannot be paired.
     """
     return compare_audits(audits)
-
-
-@contextmanager
-def _bar(shown: bool) -> Generator[OnProgress]:
-    """A progress bar on stderr, or none."""
-    if not shown:
-        yield silent
-        return
-    text = TextColumn("{task.description}", markup=False)
-    with Progress(text, BarColumn(), TimeElapsedColumn(), console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=1.0)
-        yield lambda fraction, words: bar.update(task, completed=fraction, description=printable(words))

@@ -142,8 +142,12 @@ def attack_toy(
 ) -> ToyAttack:
     """Moves a point by plain gradient descent on the cross entropy of `target`.
 
-    net: in eval mode. stop_at: stop after the first update whose confidence beforehand exceeded this; None:
-    never. max_steps: updates at most, at least 1. The nearest point is looked for among `make_blobs_data`.
+    Args:
+        net: In eval mode.
+        stop_at: Stop after the first update whose confidence beforehand exceeded this; None: never.
+        max_steps: Updates at most, at least 1.
+
+    The nearest point is looked for among `make_blobs_data`.
     """
     if max_steps < 1:
         raise ValueError(f"max_steps: expected at least 1, got {max_steps}")

@@ -51,20 +51,22 @@ def load_labelled(
 ) -> SplitImages:
     """Read pictures with classes as uint8 [N, 3, size, size].
 
-    path: a Parquet file with columns `image` (encoded bytes), `label` (whole numbers or names) or `identity`
-    or both, and optionally `split`; or a folder of class folders, optionally with `train` and `test` above
-    them. Labels become 0-based and contiguous in ascending order. Splits are train, test and validation;
-    validation pictures are left out (and noted). Without a split one is drawn: `stratified` gives
-    `test_fraction` of every class to the test, `paper` is the published 90/10 shuffle of protocol `paper`.
-    `largest_classes` then keeps the classes with most training images, in that order; it is asked before
-    `samples_per_class`, which keeps that many training images of each, so that whoever sees all images of a class
-    sees the same classes under the same labels. on_corrupt: "skip" leaves out pictures
-    that cannot be read, and training pictures that the test part holds too, and notes them; "refuse" makes
-    both an error. crop: see `core.data.decoding.decode_picture`.
+    Args:
+        path: A Parquet file with columns `image` (encoded bytes), `label` (whole numbers or names) or `identity` or
+            both, and optionally `split`; or a folder of class folders, optionally with `train` and `test` above them.
+            Labels become 0-based and contiguous in ascending order. Splits are train, test and validation; validation
+            pictures are left out (and noted). Without a split one is drawn: `stratified` gives `test_fraction` of every
+            class to the test, `paper` is the published 90/10 shuffle of protocol `paper`. `largest_classes` then keeps
+            the classes with most training images, in that order; it is asked before `samples_per_class`, which keeps
+            that many training images of each, so that whoever sees all images of a class sees the same classes under
+            the same labels.
+        on_corrupt: "skip" leaves out pictures that cannot be read, and training pictures that the test part holds too,
+            and notes them; "refuse" makes both an error.
+        crop: See `core.data.decoding.decode_picture`.
 
-    Raises InputError, one line naming file and row or picture, for everything else that is wrong: unreadable
-    files, missing columns or values, one identity with two labels, a class with fewer than `min_per_class`
-    images or with images in one part only, fewer than two classes, unknown splits.
+    Raises InputError, one line naming file and row or picture, for everything else that is wrong: unreadable files,
+    missing columns or values, one identity with two labels, a class with fewer than `min_per_class` images or with
+    images in one part only, fewer than two classes, unknown splits.
     """
     path = Path(path)
     _check_options(split_method, on_corrupt, crop, test_fraction, size)

@@ -72,10 +72,14 @@ def list_published(
 ) -> PublishedListing:
     """The pictures of a published set in official order with labels and split; decodes nothing.
 
-    kind: a name in PUBLISHED; classes: how many classes there must be (for CelebA, how many of the largest are taken),
-    by default the paper's number; pictures: for `celeba`, where pictures come from, see `core.data.celeba.list_celeba`
-    (default "crops"). Raises InputError, one line, for an unknown name, an option that the set does not have, and the
-    first fault of the tree.
+    Args:
+        kind: A name in PUBLISHED.
+        classes: How many classes there must be (for CelebA, how many of the largest are taken), by default the paper's
+            number.
+        pictures: For `celeba`, where pictures come from, see `core.data.celeba.list_celeba` (default "crops").
+
+    Raises InputError, one line, for an unknown name, an option that the set does not have, and the first fault of the
+    tree.
     """
     root = Path(path)
     kind_of_set, options = published_set(kind, root, classes=classes, pictures=pictures, split_seed=split_seed)
@@ -137,11 +141,15 @@ def write_published(
 
     Writes train.safetensors and test.safetensors (`images` uint8 [N, 3, size, size] and `labels` int64, in the order of
     the official split) and names.json, all under temporary names until everything is decoded. Preprocessing is the
-    official test transform without normalisation (`core.data.listing.fit_square`). samples_per_class: keep that many
-    training pictures of each class, nested, by `split_seed` (the paper's Table 4); then the training pictures keep
-    their order. on_corrupt: "refuse" ends at the first picture that cannot be read; "skip" reads everything once before
-    (twice the time) and leaves out what cannot be, after the split, so that the other pictures train or test as
-    published. workers: threads, by default as many as torch uses.
+    official test transform without normalisation (`core.data.listing.fit_square`).
+
+    Args:
+        samples_per_class: Keep that many training pictures of each class, nested, by `split_seed` (the paper's Table
+            4); then the training pictures keep their order.
+        on_corrupt: "refuse" ends at the first picture that cannot be read; "skip" reads everything once before (twice
+            the time) and leaves out what cannot be, after the split, so that the other pictures train or test as
+            published.
+        workers: Threads, by default as many as torch uses.
 
     Memory does not grow with the number of pictures beyond names, labels and 17 bytes each: every thread holds one
     encoded file, its decoded picture (3 bytes per pixel of the source, twice while it is converted) and its square.

@@ -66,9 +66,14 @@ def check_published(
 ) -> PublishedCheck:
     """Look at a whole tree: lists, folders, and every picture decoded in full; nothing is written.
 
-    kind, classes, pictures: as for `core.data.published.list_published`. Of CelebA the pictures of the chosen
-    identities are looked at. A fault does not end the check. Raises InputError, one line, only for an unknown name or
-    option and for a folder that does not have the layout at all (what was expected, and where).
+    Args:
+        kind, classes, pictures: As for `core.data.published.list_published`. Of CelebA the pictures of the chosen
+            identities are looked at.
+
+    A fault does not end the check.
+
+    Raises InputError, one line, only for an unknown name or option and for a folder that does not have the layout at
+    all (what was expected, and where).
     """
     root = Path(path)
     entry, options = published_set(kind, root, classes=classes, pictures=pictures, split_seed=42)

@@ -181,7 +181,8 @@ def moved_towards(answers: Tensor, towards: Tensor, budget: Tensor) -> Tensor:
 def _level(f: Tensor, q: Tensor, ratios: Tensor, mass: Tensor, *, up: bool) -> Tensor:
     """The multiple of q [n, 1] to which entries must be filled up, or cut down, so that `mass` is moved.
 
-    f, q, ratios: [n, C], in the order in which entries are reached.
+    Args:
+        f, q, ratios: [n, C], in the order in which entries are reached.
     """
     sign = 1.0 if up else -1.0
     sums_f, sums_q = f.cumsum(1), q.cumsum(1)

@@ -77,10 +77,14 @@ class Isolated:
     ) -> None:
         """Start it and have it load `program`, a file at its beginning.
 
-        loader: "module:function", a `core.isolation.serving.Loader`; settings: what that function is told, plain
-        values; where: how an error begins; isolated: whether it gives up files, sockets and processes (where the
-        kernel cannot, the caller has asked for consent); preload: modules to import before that;
-        packages: installed packages that the loader reads beside torch's.
+        Args:
+            loader: "module:function", a `core.isolation.serving.Loader`.
+            settings: What that function is told, plain values.
+            where: How an error begins.
+            isolated: Whether it gives up files, sockets and processes (where the kernel cannot, the caller has asked
+                for consent).
+            preload: Modules to import before that.
+            packages: Installed packages that the loader reads beside torch's.
 
         Raises InputError, one line, for what is no such program, takes too long or too much, or ends its process.
         """

@@ -27,13 +27,16 @@ def expected_calibration_error(
 ) -> float:
     """Gap between the confidence in the predicted class and its accuracy, over equal-width bins.
 
-    scores: float [N, C], softmaxed first if `scores_are` "logits"; "probabilities" must be in [0, 1] and
-    sum to 1.
-    labels: int64 [N]. Bin b covers [b, b + 1) / bins.
-    norm: "l1": sum of share_b * gap_b; "l2": root of the sum of share_b * gap_b^2; "max": the largest gap.
-    protocol: "clean" puts a confidence of exactly 1 into the last bin; "paper", like torchmetrics, into a bin
-    of its own. It matters for very confident models: float32 softmax reaches exactly 1 once the other logits
-    are some 17 below, which negative smoothing drives them to.
+    Args:
+        scores: Float [N, C], softmaxed first if `scores_are` "logits"; "probabilities" must be in [0, 1] and sum to 1.
+        labels: int64 [N]. Bin b covers [b, b + 1) / bins.
+        norm: "l1": sum of share_b * gap_b; "l2": root of the sum of share_b * gap_b^2; "max": the largest gap.
+        protocol: "clean" puts a confidence of exactly 1 into the last bin; "paper", like torchmetrics, into a bin of
+            its own.
+
+    It matters for very confident models: float32 softmax reaches exactly 1 once the other logits are some 17 below,
+    which negative smoothing drives them to.
+
     Returns a number in [0, 1]. Raises ValueError for bad shapes, options or scores.
     """
     for name, value, valid in (

@@ -82,12 +82,14 @@ def compare_recipes(
 ) -> Comparisons:
     """All pairwise differences of recipes with simultaneous intervals, p-values and verdicts that agree with them.
 
-    values: recipe -> [seeds, classes], e.g. hit rates; the same seeds and classes in the same order for every recipe;
-    [seeds, 1] for a metric without classes. One seed: differences, and no more. level: in (0, 1). among: how many
-    comparisons these are part of, where that is more than their own number. span: the most that two values can differ
-    by, which no interval leaves; None where nothing bounds them. reference: the recipe that the others are compared
-    with first of all; its pairs are a family of their own, with Dunnett's quantile for as many as they are, and with
-    the guard of `crossed_effects`.
+    Args:
+        values: Recipe -> [seeds, classes], e.g. hit rates; the same seeds and classes in the same order for every
+            recipe; [seeds, 1] for a metric without classes. One seed: differences, and no more.
+        level: In (0, 1).
+        among: How many comparisons these are part of, where that is more than their own number.
+        span: The most that two values can differ by, which no interval leaves; None where nothing bounds them.
+        reference: The recipe that the others are compared with first of all; its pairs are a family of their own, with
+            Dunnett's quantile for as many as they are, and with the guard of `crossed_effects`.
 
     Raises InputError for fewer than two recipes, shapes that differ, values that are not finite, or impossible options.
     """

@@ -47,8 +47,10 @@ QUICKSTART = Components(seed=0.032, person=0.142, cell=0.1485, image=0.4865)
 def components_of(cells: np.ndarray, *, baseline: int = 0, images: int | None = None) -> Components:
     """Estimate the components of differences from a baseline, on average over recipes and attacks.
 
-    cells: [recipes, attacks, seeds, classes], at least two recipes and seeds. baseline: its number. images: how many
-    yes-or-no images each cell is the mean of, None where cells are no such means.
+    Args:
+        cells: [recipes, attacks, seeds, classes], at least two recipes and seeds.
+        baseline: Its number.
+        images: How many yes-or-no images each cell is the mean of, None where cells are no such means.
     """
     recipes, attacks, seeds, classes = cells.shape
     found = mean_squares(cells, weights_against_baseline(recipes, attacks, baseline))

@@ -67,8 +67,12 @@ class Exposures:
 def exposures(shares: ArrayLike, images: ArrayLike | None = None, *, top: int = TOP, level: float = 0.95) -> Exposures:
     """What the shares of hits say of each person.
 
-    shares: [seeds, people], in [0, 1]. images: how many each share is of, [seeds, people] or [people]; None: not known,
-    and then each counts as one image, which claims least. top: at least 1. level: in (0, 1).
+    Args:
+        shares: [seeds, people], in [0, 1].
+        images: How many each share is of, [seeds, people] or [people]; None: not known, and then each counts as one
+            image, which claims least.
+        top: At least 1.
+        level: In (0, 1).
 
     Raises ValueError for no or impossible shares, fewer than one image, or impossible options.
     """

@@ -42,10 +42,13 @@ def accuracy_leak_frontier(
 ) -> Frontier:
     """Pareto set of accuracy (larger is better) and leak (smaller is better) among points of enough accuracy.
 
-    accuracy, leak: [n], finite. min_accuracy: points below it are left out; equal to it is enough. others:
-    [n, k] further objectives with their k `other_directions`, e.g. calibration error with ("min",). No points at
-    all, or none accurate enough, give an empty frontier. Raises InputError for shapes that do not match, values that
-    are not finite, or an unknown direction.
+    Args:
+        accuracy, leak: [n], finite.
+        min_accuracy: Points below it are left out; equal to it is enough.
+        others: [n, k] further objectives with their k `other_directions`, e.g. calibration error with ("min",). No
+            points at all, or none accurate enough, give an empty frontier.
+
+    Raises InputError for shapes that do not match, values that are not finite, or an unknown direction.
     """
     columns = [np.asarray(accuracy, dtype=np.float64), np.asarray(leak, dtype=np.float64)]
     count = len(columns[0]) if columns[0].ndim == 1 else -1

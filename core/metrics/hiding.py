@@ -47,9 +47,11 @@ def hidden_parts(
 ) -> list[Hidden]:
     """The hidden part of each recipe.
 
-    published: the numbers of the published attacks. family: counts the recipes that are compared with the baseline.
-    span: the most that two leaks can differ by, None where nothing bounds them; a hidden part is a difference of two
-    such differences.
+    Args:
+        published: The numbers of the published attacks.
+        family: Counts the recipes that are compared with the baseline.
+        span: The most that two leaks can differ by, None where nothing bounds them; a hidden part is a difference of
+            two such differences.
     """
     claims = [hidden_by(cells, recipe, baseline, published) for recipe in recipes]
     parts = cells.all_bounded(claims, family=family, span=None if span is None else 2 * span)

@@ -67,12 +67,16 @@ def rate_interval(
 ) -> Interval:
     """Mean of rates with Wilson's interval.
 
-    rates: [seeds, classes], the same classes for every seed; or [seeds] for rates whose classes are not known. All in
-    [0, 1]; every seed and class weighs the same. images: how many yes-or-no outcomes the rates are of, all together;
-    images that every seed meets again count once. None: not known, and then each rate of a class counts as one image.
-    groups: without classes, how many classes the images come from; None where those images are all there are. level:
-    in (0, 1). One seed: an interval over classes alone. One seed without classes, or one seed of one class, gives none;
-    nor do rates without classes that are all equal and of an unknown number of images.
+    Args:
+        rates: [seeds, classes], the same classes for every seed; or [seeds] for rates whose classes are not known. All
+            in [0, 1]; every seed and class weighs the same.
+        images: How many yes-or-no outcomes the rates are of, all together; images that every seed meets again count
+            once. None: not known, and then each rate of a class counts as one image.
+        groups: Without classes, how many classes the images come from; None where those images are all there are.
+        level: In (0, 1).
+
+    One seed has an interval over classes alone. One seed without classes, or one seed of one class, gives none; nor do
+    rates without classes that are all equal and of an unknown number of images.
 
     Raises ValueError for no or non-finite values, a rate outside [0, 1], fewer images than rates of classes, or an
     impossible level.

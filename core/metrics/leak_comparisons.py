@@ -150,12 +150,16 @@ def compare_leaks(
 ) -> LeakComparisons:
     """Compare recipes, each under its strongest attack.
 
-    leaks: recipe -> attack -> [seeds, classes], large is bad; the same attacks, seeds and classes for all, controls
-    left out ([seeds, 1] for a leak without classes). baseline: one of the recipes, or None. published: those of the
-    attacks that were published; hiding is looked for where these are some and not all. level: in (0, 1), of the
-    intervals of a family together. span: the most that two leaks can differ by, which no interval leaves; None where
-    nothing bounds them. every_pair: also compare recipes of which none is the baseline. among: how many recipes are
-    compared with the baseline in all, where that is more than are given here. smallest, available: as `needed.needed`.
+    Args:
+        leaks: Recipe -> attack -> [seeds, classes], large is bad; the same attacks, seeds and classes for all, controls
+            left out ([seeds, 1] for a leak without classes).
+        baseline: One of the recipes, or None.
+        published: Those of the attacks that were published; hiding is looked for where these are some and not all.
+        level: In (0, 1), of the intervals of a family together.
+        span: The most that two leaks can differ by, which no interval leaves; None where nothing bounds them.
+        every_pair: Also compare recipes of which none is the baseline.
+        among: How many recipes are compared with the baseline in all, where that is more than are given here.
+        smallest, available: As `needed.needed`.
 
     Raises InputError for an unknown baseline or published attack, recipes that were met by other attacks, or values
     that `comparisons` refuses.

@@ -34,9 +34,13 @@ class GmiReport:
 def gmi_report(target_logits: Tensor, predicted: Tensor, labels: Tensor) -> GmiReport:
     """GMI's own scoring of its restarts.
 
-    target_logits: float [N], the target's logit of the attacked class; predicted: int64 [N], the evaluator's class;
-    labels: int64 [N]; the rows of a class in the order of its restarts. The search for the largest begins at 0 and at
-    class 0: a class no restart of which has a positive logit counts as seen as class 0. Of equals the first counts.
+    Args:
+        target_logits: Float [N], the target's logit of the attacked class.
+        predicted: int64 [N], the evaluator's class.
+        labels: int64 [N]; the rows of a class in the order of its restarts.
+
+    The search for the largest begins at 0 and at class 0: a class no restart of which has a positive logit counts as
+    seen as class 0. Of equals the first counts.
     """
     if not target_logits.shape == predicted.shape == labels.shape or labels.ndim != 1:
         shapes = [tuple(values.shape) for values in (target_logits, predicted, labels)]
@@ -56,10 +60,15 @@ def gmi_report(target_logits: Tensor, predicted: Tensor, labels: Tensor) -> GmiR
 def spread_over_restarts(hits: Tensor, labels: Tensor, restarts: Tensor, *, classes: int, of: Spread) -> float | None:
     """The published spread of an accuracy: over restarts, taken in batches of classes and then averaged.
 
-    hits: bool [N]; labels: int64 [N], the rows of each class together; restarts: int64 [N], which restart (or draw) of
-    its class a row is. classes: of a batch, in the order of the rows; the last one may be smaller. of: "deviation"
-    averages the batches' standard deviations (n - 1), "variance" their variances, and takes the root. A fraction like
-    the hits. None for a single restart, or classes that do not have the same ones.
+    Args:
+        hits: bool [N].
+        labels: int64 [N], the rows of each class together.
+        restarts: int64 [N], which restart (or draw) of its class a row is.
+        classes: Of a batch, in the order of the rows; the last one may be smaller.
+        of: "deviation" averages the batches' standard deviations (n - 1), "variance" their variances, and takes the
+            root.
+
+    Returns a fraction like the hits; None for a single restart, or classes that do not have the same ones.
     """
     count = int(restarts.max()) + 1
     order = torch.unique_consecutive(labels)

@@ -46,9 +46,13 @@ def needed(
 ) -> dict[int, Needed]:
     """Recipe -> how much would settle whether it leaks less or more than the baseline.
 
-    cells: [recipes, attacks, seeds, classes], at least two seeds. baseline: its number. undecided: number of a recipe
-    -> its reduction and interval. smallest: the smallest difference of interest; an interval that lies within it is
-    settled, and its recipe is left out. available: how many classes could be attacked, None where that is not known.
+    Args:
+        cells: [recipes, attacks, seeds, classes], at least two seeds.
+        baseline: Its number.
+        undecided: Number of a recipe -> its reduction and interval.
+        smallest: The smallest difference of interest; an interval that lies within it is settled, and its recipe is
+            left out.
+        available: How many classes could be attacked, None where that is not known.
     """
     if not undecided:
         return {}

@@ -35,11 +35,15 @@ def fit_head(
 ) -> Head:
     """Multinomial logistic regression on unit-length features, fitted on the CPU in float64 by L-BFGS.
 
-    features: float [N, D] of real images, any length but 0; labels: int64 [N], every class of 0..C-1 present,
-    C at least 2.
-    inverse_penalty: scikit-learn's C. Unit-length features need a weak penalty: at 1 the head leans to classes
-    with many images, between 30 and 100 it no longer does.
-    seed: of the row order the solver sees. The problem is convex, so it only moves the last digits.
+    Args:
+        features: Float [N, D] of real images, any length but 0.
+        labels: int64 [N], every class of 0..C-1 present, C at least 2.
+        inverse_penalty: Scikit-learn's C. Unit-length features need a weak penalty: at 1 the head leans to classes with
+            many images, between 30 and 100 it no longer does.
+        seed: Of the row order the solver sees.
+
+    The problem is convex, so it only moves the last digits.
+
     Raises InputError for a missing class, RuntimeError if the fit does not converge, ValueError for bad features.
     """
     from sklearn.exceptions import ConvergenceWarning  # scikit-learn takes a second, and most workers never fit

@@ -47,9 +47,13 @@ def audit_epsilon(
 ) -> EpsilonAudit:
     """What one run shows of its epsilon.
 
-    scores: of canaries [m], larger where they look inserted. inserted: bool [m], by fair coins. guesses: how many are
-    made in all, half of them "in"; a third of the canaries by default. It must not be chosen by the scores.
-    Raises ValueError for fewer than 10 canaries, or canaries that are all in or all out.
+    Args:
+        scores: Of canaries [m], larger where they look inserted.
+        inserted: bool [m], by fair coins.
+        guesses: How many are made in all, half of them "in"; a third of the canaries by default.
+
+    It must not be chosen by the scores. Raises ValueError for fewer than 10 canaries, or canaries that are all in or
+    all out.
     """
     values, truth = np.asarray(scores, np.float64), np.asarray(inserted, bool)
     if len(values) < 10 or truth.all() or not truth.any():

@@ -72,12 +72,16 @@ def recommend(
 ) -> Recommendation:
     """The recipe of least leak among those with enough accuracy, with its uncertainty.
 
-    leak: recipe -> [seeds, classes], smaller is better (negate distances), aligned as in `compare_recipes`.
-    accuracy: recipe -> mean test accuracy, used with `min_accuracy` only; equal to it is enough. The constraint is
-    taken at the mean accuracy: the uncertainty of accuracy itself does not enter. beside: recipes that are compared
-    with the others though they may not be allowed, e.g. the baseline; the correction counts them. reference: as in
-    `compare_recipes`. comparisons: of all these recipes, where they are known already, as of leaks under the strongest
-    attack; None to make them here. span: as in `compare_recipes`.
+    Args:
+        leak: Recipe -> [seeds, classes], smaller is better (negate distances), aligned as in `compare_recipes`.
+        accuracy: Recipe -> mean test accuracy, used with `min_accuracy` only; equal to it is enough. The constraint is
+            taken at the mean accuracy: the uncertainty of accuracy itself does not enter.
+        beside: Recipes that are compared with the others though they may not be allowed, e.g. the baseline; the
+            correction counts them.
+        reference: As in `compare_recipes`.
+        comparisons: Of all these recipes, where they are known already, as of leaks under the strongest attack; None to
+            make them here.
+        span: As in `compare_recipes`.
 
     Raises InputError for a constraint without the accuracy of every recipe, and as `compare_recipes`.
     """

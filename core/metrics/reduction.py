@@ -98,9 +98,10 @@ def reductions(
     """Recipe -> its reduction, for all recipes but the baseline: positive where it leaks less. The numbers that
     `leak_comparisons` has words for, where only they are wanted.
 
-    level: in (0, 1), of the intervals of all recipes together. span: the most that two leaks can differ by, which no
-    interval leaves; None where nothing bounds them. among: how many recipes are compared with the baseline in all,
-    where that is more than are given here.
+    Args:
+        level: In (0, 1), of the intervals of all recipes together.
+        span: The most that two leaks can differ by, which no interval leaves; None where nothing bounds them.
+        among: How many recipes are compared with the baseline in all, where that is more than are given here.
 
     Raises InputError for an unknown baseline, recipes under other attacks, or values that `comparisons` refuses.
     """

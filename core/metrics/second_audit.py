@@ -62,12 +62,15 @@ def reaudit(
 ) -> Reaudit:
     """The same recipe in the audit that chose it and in one with fresh seeds, paired by class.
 
-    selected, fresh: attack -> [seeds, classes], large is bad; the same attacks, and the same classes in the same order;
-    the seeds are others, and may be more or fewer. among: recipes whose intervals are to hold together. The interval of
-    one attack is as in `verdicts.Errors`: from the variance over seeds, pooled over both audits since the recipe is the
-    same, and that over the classes of their difference. Of several attacks the bias is at least what the attack that
-    looks strongest with fresh seeds has beside every one of the first audit, and the other way round, under
-    Bonferroni's correction for the attacks. No interval where either audit has one seed.
+    Args:
+        selected, fresh: Attack -> [seeds, classes], large is bad; the same attacks, and the same classes in the same
+            order; the seeds are others, and may be more or fewer.
+        among: Recipes whose intervals are to hold together.
+
+    The interval of one attack is as in `verdicts.Errors`: from the variance over seeds, pooled over both audits since
+    the recipe is the same, and that over the classes of their difference. Of several attacks the bias is at least what
+    the attack that looks strongest with fresh seeds has beside every one of the first audit, and the other way round,
+    under Bonferroni's correction for the attacks. No interval where either audit has one seed.
 
     Raises InputError for other attacks or classes, values that are not finite, or an impossible level.
     """

@@ -42,7 +42,10 @@ def accepted(scores: Tensor, threshold: float) -> Tensor:
 def template_scores(features: Tensor, templates: Tensor, labels: Tensor) -> Tensor:
     """Cosine of each row with its own person's template, float64 [M].
 
-    features: [M, D] of any length but 0; templates: [C, D] of length 1; labels: int64 [M], in 0..C-1.
+    Args:
+        features: [M, D] of any length but 0.
+        templates: [C, D] of length 1.
+        labels: int64 [M], in 0..C-1.
     """
     return (unit(features) * templates.double()[labels]).sum(dim=1)
 
@@ -55,10 +58,14 @@ def all_scores(features: Tensor, templates: Tensor) -> Tensor:
 def gallery_ranks(features: Tensor, labels: Tensor, own: Tensor, own_labels: Tensor, strangers: Tensor) -> Tensor:
     """The rank at which a search by each image finds a photograph of its person among those of 500 strangers.
 
-    features: [M, D], labels: int64 [M]; own: [P, D], photographs of the people, own_labels: int64 [P], each label
-    present; strangers: [S, D]. Returns float64 [M] in [1, 501]: 1 plus 500 times the fraction of strangers that are
-    nearer than a photograph of the person, the median over the person's photographs. So the rank is that expected in a
-    gallery of 500 drawn from the strangers, and a stranger's image has 251 in the middle. A tie counts as half nearer.
+    Args:
+        features: [M, D], labels: int64 [M].
+        own: [P, D], photographs of the people, own_labels: int64 [P], each label present.
+        strangers: [S, D].
+
+    Returns float64 [M] in [1, 501]: 1 plus 500 times the fraction of strangers that are nearer than a photograph of the
+    person, the median over the person's photographs. So the rank is that expected in a gallery of 500 drawn from the
+    strangers, and a stranger's image has 251 in the middle. A tie counts as half nearer.
     """
     theirs, mine = unit(features) @ unit(strangers).T, unit(own)
     ordered = theirs.sort(dim=1).values

@@ -53,11 +53,16 @@ def nearest_latents(
 ) -> Tensor:
     """Latents w [n, 1, w_dim] found by descent (Adam) from the nearest of `draws` for each image.
 
-    synthesize: w [n, 1, w_dim] -> images [n, 3, S, S], differentiable. images: float32 [n, 3, S, S], nominally in
-    [-1, 1]. draws: float32 [N, 1, w_dim]; their standard deviation is the unit of the steps. steps: at least 0; rate:
-    the first step, which falls to 0 along a cosine. The best latent of each descent is kept. Loss: the mean squared
-    error of pixels, and of images reduced to a half and a quarter. Deterministic. After Abdal, Qin and Wonka (2019,
-    Image2StyleGAN, section 3), without their perceptual loss: its network would have seen faces.
+    Args:
+        synthesize: w [n, 1, w_dim] -> images [n, 3, S, S], differentiable.
+        images: float32 [n, 3, S, S], nominally in [-1, 1].
+        draws: float32 [N, 1, w_dim]; their standard deviation is the unit of the steps.
+        steps: At least 0.
+        rate: The first step, which falls to 0 along a cosine.
+
+    The best latent of each descent is kept. Loss: the mean squared error of pixels, and of images reduced to a half and
+    a quarter. Deterministic. After Abdal, Qin and Wonka (2019, Image2StyleGAN, section 3), without their perceptual
+    loss: its network would have seen faces.
     """
     with torch.no_grad():
         drawn = torch.cat([synthesize(part) for part in draws.split(_BATCH)])

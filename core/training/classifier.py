@@ -56,19 +56,21 @@ def train_classifier(
 ) -> list[EpochRecord]:
     """Train `model` in place for `recipe.epochs` epochs and return one record per epoch, resumed ones included.
 
-    model: images [N, 3, S, S] in [-1, 1] -> logits [N, C]; a `Classifier`, prepared, unless the defense is plain.
-    defense: adjusts the recipe, chooses and alters the batches, and computes the loss; `defense.prepare(model)` is
-        the caller's. Parameters that it froze are left out of the optimizer. alpha_of_epoch: the label smoothing
-        factor of every zero-based epoch.
-    world_size: with more than one rank every rank calls this with the same arguments inside an initialised process
-        group, and `wrap` puts the model into DistributedDataParallel. `recipe.batch_size` is that of all ranks
-        together.
-    on_epoch(record, state): called after every epoch; `state()` copies model, optimizer and history to the CPU: what
-        `resume` takes. evaluate: held-out images; rank 0 measures the accuracy every `evaluate_every` epochs and after
-        the last. stop_when(record): ends the training after this epoch; the accuracy is then measured after each.
-    device_share: the part of a GPU's free memory that the images may take. A larger set stays on the host, mapped from
-        its file if it is, and a thread prepares the batches; the numbers are the same. 0 streams on any device.
-    stamp: laid over some of the images (their labels are the caller's), None over none.
+    Args:
+        model: Images [N, 3, S, S] in [-1, 1] -> logits [N, C]; a `Classifier`, prepared, unless the defense is plain.
+        defense: Adjusts the recipe, chooses and alters the batches, and computes the loss; `defense.prepare(model)` is
+            the caller's. Parameters that it froze are left out of the optimizer.
+        alpha_of_epoch: The label smoothing factor of every zero-based epoch.
+        world_size: With more than one rank every rank calls this with the same arguments inside an initialised process
+            group, and `wrap` puts the model into DistributedDataParallel. `recipe.batch_size` is that of all ranks
+            together. on_epoch(record, state): called after every epoch; `state()` copies model, optimizer and history
+            to the CPU: what `resume` takes.
+        evaluate: Held-out images; rank 0 measures the accuracy every `evaluate_every` epochs and after the last.
+            stop_when(record): ends the training after this epoch; the accuracy is then measured after each.
+        device_share: The part of a GPU's free memory that the images may take. A larger set stays on the host, mapped
+            from its file if it is, and a thread prepares the batches; the numbers are the same. 0 streams on any
+            device.
+        stamp: Laid over some of the images (their labels are the caller's), None over none.
 
     Raises InputError if these do not fit together, TrainingDiverged at a loss or weight that is not finite.
     """

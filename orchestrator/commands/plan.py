@@ -40,8 +40,10 @@ def tell_plan(
 ) -> int:
     """Print the plan. Returns the exit code; raises InputError for what no run would start.
 
-    price: dollars per device-hour, as written; tell: percentage points that the sweep should detect, as written; rates:
-    the name of a device with a stated rate, or a file of measured ones.
+    Args:
+        price: Dollars per device-hour, as written.
+        tell: Percentage points that the sweep should detect, as written.
+        rates: The name of a device with a stated rate, or a file of measured ones.
     """
     dollars = None if price is None else amount("--price", price)
     difference = None if tell is None else asked_difference(tell)

@@ -227,8 +227,10 @@ def rated(
 
     `about`: where they tell all that this store has not measured; `partly`: where they tell some of it; else null.
 
-    total: device-seconds that this store knows (mean, least, most), and of how many stages it knows nothing. lent: what
-    `borrowed` says of those. capped: device-seconds that a budget leaves, None without one.
+    Args:
+        total: Device-seconds that this store knows (mean, least, most), and of how many stages it knows nothing.
+        lent: What `borrowed` says of those.
+        capped: Device-seconds that a budget leaves, None without one.
     """
     (mean, _, _, unknown), (seconds, without) = total, lent
     hours = min(mean + seconds, math.inf if capped is None else capped) / 3600

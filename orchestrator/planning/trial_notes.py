@@ -50,9 +50,11 @@ class TrialNote(BaseModel):
 
 
 def trial_name(recipe: str, attack: str, seed: int, phase: str) -> str:
-    """`plain training \u00b7 attack loss logit \u00b7 seed 61`.
+    """`plain training · attack loss logit · seed 61`.
 
-    recipe, attack: as the report calls them, the attack perhaps empty. phase: as `Trial.phase` has it, "sweep" untold.
+    Args:
+        recipe, attack: As the report calls them, the attack perhaps empty.
+        phase: As `Trial.phase` has it, "sweep" untold.
     """
     parts = (recipe, attack, f"seed {seed}", "" if phase == "sweep" else phase)
     return f" {DOT} ".join(filter(None, parts))

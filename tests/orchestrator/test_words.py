@@ -9,7 +9,7 @@ GIVEN_UP = re.compile(
     r"cannot tell|cannot be told|can be told|(?<!\w)told (apart|from)|tells nothing|\bremoves\b|removes? (and|or) hides"
     r"|too small to tell|clear difference|difference is clear|leaks? clearly|clearly (leak|less|more)|one seed tells"
 )
-SHOWN = ("orchestrator", "core/audit", "core/metrics", "smoothsweep/library.py")
+SHOWN = ("orchestrator", "core/audit", "core/metrics", "smoothsweep/library.py", "smoothsweep/progress.py")
 PEOPLE_ANSWER = "study.html"  # a person who is asked may say: I cannot tell
 
 

@@ -30,8 +30,12 @@ def one_pixel(
 ) -> tuple[Tensor, int]:
     """A picture [3, H, W] in [0, 1] with one pixel changed, and how many changed pictures the model was shown.
 
-    label: the true class, or the class to reach if `targeted`. generations: at most; population: candidates of each,
-    rounded down to a multiple of the five genes. It ends with the first generation whose best candidate succeeds.
+    Args:
+        label: The true class, or the class to reach if `targeted`.
+        generations: At most.
+        population: Candidates of each, rounded down to a multiple of the five genes.
+
+    It ends with the first generation whose best candidate succeeds.
     """
     height, width = picture.shape[-2:]
     shown = 0

@@ -69,8 +69,10 @@ def distilled_in_turn(
 ) -> list[State]:
     """`count` trainings of `steps` steps, gone on from the state that the workshop kept last.
 
-    fresh: number -> a training that begins; teach: takes the steps that are left, and calls what it is given after
-    each; called: what is distilled, in a line about the progress.
+    Args:
+        fresh: Number -> a training that begins.
+        teach: Takes the steps that are left, and calls what it is given after each.
+        called: What is distilled, in a line about the progress.
     """
     kept, done = workshop.last_state() or {"done": [], "under_way": None}, []
 

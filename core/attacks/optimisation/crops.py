@@ -190,8 +190,12 @@ class Preprocess:
 def resampling_matrix(start: Tensor, extent: Tensor, mirror: Tensor, *, length: int, size: int) -> Tensor:
     """Weights [M, size, length] that turn the interval [start, start + extent) of a line into `size` pixels.
 
-    Bilinear: a triangle of half-width max(1, extent / size) pixels around each output position, over the
-    pixels that the interval touches, normalised. start, extent: float64 [M]; mirror: bool [M].
+    Bilinear: a triangle of half-width max(1, extent / size) pixels around each output position, over the pixels that
+    the interval touches, normalised.
+
+    Args:
+        start, extent: float64 [M].
+        mirror: bool [M].
     """
     scale = extent[:, None, None] / size
     position = torch.arange(size, dtype=start.dtype, device=start.device)[None, :, None] + 0.5

@@ -35,19 +35,23 @@ def poincare_loss(
 ) -> Tensor:
     """Hyperbolic distance between the normalised logits and the (slightly shrunk) one-hot target.
 
-    With u = logits / ||logits||_1 (raw, signed) and v = one-hot - xi clipped to [0, 1]:
-    arcosh(1 + 2 ||u - v||^2 / ((1 - ||u||^2)(1 - ||v||^2))). Paper appendix B.4, eq. 16.
+    With u = logits / ||logits||_1 (raw, signed) and v = one-hot - xi clipped to [0, 1]: arcosh(1 + 2 ||u - v||^2 / ((1
+    - ||u||^2)(1 - ||v||^2))). Paper appendix B.4, eq. 16.
 
-    logits: float [N, C], any scale; targets: int64 [N]; xi: in (0, 1). Returns float [N], in float32 at
-    least. The value does not depend on the scale of the logits.
+    Args:
+        logits: Float [N, C], any scale.
+        targets: int64 [N].
+        xi: In (0, 1).
 
-    `norm` says how the two factors of the denominator come about. "computed" subtracts squared norms from 1
-    in single precision, as `LukasStruppek/Plug-and-Play-Attacks` losses/poincare.py does: 1 - ||v||^2 is then
-    1.9999e-4 only up to rounding, which shifts the loss by about 2.2e-4. "analytic" uses xi (2 - xi) and a
-    form of 1 - ||u||^2 without cancellation.
+    Returns float [N], in float32 at least. The value does not depend on the scale of the logits.
 
-    Values and gradients are finite for finite logits: all-zero logits give u = 0 (the value of an undecided
-    model, 9.903), and 1 - ||u||^2 is not allowed below the machine epsilon (a single non-zero logit).
+    `norm` says how the two factors of the denominator come about. "computed" subtracts squared norms from 1 in single
+    precision, as `LukasStruppek/Plug-and-Play-Attacks` losses/poincare.py does: 1 - ||v||^2 is then 1.9999e-4 only up
+    to rounding, which shifts the loss by about 2.2e-4. "analytic" uses xi (2 - xi) and a form of 1 - ||u||^2 without
+    cancellation.
+
+    Values and gradients are finite for finite logits: all-zero logits give u = 0 (the value of an undecided model,
+    9.903), and 1 - ||u||^2 is not allowed below the machine epsilon (a single non-zero logit).
     """
     _check(logits, targets)
     if not 0 < xi < 1:

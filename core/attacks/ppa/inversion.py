@@ -77,17 +77,22 @@ def optimise(
     """Stage 2: minimise the attack loss of `target_class` over the latents w0 [K, 1 or num_ws, w_dim].
 
     Each step: synthesise, clip if configured, `transform`, random crop, target, a step of `mover`. Latents are not
-    projected; the last iterate is returned. prior, target and discriminator must be on `device`, and are used
-    in eval mode. The target may be a plain function; it is given channels-last memory, so it must flatten
-    with `flatten` or `reshape`.
+    projected; the last iterate is returned. prior, target and discriminator must be on `device`, and are used in eval
+    mode. The target may be a plain function; it is given channels-last memory, so it must flatten with `flatten` or
+    `reshape`.
 
-    discriminator: full-size unclipped images -> logits; temperature: that logits are divided by before the loss; pull:
-    of the target's features, which is then asked through it. Each is needed where the configuration weighs it.
-    draw_crops: replaces the protocol's way to draw a crop. on_step(batch, step, loss [B]) sees the losses
-    before each update (reading them waits for the device). Results are on the CPU.
-    execution: how, and how many images at once: several of the batches of config.batch_size together or parts of one,
-    with the same crops, means and optimiser states, so that it changes results by rounding only. A discriminator's
-    batch is computed as a whole. Raises InputError for wrong settings, or when not even one image fits into memory.
+    Args:
+        discriminator: Full-size unclipped images -> logits.
+        temperature: That logits are divided by before the loss.
+        pull: The pull on the target's features, which is then asked through it. Needed, as the discriminator is, where
+            the configuration weighs it.
+        draw_crops: Replaces the protocol's way to draw a crop.
+        on_step: Sees (batch, step, loss [B]), the losses before each update; reading them waits for the device.
+        execution: How, and how many images at once: several of the batches of config.batch_size together or parts of
+            one, with the same crops, means and optimiser states, so that it changes results by rounding only. A
+            discriminator's batch is computed as a whole.
+
+    Returns its results on the CPU. Raises InputError for wrong settings, or when not even one image fits into memory.
     """
     check_protocol(protocol)
     _check_given(config, discriminator, temperature, pull)
@@ -149,8 +154,12 @@ def descend_batches(
 ) -> list[Descent]:
     """`mover` from every row of `start` [K, ...], batch by batch, `together` of them side by side.
 
-    objective: makes the `LatentObjective` of a group, given its views, neighbours, first row and scale; key: of all
-    that is drawn; within: of a group's start, where each of its steps must end. Others as in `optimise`.
+    Args:
+        objective: Makes the `LatentObjective` of a group, given its views, neighbours, first row and scale.
+        key: Of all that is drawn.
+        within: Of a group's start, where each of its steps must end.
+
+    The other arguments are those of `optimise`.
     """
     parts, size, count = [], config.batch_size, len(start)
     for group in groups_of(batch_spans(count, size), together):

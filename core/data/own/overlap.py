@@ -74,7 +74,11 @@ def near_and_doubts(
     own: Seen, labels: np.ndarray, others: Seen, *, what: str, private: str
 ) -> tuple[Pairs, tuple[str, ...]]:
     """The private pictures that look like a public one or show the same photograph, and why the public ones may not
-    fit. labels: int64 [n], whom each private picture shows. what, private: the two sets in a refusal.
+    fit.
+
+    Args:
+        labels: int64 [n], whom each private picture shows.
+        what, private: The two sets in a refusal.
 
     Raises InputError where the public ones show another kind of thing.
     """

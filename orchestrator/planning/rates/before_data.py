@@ -56,8 +56,11 @@ def before_data(
 ) -> dict[str, Any]:
     """Keys of a plan's summary: `cards`, counts of data that are not there; `stated_cost`, null where no rate suits.
 
-    history: of the plan. absent: key of the sweep file -> place where nothing lies. price: dollars per device-hour.
-    device: one of `DEVICES` that the cost is told for; None for the one that the rate is of.
+    Args:
+        history: Of the plan.
+        absent: Key of the sweep file -> place where nothing lies.
+        price: Dollars per device-hour.
+        device: One of `DEVICES` that the cost is told for; None for the one that the rate is of.
     """
     settings = [trial.settings for trial in plan.trials if isinstance(trial.settings, InversionSweep)]
     kinds = dict.fromkeys(one.data.kind for one in settings) if "data.path" in absent else {}

@@ -32,8 +32,10 @@ def strongest(
 ) -> tuple[list[RecipeMeans], tuple[str, ...]]:
     """Choose every complete recipe's means under its strongest attack, and say what the other recipes lack.
 
-    recipes: those that the leak was measured for. leak: the metric that decides. planned: the trials of the sweep, so
-    that a recipe is named which has finished none of them.
+    Args:
+        recipes: Those that the leak was measured for.
+        leak: The metric that decides.
+        planned: The trials of the sweep, so that a recipe is named which has finished none of them.
     """
     cells = {one.label: _cell(one.trial) for one in recipes if not one.trial.is_control}
     known = [*cells.values(), *(_cell(trial) for trial in planned if trial.phase == "sweep" and not trial.is_control)]

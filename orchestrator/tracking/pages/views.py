@@ -31,8 +31,10 @@ CURVES_SECTION, FIRST_SECTION, OTHERS_SECTION = "epoch", "Accuracy against leak"
 def saved_views(leak: str | None, measured: Collection[str], *, at: int) -> dict[str, str]:
     """Tags of an experiment that are its saved views.
 
-    leak: the metric that decides, None where none was measured. measured: names of the metrics that runs hold.
-    at: when the views were made, in milliseconds; equal arguments give equal tags.
+    Args:
+        leak: The metric that decides, None where none was measured.
+        measured: Names of the metrics that runs hold.
+        at: When the views were made, in milliseconds; equal arguments give equal tags.
     """
     tags = {}
     for view, kind in ((TRIALS, "trial"), (RECIPES, "recipe")):

@@ -23,9 +23,12 @@ def expected_gains(
 ) -> np.ndarray:
     """Mean over the draws of the hypervolume that each candidate adds: [c], at least 0.
 
-    front: [s, f, d] draws of costs (smaller is better). candidates: [s, c, d]. reference: [d], the costs that
-    hypervolume is measured from. front_counts, candidates_count: bool [s, f] and [s, c], in which draws a recipe
-    meets the constraints; where it does not, it counts for nothing.
+    Args:
+        front: [s, f, d] draws of costs (smaller is better).
+        candidates: [s, c, d].
+        reference: [d], the costs that hypervolume is measured from.
+        front_counts, candidates_count: bool [s, f] and [s, c], in which draws a recipe meets the constraints; where it
+            does not, it counts for nothing.
     """
     total = np.zeros(candidates.shape[1])
     for draw in range(len(candidates)):

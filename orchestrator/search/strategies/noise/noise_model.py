@@ -112,7 +112,8 @@ def fit(seen: Seen) -> NoiseModel:
 def shrunk_variances(values: np.ndarray, recipe: np.ndarray, seed: np.ndarray, pooled: float) -> np.ndarray:
     """Variance of a trial of each recipe [r]: its own, from what seeds do not share, shrunk to the pooled one.
 
-    values, recipe, seed: [n] of each trial. A recipe that one seed alone has met has the pooled variance.
+    Args:
+        values, recipe, seed: [n] of each trial. A recipe that one seed alone has met has the pooled variance.
     """
     rest = values
     for _ in range(20):  # two-way means of an unbalanced table, by turns
