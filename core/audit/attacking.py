@@ -89,7 +89,7 @@ class Attacker:
         self._check_classes(classes)
         view = self.model.view(attack.access, f"attack {kind}")
         inputs, spent = self._given(attack, kind, on_progress)
-        started, shown = time.monotonic(), view.queries
+        started, queries_before = time.monotonic(), view.queries
         found = self._batches(attack, inputs, classes, combined_seed([attack.seed, seed]), kind, on_progress)
         w = torch.cat([one.w for one in found])
         scores = [one.scores for one in found if one.scores is not None]
@@ -100,7 +100,7 @@ class Attacker:
             w=w,
             labels=torch.tensor(list(classes)).repeat_interleave(torch.tensor([len(one.w) for one in found])),
             scores=torch.cat(scores) if len(scores) == len(found) else None,
-            queries=(view.queries - shown + sum(made.queries for made in spent)) / len(classes),
+            queries=(view.queries - queries_before + sum(made.queries for made in spent)) / len(classes),
             seconds=(time.monotonic() - started + sum(made.seconds for made in spent)) / len(classes),
         )
 
@@ -163,12 +163,12 @@ class Attacker:
         key = json.dumps([part.name, dict(part.settings), needs], sort_keys=True)
         if key not in self._made:
             view = self.model.view(row.access if "target" in part.needs else "none", f"attack {kind}")
-            started, shown = time.monotonic(), view.queries
+            started, queries_before = time.monotonic(), view.queries
             workshop = Bench(lambda fraction, text: on_progress(0.0, f"{kind}: {shown_part(part.name)} {text}"))
             inputs = self._with(PROTOCOL if row.told_protocol else None, earlier)
             found = row.function()(part.settings, inputs, view, workshop)
             self._made[key] = _Made(
-                key=key, part=found, queries=view.queries - shown, seconds=time.monotonic() - started
+                key=key, part=found, queries=view.queries - queries_before, seconds=time.monotonic() - started
             )
         return self._made[key]
 

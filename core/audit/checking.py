@@ -48,5 +48,5 @@ def _as_arguments(
         fields.append(f"mean={normalisation.mean} and std={normalisation.std}")
     if normalisation is not None and "bgr" in (normalisation.channels, stated):
         fields.append(f"channels={normalisation.channels!r}")
-    said = [f"say {' and '.join(fields)} to Model"] if fields else []
-    return " and ".join([*said, *(["number the labels of data as its outputs are"] if reordered else [])])
+    advice = [f"say {' and '.join(fields)} to Model"] if fields else []
+    return " and ".join([*advice, *(["number the labels of data as its outputs are"] if reordered else [])])

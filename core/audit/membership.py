@@ -80,10 +80,10 @@ class MembershipAudit:
     @property
     def lines(self) -> tuple[str, ...]:
         """The answer in sentences, without their full stops."""
-        beside = f"{self.members} training and {self.others} held-out images"
+        counts = f"{self.members} training and {self.others} held-out images"
         if not self.holds:
             return (
-                f"No claim about membership: a classifier that never asks the model tells the {beside} apart (AUC "
+                f"No claim about membership: a classifier that never asks the model tells the {counts} apart (AUC "
                 f"{self.shift:.2f}). They differ in more than membership",
             )
         best = self.attacks.iloc[0]
@@ -94,7 +94,7 @@ class MembershipAudit:
         )
         return (
             f"Membership: the strongest of {len(self.attacks)} attacks, {best['attack']}, tells training from held-out "
-            f"images with an AUC of {_auc(best, 'auc')}, of {beside}; 0.5 is chance",
+            f"images with an AUC of {_auc(best, 'auc')}, of {counts}; 0.5 is chance",
             *([] if before["attack"] == best["attack"] else [picked]),
             *self._of_shadows(),
         )
@@ -227,9 +227,9 @@ def attack_table(runs: Sequence[Measured]) -> pd.DataFrame:
     first, rows = runs[0], []
     for name in first.scores:
         scores = np.stack([run.scores[name] for run in runs], axis=1)
-        asked = np.isfinite(scores).all(axis=1)
-        scores, member = scores[asked], first.member[asked]
-        auc = over_persons(_mean_auc, scores, member, first.labels[asked])
+        measured_rows = np.isfinite(scores).all(axis=1)
+        scores, member = scores[measured_rows], first.member[measured_rows]
+        auc = over_persons(_mean_auc, scores, member, first.labels[measured_rows])
         found = [tpr_at(one[member], one[~member], RATES["fpr1"]) for one in scores.T]
         rows.append(
             {

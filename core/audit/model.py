@@ -77,19 +77,19 @@ class Model:
         object.__setattr__(self, "reads", self._reading())
 
     def _reading(self) -> Normalisation:
-        said = [name for name in ("input_range", "mean", "std") if getattr(self, name) is not None]
-        if said == ["input_range"] and self.input_range is not None:
+        stated = [name for name in ("input_range", "mean", "std") if getattr(self, name) is not None]
+        if stated == ["input_range"] and self.input_range is not None:
             require(len(self.input_range) == 2, "input_range", "the numbers of black and white", self.input_range)
             return Normalisation.of_range(*self.input_range, channels=self.channels)
-        if said == ["mean", "std"] and self.mean is not None and self.std is not None:
+        if stated == ["mean", "std"] and self.mean is not None and self.std is not None:
             return Normalisation(mean=(*self.mean,), std=(*self.std,), channels=self.channels)
-        got = " and ".join(said) or "nothing"
+        got = " and ".join(stated) or "nothing"
         raise InputError(f"model: expected either input_range, or mean and std, got {got}")
 
     def open(self, images: Tensor, *, device: torch.device | str = "cpu") -> OpenModel:
         """Ready to be attacked on a device. images: float32 [N, 3, S, S] in [-1, 1]; two of them are shown to it,
         beside all counts. Raises InputError where its answers are not what was said."""
-        shown, answer = images[:TRIED].to(device), cast("nn.Module | Callable[[Tensor], Any]", self.classifier)
+        samples, answer = images[:TRIED].to(device), cast("nn.Module | Callable[[Tensor], Any]", self.classifier)
         if isinstance(answer, nn.Module):
             answer = copy.deepcopy(answer)
             # A program of TorchScript has no requires_grad_ of its own. Its copy's weights are no leaves: moved before
@@ -111,26 +111,26 @@ class Model:
         first = ask(self.num_classes, "scores")
         # A function is asked nothing that nobody asked for: there may be somebody behind it who counts.
         is_network = isinstance(answer, nn.Module)
-        classes = (check_side(first, shown, said_by="image_size=") if is_network else first(shown)).shape[1]
+        classes = (check_side(first, samples, said_by="image_size=") if is_network else first(samples)).shape[1]
         if self.answers == "probabilities":
-            ask(classes, "scores").check_answers(shown, said_by="answers =")
-        highest, why = self._highest(ask(classes, "gradients"), shown)
+            ask(classes, "scores").check_answers(samples, said_by="answers =")
+        highest, why = self._highest(ask(classes, "gradients"), samples)
         if self.access is not None and ACCESS_LEVELS.index(self.access) > ACCESS_LEVELS.index(highest):
             raise InputError(f"access: expected at most {highest}, since {why}, got {self.access}")
         access = self.access or highest
-        asked: Network | ExternalModel = ask(classes, access)
+        opened: Network | ExternalModel = ask(classes, access)
         if isinstance(answer, nn.Module) and self.answers != "labels":
             inside = self.answers == "logits" and all(hasattr(answer, name) for name in ("embed", "head"))
-            asked = (NetworkInside if inside else Network)(answer, self.answers, self.reads, device)
-        return OpenModel(asked, access=access, num_classes=classes, image_size=self.image_size, device=device)
+            opened = (NetworkInside if inside else Network)(answer, self.answers, self.reads, device)
+        return OpenModel(opened, access=access, num_classes=classes, image_size=self.image_size, device=device)
 
-    def _highest(self, asked: ExternalModel, shown: Tensor) -> tuple[Access, str]:
+    def _highest(self, opened: ExternalModel, samples: Tensor) -> tuple[Access, str]:
         """The most that an attacker can see of it, and why."""
         if self.answers == "labels":
             return "labels", "its answers are labels"
         if isinstance(self.classifier, Classifier) and self.classifier.answer.leaves != "gradients":
             return self.classifier.answer.leaves, "its defense leaves no more"
-        return ("gradients", "") if comes_back(asked, shown) else ("scores", "its answers carry no gradients")
+        return ("gradients", "") if comes_back(opened, samples) else ("scores", "its answers carry no gradients")
 
 
 def _built(state: Mapping[str, Any], architecture: str | None) -> nn.Module:

@@ -94,13 +94,13 @@ def refuse_shared(people: SplitImages, public: Tensor) -> tuple[str, ...]:
     of thing.
     """
     parts = (people.train, people.test)
-    own = look_at_tensors(torch.cat([part.images for part in parts]), "private row")
+    private = look_at_tensors(torch.cat([part.images for part in parts]), "private row")
     others = look_at_tensors(public, "row")
-    if shared := same(own, others):
+    if shared := same(private, others):
         rows = few(sorted({name for _, name in shared}, key=lambda name: int(name.rpartition(" ")[2])))
         raise InputError(f"public: expected none of the private pictures, got {len(shared)} of them: {rows}")
     labels = torch.cat([part.labels for part in parts]).numpy()
-    pairs, doubts = near_and_doubts(own, labels, others, what="public", private="in data")
+    pairs, doubts = near_and_doubts(private, labels, others, what="public", private="in data")
     return warnings_of(pairs, doubts, private="data")
 
 

@@ -187,14 +187,14 @@ def read_audit(
     )
     attacks = [at for at in order if not reconstructions[at][0].inverted.attack.control]
     best, control = order[0], order[len(attacks)]
-    beside = None
+    standing = None
     if attacker is not None:
-        beside = _stands(reconstructions, tallies, best, control, ruler, attacker, on_progress)
+        standing = _stands(reconstructions, tallies, best, control, ruler, attacker, on_progress)
     return Audit(
         attacks=pd.DataFrame([_row(reconstructions[at], tallies[at], tallies[control], ruler) for at in order]),
-        people=_of_people(tallies[best], tallies[control], ruler, beside),
-        standing=pd.DataFrame() if beside is None else beside.table,
-        told=(*([beside.why_not] if beside is not None and beside.why_not else []), *told),
+        people=_of_people(tallies[best], tallies[control], ruler, standing),
+        standing=pd.DataFrame() if standing is None else standing.table,
+        told=(*([standing.why_not] if standing is not None and standing.why_not else []), *told),
         beyond=tallies[best].beyond(tallies[control], among=len(attacks)),
         reconstructions=reconstructions[best][0],
         judge=ruler.metric,
@@ -238,11 +238,11 @@ def _stands(
     )
 
 
-def _of_people(tally: Tally, control: Tally, ruler: Judge, beside: Stands | None) -> pd.DataFrame:
+def _of_people(tally: Tally, control: Tally, ruler: Judge, standing: Stands | None) -> pd.DataFrame:
     """A row per class of the tally, with what the control is credited with and what was verified."""
     found = _people(tally, [ruler.names[label] for label in tally.classes])
     credited = dict(zip(control.classes, control.shares.mean(axis=0).tolist(), strict=True))
-    verified = {} if beside is None else beside.verified
+    verified = {} if standing is None else standing.verified
     return found.assign(
         control=[credited.get(label, np.nan) for label in found["class"]],
         verified=[verified.get(label, np.nan) for label in found["class"]],

@@ -85,7 +85,7 @@ def train_shadows(
     """
     found = []
     for number in range(asked.count):
-        own = shadow_seed(seed, number)
+        seed_of_shadow = shadow_seed(seed, number)
         inside = inside_part(images.labels.numpy(), model=number, share=SHARE, seed=seed)
 
         def told(fraction: float, words: str, number: int = number) -> None:
@@ -95,11 +95,11 @@ def train_shadows(
             images.subset(torch.from_numpy(inside)),
             asked.recipe,
             asked.defended,
-            seed=own,
+            seed=seed_of_shadow,
             device=device,
             on_progress=told,
         ).eval()
-        asked.defended.defense.seed_noise(network, own)
-        shown: dict[str, Any] = {"image_size": asked.recipe.image_size, "device": str(device)}
-        found.append((scores_of(network, images.images, images.labels, **shown)[0], inside))
+        asked.defended.defense.seed_noise(network, seed_of_shadow)
+        options: dict[str, Any] = {"image_size": asked.recipe.image_size, "device": str(device)}
+        found.append((scores_of(network, images.images, images.labels, **options)[0], inside))
     return found

@@ -77,7 +77,7 @@ def stands(
     if by is None:
         return Stands(table=_table([first]), verified={}, why_not=LEARNT)
     strangers = by.embed(attacker.public[stranger_rows(len(attacker.public))])
-    said, said_of_control = (
+    accepted, accepted_of_control = (
         [recognise(by.embed(images), labels, by.real, strangers) for images, labels in side]
         for side in (drawn, drawn_by_control)
     )
@@ -85,19 +85,22 @@ def stands(
     first["reach"] = of_prior.closed
     rows, labels = [first], drawn[0][1]
     for name, false_accepts in RATES.items():
-        if said[0].rates[name] is not None:
-            tally = Tally.of([one.hits[name] for one in said], labels)
+        if accepted[0].rates[name] is not None:
+            tally = Tally.of([one.hits[name] for one in accepted], labels)
             row = {"metric": f"{by.prefix}verified_{name}", "leak": tally.leak.mean, **_ends(tally)}
-            row |= {"chance": false_accepts, "control": _mean(said_of_control, lambda one, of=name: one.rates[of])}
+            row |= {"chance": false_accepts, "control": _mean(accepted_of_control, lambda one, of=name: one.rates[of])}
             reach = of_prior.accepted if name == FIRST else None
-            rows.append({**row, "reach": reach, "ceiling": said[0].real[name]})
-    if said[0].rank is not None:
-        ranks = {"leak": _mean(said, lambda one: one.rank), "control": _mean(said_of_control, lambda one: one.rank)}
-        rank = {"metric": f"{by.prefix}gallery_rank", "chance": MIDDLE_RANK, "ceiling": said[0].rank_real}
+            rows.append({**row, "reach": reach, "ceiling": accepted[0].real[name]})
+    if accepted[0].rank is not None:
+        ranks = {
+            "leak": _mean(accepted, lambda one: one.rank),
+            "control": _mean(accepted_of_control, lambda one: one.rank),
+        }
+        rank = {"metric": f"{by.prefix}gallery_rank", "chance": MIDDLE_RANK, "ceiling": accepted[0].rank_real}
         rows.append({**rank, **ranks})
-    if FIRST not in said[0].hits:
+    if FIRST not in accepted[0].hits:
         return Stands(table=_table(rows), verified={}, why_not=few_strangers(len(strangers)))
-    return Stands(table=_table(rows), verified=_by_class([one.hits[FIRST] for one in said], labels))
+    return Stands(table=_table(rows), verified=_by_class([one.hits[FIRST] for one in accepted], labels))
 
 
 def _reach(by: Recogniser, attacker: Attacker, strangers: Tensor, crop: int | None, on_progress: OnProgress) -> Reached:
@@ -118,9 +121,9 @@ def _ends(tally: Tally) -> dict[str, float | None]:
     return {"low": tally.leak.low, "high": tally.leak.high}
 
 
-def _mean(said: Sequence[Recognised], number: Callable[[Recognised], float | None]) -> float:
+def _mean(results: Sequence[Recognised], number: Callable[[Recognised], float | None]) -> float:
     """Over the seeds."""
-    found = [value for one in said if (value := number(one)) is not None]
+    found = [value for one in results if (value := number(one)) is not None]
     return float(np.mean(found)) if found else float("nan")
 
 

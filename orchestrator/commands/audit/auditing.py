@@ -25,10 +25,10 @@ def run_audit(request: AuditRequest) -> int:
     request.check_split(people.of(TEST) > 0)
     if not request.gallery and request.imported is None:
         check_description(as_target(request, request.folder / "model", people.classes))
-    told = _look_for_the_same(request)
+    notes = _look_for_the_same(request)
     model, card = imported_model(request, people.classes)
     asked = Asked(request=request, model=model, card=card, people=people)
-    work = Work(asked=asked, started=started, told=told)
+    work = Work(asked=asked, started=started, told=notes)
     for line in asked.coming:
         screen.out(line)
     wanted = request.trainings(card)
@@ -72,9 +72,9 @@ def _look_for_the_same(request: AuditRequest) -> tuple[str, ...]:
 def _say_where(work: Work) -> None:
     """What the pages say, what they could not try, and where they are."""
     folder = work.request.folder
-    said = json.loads((folder / "audit.json").read_text(encoding="utf-8"))["said"]
+    sentences = json.loads((folder / "audit.json").read_text(encoding="utf-8"))["said"]
     for part in ("answer", "beside", "membership", "trainings", "access", "people"):
-        for line in said[part]:
+        for line in sentences[part]:
             screen.out(line)
     for line in work.left_out:
         screen.out(line)

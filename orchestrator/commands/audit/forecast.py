@@ -104,8 +104,8 @@ def _of_training(stage: Stage, store: Store, history: History, timed: Callable[.
     data = store.metrics(stage.inputs["data"])
     train, test = (int(present(data[name], name)) for name in ("num_train", "num_test"))
     part = stage.config.get(PART)
-    beside = 0.0 if part is None else SHADOW_S
-    return beside + timed(
+    shadow_s = 0.0 if part is None else SHADOW_S
+    return shadow_s + timed(
         recipe_from(stage.config),
         images=train if part is None else round(part["share"] * (train + test)),
         classes=int(present(data["num_classes"], "num_classes")),

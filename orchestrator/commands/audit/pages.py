@@ -91,7 +91,9 @@ def write_audit(sweep: Path, location: str, out: Path, context: AuditContext) ->
 def _notes(context: AuditContext, trials: list[Trial], store: Store, data: ReportData, summary: Summary) -> AuditNotes:
     """What the audit's reader is told beside the numbers."""
     card, recipes = context.card, [inversion(trial.settings).recipe for trial in trials]
-    own = next(trial for trial, recipe in zip(trials, recipes, strict=True) if isinstance(recipe, ImportedClassifier))
+    imported = next(
+        trial for trial, recipe in zip(trials, recipes, strict=True) if isinstance(recipe, ImportedClassifier)
+    )
     trained = next((recipe for recipe in recipes if not isinstance(recipe, ImportedClassifier)), None)
     access = context.member_access
     members = read_membership(trials, store, data, summary, access) if access else None
@@ -99,7 +101,7 @@ def _notes(context: AuditContext, trials: list[Trial], store: Store, data: Repor
         **vars(context.notes),
         names=class_names(store, inversion_stages(inversion(trials[0].settings), trials[0].seed)),
         classes=card.num_classes,
-        recipe=recipe_label(data.axes, own.cell.axes),
+        recipe=recipe_label(data.axes, imported.cell.axes),
         architecture=trained.architecture if trained else "",
         epochs=trained.epochs if trained else 0,
         is_program=card.outside is not None,

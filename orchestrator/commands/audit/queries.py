@@ -137,8 +137,8 @@ def allowance_of(request: AuditRequest, card: TargetCard, data: Counted) -> Allo
     people, kind = min(request.people, card.num_classes), request.foreign(card.architecture)
     agreed = None if kind is None else kind.budget
     if agreed is None:
-        asked = MembershipAsked(settings={**OWN} if request.trained_on_data else None)
-        return Allowance(queries=None, reading=0, per_second=1.0, people=people, membership=asked)
+        membership = MembershipAsked(settings={**OWN} if request.trained_on_data else None)
+        return Allowance(queries=None, reading=0, per_second=1.0, people=people, membership=membership)
     reading = TRYING + 2 * tested(data)  # as the import shows them, and as the sweep keeps them
     found = Allowance(queries=agreed.queries, reading=reading, per_second=agreed.per_second, people=people)
     if not request.trained_on_data:
@@ -149,8 +149,8 @@ def allowance_of(request: AuditRequest, card: TargetCard, data: Counted) -> Allo
         costs = sorted(found.asked([one]) for one in replace(found, queries=queries).kept(every))
         return reading + next((cost for cost in costs if cost), 0)
 
-    asked = _membership(found, before, (data.of(TRAIN), data.of(TEST)), scores=card.access != "labels")
-    return replace(found, membership=asked)
+    membership = _membership(found, before, (data.of(TRAIN), data.of(TEST)), scores=card.access != "labels")
+    return replace(found, membership=membership)
 
 
 def _membership(

@@ -254,7 +254,7 @@ def _enrol(request: AuditRequest, folder: Path, people: int) -> None:
 
 def _refuse_reading(request: AuditRequest) -> None:
     """A folder has a card: nothing that contradicts it is said beside it."""
-    said = {
+    contradicting = {
         "--architecture": request.architecture,
         "--image-size": request.image_size,
         "--mean": request.mean,
@@ -266,7 +266,7 @@ def _refuse_reading(request: AuditRequest) -> None:
         "--test-acc": request.stated_acc,
         "--answers": request.answers,
     }
-    for name, value in said.items():
+    for name, value in contradicting.items():
         if value is not None:
             raise InputError(
                 f"{name}: expected none beside an imported folder, whose {CARD} says it, got {as_typed(value)}"
@@ -275,9 +275,9 @@ def _refuse_reading(request: AuditRequest) -> None:
 
 def as_target(request: AuditRequest, folder: Path, people: int) -> TargetRequest:
     """The model as `smoothsweep import target` takes it, to be written into a folder."""
-    said = {part.name: getattr(request, part.name) for part in fields(Reading)}
+    reading = {part.name: getattr(request, part.name) for part in fields(Reading)}
     return TargetRequest(
-        file=request.model, out=folder, classes=people, data=str(request.data), data_path=None, alpha=None, **said
+        file=request.model, out=folder, classes=people, data=str(request.data), data_path=None, alpha=None, **reading
     )
 
 

@@ -33,9 +33,9 @@ WHOLE = 1024
 """Side in pixels of what the released generator of faces draws."""
 
 
-def lesser(asked: Access, given: Access) -> Access:
+def lesser(wanted: Access, given: Access) -> Access:
     """What an attacker gets who asks for one access level of a model that gives another."""
-    return min(asked, given, key=ACCESS_LEVELS.index)
+    return min(wanted, given, key=ACCESS_LEVELS.index)
 
 
 def untried(asked: Access, card: TargetCard) -> tuple[str, ...]:
@@ -79,9 +79,9 @@ def audit_sweep(
     """
     size = min(STORED_SIZE, card.image_size)
     judged = min(size, 64)
-    shown: dict[str, Any] = {"kind": "synthetic", "size": size}
+    public_images: dict[str, Any] = {"kind": "synthetic", "size": size}
     if public:
-        shown = {"kind": "unlabelled", "path": str(public), "size": size, "limit": 8000}
+        public_images = {"kind": "unlabelled", "path": str(public), "size": size, "limit": 8000}
     learns = prior is None or any("public" in make_attack(**attack).reads for attack in attacks)
     judges = verified(independent)
     if not independent or has_second:
@@ -96,7 +96,7 @@ def audit_sweep(
         "name": NAME,
         "seeds": seeds,
         "data": {"kind": "labelled", "path": str(data), "size": size},
-        **({"public": shown} if learns or independent else {}),
+        **({"public": public_images} if learns or independent else {}),
         "classes": "all" if card.num_classes <= people else spread(card.num_classes, people),
         "recipe": recipes[0],
         "prior": dict(prior) if prior else {"kind": "eigenfaces", "components": components_of(images)},

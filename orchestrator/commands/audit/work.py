@@ -244,10 +244,10 @@ class Work:
                 screen.out(f"to come: {models.words(count, cost)}")
                 return count
         if not models.finished:
-            least = costs[count := shadows.COUNTS[-1]]
-            minutes = (self.spent + before + wall_seconds(least.device_s)) / 60
+            cheapest = costs[count := shadows.COUNTS[-1]]
+            minutes = (self.spent + before + wall_seconds(cheapest.device_s)) / 60
             self.leave_out(
-                f"Not tried: {models.words(count, least)}. The same command with --minutes "
+                f"Not tried: {models.words(count, cheapest)}. The same command with --minutes "
                 f"{max(minutes + 1, self.request.minutes + 1):.0f} or more tries it."
             )
         return models.finished

@@ -96,7 +96,7 @@ def _membership_json(found: AuditMembership | None) -> dict[str, Any] | None:
                 "role": one.role,
                 "recipe": one.recipe,
                 "trainings": one.trainings,
-                "attacks": [_told_json(told) for told in one.told],
+                "attacks": [_told_json(one_attack) for one_attack in one.told],
             }
             for one in recipes[1:]
         ],

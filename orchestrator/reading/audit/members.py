@@ -149,12 +149,12 @@ def read_membership(
         imported = isinstance(settings.recipe, ImportedClassifier)
         roles[name] = "model" if imported else "reference" if trial.cell.is_baseline else "fix"
         stages.setdefault(name, {})[stage.fingerprint] = stage
-    own = next((name for name, role in roles.items() if role == "model"), None)
-    if own is None:
+    model_recipe = next((name for name, role in roles.items() if role == "model"), None)
+    if model_recipe is None:
         return None
     files = {name: tuple(store.needed_file(s, SCORES) for s in found.values()) for name, found in stages.items()}
-    first = measured_in(files[own][0])
-    facts = store.metrics(next(iter(stages[own].values())))
+    first = measured_in(files[model_recipe][0])
+    facts = store.metrics(next(iter(stages[model_recipe].values())))
     words = _words(data, summary, access)
     seen = np.isfinite(first.scores[BY_LABELS]) if BY_LABELS in first.scores else np.zeros(len(first.member), bool)
     few = not seen.all()
@@ -173,7 +173,7 @@ def read_membership(
                 trainings=len(files[name]),
                 word=words.get(name, ""),
             )
-            for name in sorted(roles, key=lambda name: name != own)
+            for name in sorted(roles, key=lambda name: name != model_recipe)
         ),
     )
 

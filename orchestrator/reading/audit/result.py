@@ -153,8 +153,8 @@ def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit |
     if summary.primary is None:
         return None
     measured = summary.frame[summary.frame[summary.primary].notna()]
-    own = summary.recipes[0] if notes.recipe is None else notes.recipe
-    frame = measured[measured["recipe"] == own]
+    recipe = summary.recipes[0] if notes.recipe is None else notes.recipe
+    frame = measured[measured["recipe"] == recipe]
     reached = [_reached(data, summary, int(row), notes.asked_once) for row in frame.index]
     ordered = sorted(reached, key=lambda one: (one.control, -summary.spec.sign * one.leak))
     judged = summary.evidence.rows if summary.evidence else ()
@@ -173,7 +173,7 @@ def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit |
         standing=() if strongest.control else standings(summary, strongest.row, *line, notes.classes),
         test_acc=float(frame["test_acc"].mean()),
         chance=1 / notes.classes,
-        beside=_beside(data, summary, own, notes),
+        beside=_beside(data, summary, recipe, notes),
     )
 
 

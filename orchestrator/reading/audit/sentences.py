@@ -58,12 +58,14 @@ def _answer(audit: Audit) -> tuple[str, ...]:
         )
     best, judge = audit.strongest, metric_of(audit.judge).label
     line = audit.controls[0] if audit.controls else None
-    beside = f"; of images drawn without knowing the model ({line.attack}), {share(audit, line.leak)}" if line else ""
+    control_text = (
+        f"; of images drawn without knowing the model ({line.attack}), {share(audit, line.leak)}" if line else ""
+    )
     first = (
         f"Of what the strongest attack ({best.attack}) draws from this model, the {judge} matches "
         f"{share(audit, best.leak)} with the right one of {audit.classes} people (chance: {share(audit, audit.chance)})"
-        f"{beside}. {audit.matched} of {count(len(audit.people), 'person', 'people')} are matched in half or more of "
-        "their images."
+        f"{control_text}. {audit.matched} of {count(len(audit.people), 'person', 'people')} are matched "
+        "in half or more of their images."
     )
     if audit.beyond.verdict == HIGHER:
         sure = "The model gives away more to the strongest attack than to any control."
@@ -123,11 +125,11 @@ def _model_uncertainty(audit: Audit, gap: LeakComparison | None) -> str:
         return "The two were not met by the same attacks and seeds, so they are not compared."
     if gap.seeds < LEAST_SEEDS:
         return f"Which of the two leaks more is inconclusive with one seed{more_seeds(gap.seeds)}."
-    shown = f"reduction {reduction_words(metric_of(audit.judge), gap)}, {count(gap.seeds, 'seed')}"
+    text = f"reduction {reduction_words(metric_of(audit.judge), gap)}, {count(gap.seeds, 'seed')}"
     if gap.word == INCONCLUSIVE:
-        return f"Which of the two leaks more is inconclusive ({'; '.join(filter(None, (shown, settling(gap))))})."
+        return f"Which of the two leaks more is inconclusive ({'; '.join(filter(None, (text, settling(gap))))})."
     return (
-        f"Against trainings like the reference this model {WORDING[gap.word].as_verb} ({shown}); what another training "
+        f"Against trainings like the reference this model {WORDING[gap.word].as_verb} ({text}); what another training "
         "of it would leak is not known."
     )
 
@@ -164,7 +166,7 @@ def _fixes(audit: Audit) -> tuple[str, ...]:
     sample = count(seeds, "seed")
     less = [(one, gap) for one, gap in gaps if gap.word == REDUCES]
     rest = [f"{one.recipe}: {gap.word} ({reduction_words(spec, gap)})" for one, gap in gaps if gap.word != REDUCES]
-    said = [
+    sentences = [
         f"{start(one.recipe)} {WORDING[gap.word].as_verb} of plain training on these images, by the attacks tried, at "
         f"{sample}: {_leak(audit, one)} at {accuracy(one)} test accuracy, reduction {reduction_words(spec, gap)}."
         for one, gap in less
@@ -173,15 +175,15 @@ def _fixes(audit: Audit) -> tuple[str, ...]:
         more = more_seeds(seeds) if any(gap.word == INCONCLUSIVE for _, gap in gaps) else ""
         more = more and f" More seeds may settle what is inconclusive{more}."
         first = "Of the others" if less else f"At {sample} no recipe is shown to reduce the leak of plain training"
-        said.append(f"{first}: {'; '.join(rest)}.{more}")
-    return tuple(said)
+        sentences.append(f"{first}: {'; '.join(rest)}.{more}")
+    return tuple(sentences)
 
 
 def _of_access(audit: Audit, level: str, one: Reached) -> str:
-    asked = f"{one.queries:,.0f} queries" if one.queries else "no queries"
+    queries_text = f"{one.queries:,.0f} queries" if one.queries else "no queries"
     return (
         f"Of what an attacker who sees {SEES[level]} reconstructs, the judge matches {share(audit, one.leak)} "
-        f"({one.attack}; {asked} and {duration(one.seconds)} of device time per person)."
+        f"({one.attack}; {queries_text} and {duration(one.seconds)} of device time per person)."
     )
 
 
@@ -217,8 +219,8 @@ def _exposed(audit: Audit, *, anonymous: bool) -> tuple[str, ...]:
 
 def _matched(spec: Metric, person: Person) -> str:
     """`matched in 74 % [52, 90], the control's images in 17.5 %`."""
-    own = "" if person.control is None else f", the control's images in {number(spec, person.control)}"
-    return f"matched in {rate_words(spec, person)}{own}"
+    control_text = "" if person.control is None else f", the control's images in {number(spec, person.control)}"
+    return f"matched in {rate_words(spec, person)}{control_text}"
 
 
 def _unknown(audit: Audit) -> tuple[str, ...]:

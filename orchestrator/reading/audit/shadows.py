@@ -83,7 +83,7 @@ def read_shadows(trials: Sequence[Trial], store: Store) -> ByShadows | None:
     if True not in judged:
         return None
     shadows = [source for source in judged[True].inputs.values() if source.name == "shadow"]
-    told, persons = _within(store.needed_file(judged[True], SCORES))
+    attacks, persons = _within(store.needed_file(judged[True], SCORES))
     reference = next(trial for trial in trials if not isinstance(inversion(trial.settings).recipe, ImportedClassifier))
     recipe = inversion(reference.settings).recipe
     return ByShadows(
@@ -92,7 +92,7 @@ def read_shadows(trials: Sequence[Trial], store: Store) -> ByShadows | None:
         architecture=recipe.architecture,
         epochs=shadows[0].config["epochs"],
         persons=persons,
-        told=told,
+        told=attacks,
         reference=_within(store.needed_file(judged[False], SCORES))[0] if False in judged else (),
         seconds=sum(float(store.manifest(one)["seconds"]) for one in shadows if store.has(one)),
     )
