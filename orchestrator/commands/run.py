@@ -52,7 +52,7 @@ def run_and_report(
 ) -> int:
     """Run what is missing, record, report. Returns the exit code; InputError before anything is started.
 
-    asked: when to have a person confirm the expected cost; None for the usual thresholds. guard: raises InputError for
+    limits: when to have a person confirm the expected cost; None for the usual thresholds. guard: raises InputError for
     a plan that the caller does not want to be run. tells: print the table of results and where the report is; False
     where the caller says in its own words what was found.
     """

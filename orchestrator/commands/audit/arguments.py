@@ -1,4 +1,4 @@
-"""`smoothsweep audit MODEL`: what may be said of the model, the data and the attacker."""
+"""The command line of `smoothsweep audit MODEL`: options of the model, the data and the attacker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MINUTES, REFERENCE_MINUTES, FIX_MINUTES = 5.0, 20.0, 60.0
 
 
 def add_audit_command(commands: argparse._SubParsersAction) -> None:
-    """Adds `audit` to a parser's commands."""
+    """Add `audit` to the commands of a parser."""
     audit = commands.add_parser(
         "audit",
         help="how much does one model leak? Attacks it, judges the reconstructions, names the people exposed most",

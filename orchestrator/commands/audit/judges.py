@@ -1,4 +1,4 @@
-"""Who judges an audit: the judge that was named, and beside an embedder of faces a second one that is unlike it."""
+"""The independent judges of an audit: the one named by `--judge`, and a second, different embedder of faces."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from smoothsweep.core.models.weight_files import find_weight_file, weight_folder
 from smoothsweep.core.text import brief
 
 Judges = dict[str, dict[str, str]]
-"""As a sweep file's `judges` have them."""
+"""Judges as in the section `judges` of a sweep file: name -> settings."""
 
 FACE = judge_of_network(next(iter(FACES)))
 ENDINGS = (".safetensors", ".pth", ".pt", ".ckpt")
 
 
 def judge_of(option: str | None) -> Judges:
-    """The independent judge of `NAME=FILE`, empty for none. Raises InputError."""
+    """The judge that `NAME=FILE` names, empty for None. Raises InputError."""
     if option is None:
         return {}
     name, _, weights = option.partition("=")
@@ -39,7 +39,7 @@ def judge_of(option: str | None) -> Judges:
 
 
 def two_judges(options: list[str] | None) -> tuple[str | None, str | None]:
-    """What `--judge` said, once or twice. Raises InputError for more."""
+    """The values of the first and of the second `--judge`. Raises InputError for more than two."""
     if options is not None and len(options) > 2:
         raise InputError(f"--judge: expected it once or twice, got it {len(options)} times")
     return (options[0] if options else None, options[1] if options and len(options) > 1 else None)
@@ -48,8 +48,8 @@ def two_judges(options: list[str] | None) -> tuple[str | None, str | None]:
 def second_judge(first: Judges, option: str | None, *, looked_for: bool) -> Judges:
     """The second embedder of faces, empty without one.
 
-    said: `NAME=FILE` of it. looked_for: whether, unless it was said, one whose weights lie beside the first's under its
-    own name, or are staged, is taken. Raises InputError for a second that is the first, or no embedder of faces.
+    option: `NAME=FILE` of the second `--judge`. looked_for: where no second is given, take an embedder whose weights
+    lie next to the first's or are staged. Raises InputError for a second that equals the first or embeds no faces.
     """
     one = first.get(FACE)
     if option is not None:

@@ -45,6 +45,6 @@ def frontier_words(summary: Summary) -> str:
     return (
         f"The line is the frontier: {names}; no other recipe beats {'it' if len(front) == 1 else 'these'} in both."
         f"{accuracy_note} Hypervolume: {size}, the shaded part, measured from {accuracy} accuracy and {leak} "
-        "leak. Bars are intervals (an arrow head: the bar leaves the panel). Hover over a point for its numbers; select it for its "
-        "row of the table."
+        "leak. Bars are intervals (an arrow head: the bar leaves the panel). Hover over a point for its numbers; "
+        "select it for its row of the table."
     )

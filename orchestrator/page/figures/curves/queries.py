@@ -28,7 +28,7 @@ WHO = {"labels": "who sees labels", "scores": "who sees scores", "gradients": "w
 def query_curves(queries: pd.DataFrame | None, colours: Colours) -> Canvas | None:
     """A panel for each access level with an attack of its own, least first: what an attacker with it can run.
 
-    asked: as `query_frame` gives it. None unless two attacks of one recipe ask the target differently often.
+    queries: as `query_frame` gives it. None unless two attacks of one recipe ask the target differently often.
     """
     if queries is None:
         return None
