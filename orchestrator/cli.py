@@ -232,17 +232,11 @@ def _plan_options(plan: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     interrupts.listen()
-    confirmation = _confirmation(options)
+    limits = _confirmation(options)
     from smoothsweep.orchestrator.commands.run import run_and_report
 
     return run_and_report(
-        options.sweep,
-        options.overrides,
-        options.store,
-        options.tracking_uri,
-        options.address,
-        options.out,
-        confirmation,
+        options.sweep, options.overrides, options.store, options.tracking_uri, options.address, options.out, limits
     )
 
 

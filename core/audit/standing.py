@@ -1,4 +1,4 @@
-"""What a leak stands beside in an audit in memory: chance, a control, the reach of the prior, and the ceiling.
+"""Compare the leak of an audit in memory with chance, a control, the reach of the prior, and the ceiling.
 
 The rows of the command's `standing`, computed by the same functions (`core.metrics.recognition`).
 """
@@ -25,15 +25,22 @@ from smoothsweep.core.metrics.open_set import Head
 from smoothsweep.core.metrics.recognition import Photographs, Reached, Recognised, reached, recognise
 
 MIDDLE_RANK = 251.0
-"""Of a stranger's image among 500 strangers."""
+"""Expected gallery rank of a stranger's image among 500 strangers."""
 COLUMNS = ("metric", "leak", "low", "high", "chance", "control", "reach", "ceiling")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recogniser:
-    """What a judge with features of its own is asked beside its verdict. embed: images uint8 [M, 3, R, R] -> features
-    [M, D]; real: features of the private images; head: on them; test: the images for testing. prefix: of its columns in
-    a sweep's results; closed: its verdict's columns begin so."""
+    """A judge's features, by which reconstructions are verified.
+
+    Attributes:
+        embed: Maps images uint8 [M, 3, R, R] to features [M, D].
+        real: Features of the private images.
+        head: The linear head on these features.
+        test: The test images.
+        prefix: Of its columns in the results of a sweep.
+        closed: Prefix of the columns of its closed-set verdict.
+    """
 
     embed: Callable[[Tensor], Tensor]
     real: Photographs
@@ -45,9 +52,13 @@ class Recogniser:
 
 @dataclass(frozen=True, kw_only=True)
 class Stands:
-    """table: a row per way of judging the strongest attack: metric (a column of a sweep's results), leak with low and
-    high, chance, control, reach and ceiling (NaN: not measured). verified: class -> the share of the strongest
-    attack's images that are accepted at 1 % false accepts; empty without. why_not: why nothing was verified, or empty.
+    """The strongest attack by every metric, next to the values that it is compared with.
+
+    Attributes:
+        table: One row per metric: metric (a column of a sweep's results), leak with low and high, chance, control,
+            reach and ceiling (NaN: not measured).
+        verified: Class -> fraction of the strongest attack's images accepted at 1 % false accepts; may be empty.
+        why_not: Why nothing was verified; empty where something was.
     """
 
     table: pd.DataFrame
@@ -69,9 +80,12 @@ def stands(
     classes: int,
     on_progress: OnProgress = silent,
 ) -> Stands:
-    """by: of the judge, None for one without features of its own. metric, ceiling: of the judge. strongest, control:
-    its hits; drawn, drawn_by_control: the pictures with their labels, for every seed. crop: of the strongest attack;
-    classes: of the model."""
+    """Compare the strongest attack with chance, the control, the reach of the prior and the ceiling.
+
+    by: the judge's features, None for a judge without any. metric, ceiling: of the judge. strongest, control: hits of
+    the strongest attack and of the control. drawn, drawn_by_control: their pictures and labels, for every seed. crop:
+    of the strongest attack. classes: number of the model's classes.
+    """
     first: dict[str, Any] = {"metric": metric, "leak": strongest.leak.mean, **_ends(strongest)}
     first |= {"chance": 1 / classes, "control": control.leak.mean, "ceiling": ceiling}
     if by is None:
@@ -104,7 +118,7 @@ def stands(
 
 
 def _reach(by: Recogniser, attacker: Attacker, strangers: Tensor, crop: int | None, on_progress: OnProgress) -> Reached:
-    """Of real test images, projected into the attacker's prior."""
+    """The reach of the attacker's prior: the judge's verdict on real test images projected into it."""
     made = projected_photographs(
         attacker.prior,
         by.test,
@@ -122,7 +136,7 @@ def _ends(tally: Tally) -> dict[str, float | None]:
 
 
 def _mean(results: Sequence[Recognised], number: Callable[[Recognised], float | None]) -> float:
-    """Over the seeds."""
+    """The mean of a number over the seeds where it was measured; NaN where it never was."""
     found = [value for one in results if (value := number(one)) is not None]
     return float(np.mean(found)) if found else float("nan")
 

@@ -1,4 +1,4 @@
-"""A second embedder's judgement of an audit's reconstructions: another network, trained on other photographs."""
+"""The judgement of an audit's reconstructions by a second embedder, trained on other photographs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,10 @@ from smoothsweep.orchestrator.reading.standing.judged import APART, Standing, st
 
 
 def with_second(audit: Audit, summary: Summary, name: str) -> Audit:
-    """The audit with the standings of the same attack by the embedder `name`, from the summary of its judging; as it is
-    where that has not judged this attack."""
+    """Add to an audit how the second embedder `name` judges the strongest attack.
+
+    summary: of the sweep in which it judges. The audit is returned unchanged where that holds no such attack.
+    """
     frame = summary.frame
     if summary.primary is None or summary.primary not in frame:
         return audit
@@ -28,7 +30,7 @@ def with_second(audit: Audit, summary: Summary, name: str) -> Audit:
 
 
 def second_lines(audit: Audit) -> tuple[str, ...]:
-    """A sentence for what is verified, or else matched: both judges' numbers, and whether they agree."""
+    """A sentence with the numbers of both embedders and whether they agree; empty without a second one."""
     pairs = [(one, other) for one in audit.standing for other in audit.second if one.metric == other.metric]
     verifying = [pair for pair in pairs if pair[0].spec.reach is not None]
     if not verifying:

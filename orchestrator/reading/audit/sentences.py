@@ -1,4 +1,4 @@
-"""The audit of one model in sentences."""
+"""The sentences of the audit of one model."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ from smoothsweep.orchestrator.reading.standing.judged import standing_lines
 
 
 def more_seeds(seeds: int) -> str:
-    """` (--seeds 3, or more --minutes, adds some)`; empty where an audit has all that it goes up to."""
+    """A remark such as ` (--seeds 3, or more --minutes, adds some)`; empty at the maximum number of seeds."""
     return f" (--seeds {min(seeds + 2, MOST_SEEDS)}, or more --minutes, adds some)" if seeds < MOST_SEEDS else ""
 
 
 def audit_sentences(audit: Audit, *, anonymous: bool = False) -> dict[str, tuple[str, ...]]:
-    """The words of the audit: `answer` (first the finding, then how sure), `beside` (how a reference and other recipes
-    compare), `membership` (empty where nobody asked), `trainings` (what these took, what they rest on, what there was
-    no time for), `access` (what each attacker gets), `people`, `unknown` (what this does not say). anonymous: no
-    names."""
+    """The sentences of an audit, by section of its page.
+
+    `answer`: the finding, then its uncertainty. `beside`: the comparison with the reference and the fixes.
+    `membership`: empty where it was not asked for. `trainings`: their cost, their limits, and what there was no time
+    for. `access`: the leak by access level. `people`: who is exposed most. `unknown`: what the audit does not show.
+    anonymous: write no names.
+    """
     return {
         "answer": _answer(audit),
         "beside": (*_reference(audit), *_fixes(audit)),
@@ -41,11 +44,12 @@ def audit_sentences(audit: Audit, *, anonymous: bool = False) -> dict[str, tuple
 
 
 def share(audit: Audit, value: float) -> str:
-    """A leak of this audit's judge for a sentence: `48 %`."""
+    """A leak by this audit's judge as text, such as `48 %`."""
     return number(metric_of(audit.judge), value)
 
 
 def person_name(person: Person, *, anonymous: bool) -> str:
+    """The name of a person, or `person N` where names are left out."""
     return f"person {person.label}" if anonymous else person.name
 
 
@@ -88,7 +92,7 @@ def _answer(audit: Audit) -> tuple[str, ...]:
 
 
 def _not_verified(audit: Audit) -> tuple[str, ...]:
-    """Why nobody says whether a face recogniser would accept what was drawn; empty where somebody does."""
+    """A sentence on why no face recogniser verified the reconstructions; empty where one did."""
     if any(one.spec.verifies for one in audit.standing):
         return ()
     if audit.judge == "attack_acc1":
@@ -99,7 +103,7 @@ def _not_verified(audit: Audit) -> tuple[str, ...]:
 
 
 def _reference(audit: Audit) -> tuple[str, ...]:
-    """What the reference leaks, and how the model stands to it."""
+    """Sentences on the reference's leak and the model's relative to it; empty without a reference."""
     model, plain = audit.model, audit.reference
     if model is None or plain is None:
         return ()
@@ -116,7 +120,7 @@ def _leak(audit: Audit, one: Trained) -> str:
 
 
 def accuracy(one: Trained) -> str:
-    """Its test accuracy: `94.1 %`."""
+    """The test accuracy as text, such as `94.1 %`."""
     return number(metric_of("test_acc"), one.test_acc)
 
 
@@ -156,7 +160,7 @@ def _spent(audit: Audit) -> tuple[str, ...]:
 
 
 def _fixes(audit: Audit) -> tuple[str, ...]:
-    """What recipes change, as far as the seeds show."""
+    """Sentences on which fixes reduce the leak, as far as the seeds show."""
     gaps = [(one, one.leak) for one in audit.fixes if one.leak is not None]
     if not gaps:
         return ()
@@ -188,7 +192,7 @@ def _of_access(audit: Audit, level: str, one: Reached) -> str:
 
 
 def _exposed(audit: Audit, *, anonymous: bool) -> tuple[str, ...]:
-    """Who is more probably than not among the most exposed, and how these rates are to be read."""
+    """Sentences on the people who are probably among the most exposed, and on how to read their rates."""
     if not audit.people:
         return ("No person is named, since no attack was tried.",)
     if not any(person.share > 0 for person in audit.people):
@@ -218,7 +222,7 @@ def _exposed(audit: Audit, *, anonymous: bool) -> tuple[str, ...]:
 
 
 def _matched(spec: Metric, person: Person) -> str:
-    """`matched in 74 % [52, 90], the control's images in 17.5 %`."""
+    """A phrase such as `matched in 74 % [52, 90], the control's images in 17.5 %`."""
     control_text = "" if person.control is None else f", the control's images in {number(spec, person.control)}"
     return f"matched in {rate_words(spec, person)}{control_text}"
 
