@@ -43,8 +43,8 @@ def available_memory(root: Path = ROOT) -> int:
 
 def _limits(controller: str, limit: Callable[[Path], float | None], root: Path) -> Iterator[float]:
     """The limits of this process's groups, from its own to the outermost that can be seen."""
-    for mount, own in _groups(controller, root):
-        for folder in (own, *own.parents):
+    for mount, group in _groups(controller, root):
+        for folder in (group, *group.parents):
             with contextlib.suppress(OSError, ValueError, ZeroDivisionError):  # no such file in an outermost group
                 if (found := limit(folder)) is not None:
                     yield found

@@ -49,5 +49,5 @@ def refusal(out: Path | None, error: OSError) -> str | None:
 def refuse_flag_before_command(first: str) -> None:
     """Raise InputError for a flag of a command that stands before the command, which argparse takes its value for."""
     flag = first.partition("=")[0]
-    if flag.startswith("--") and not any(own.startswith(flag) for own in OWN_FLAGS):
+    if flag.startswith("--") and not any(known_flag.startswith(flag) for known_flag in OWN_FLAGS):
         raise InputError(f"{flag}: expected a command before its flags (smoothsweep COMMAND ... {flag} ...), got none")

@@ -96,8 +96,8 @@ class _Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """As argparse; a choice that is none is answered with the one that was probably meant."""
-        if said := _CHOICE.search(message):
-            message += suggestion(said["got"], re.findall(r"[\w-]+", said["known"]))
+        if wrong_choice := _CHOICE.search(message):
+            message += suggestion(wrong_choice["got"], re.findall(r"[\w-]+", wrong_choice["known"]))
         super().error(message)
 
 
@@ -232,11 +232,11 @@ def _plan_options(plan: argparse.ArgumentParser) -> None:
 
 def _run(options: argparse.Namespace) -> int:
     interrupts.listen()
-    asked = _confirmation(options)
+    limits = _confirmation(options)
     from smoothsweep.orchestrator.commands.run import run_and_report
 
     return run_and_report(
-        options.sweep, options.overrides, options.store, options.tracking_uri, options.address, options.out, asked
+        options.sweep, options.overrides, options.store, options.tracking_uri, options.address, options.out, limits
     )
 
 
@@ -257,8 +257,8 @@ def _confirmation(options: argparse.Namespace) -> Confirmation:
 def _plan(options: argparse.Namespace) -> int:
     from smoothsweep.orchestrator.commands.plan import tell_plan
 
-    asked = (options.price, options.tell, options.rates)
-    return tell_plan(options.sweep, options.overrides, options.store, *asked, as_json=options.json)
+    plan_options = (options.price, options.tell, options.rates)
+    return tell_plan(options.sweep, options.overrides, options.store, *plan_options, as_json=options.json)
 
 
 def _status(options: argparse.Namespace) -> int:

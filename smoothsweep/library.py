@@ -178,7 +178,7 @@ def audit(
     split = people_of(data, size=size or usual_size(model))
     by_shadows = read_recipe(shadows, shadow_recipe, image_size=model.image_size)
     attacker = attacker_of(model, public, prior, size=size, device=device)
-    told = refuse_shared(split, attacker.public)
+    notes = refuse_shared(split, attacker.public)
     test_acc = recognised(attacker.model, split.test, model.reads)
     tried = settings_tried(attacker, attacks)
     ruler = (
@@ -201,7 +201,7 @@ def audit(
             ]
             for one in tried
         ]
-        found = read_audit(reconstructions, ruler, test_acc, attacker=attacker, told=told, on_progress=on_progress)
+        found = read_audit(reconstructions, ruler, test_acc, attacker=attacker, told=notes, on_progress=on_progress)
         if not trained_on_data:
             return found
         given: Any = {"size": split.train.size, "shadows": by_shadows, "where": "data", "on_progress": on_progress}
@@ -272,12 +272,12 @@ def membership(
     Where the two sets differ in more than membership, the result makes no claim. Raises InputError, one line.
     """
     check_model(model)
-    asked = read_recipe(shadows, shadow_recipe, image_size=model.image_size)
-    shown = fit_images(everything_of(training, size=size).images[:2], model.image_size)
-    opened = model.open(shown, device=device)
+    recipe = read_recipe(shadows, shadow_recipe, image_size=model.image_size)
+    samples = fit_images(everything_of(training, size=size).images[:2], model.image_size)
+    opened = model.open(samples, device=device)
     with progress_bar(progress) as on_progress:
         given: Any = {"size": size, "budget": budget, "seed": seed, "on_progress": on_progress}
-        return audit_membership(opened, training, held_out, shadows=asked, **given)
+        return audit_membership(opened, training, held_out, shadows=recipe, **given)
 
 
 def compare(audits: Mapping[str, Audit]) -> pd.DataFrame:

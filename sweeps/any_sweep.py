@@ -100,8 +100,8 @@ class AnySweep(Model):
     @property
     def accuracy_needed(self) -> float | None:
         """The test accuracy without which a recipe is not recommended, if the file asks for one."""
-        asked = self.search.constraints.get("test_acc") if self.search else None
-        return asked.at_least if asked else self.min_test_acc
+        constraint = self.search.constraints.get("test_acc") if self.search else None
+        return constraint.at_least if constraint else self.min_test_acc
 
     @property
     def leak_searched(self) -> str | None:

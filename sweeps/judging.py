@@ -52,8 +52,8 @@ class AnyClassifier(Training):
         """Defaults that belong to one choice, so that another does not clash with them."""
         if not isinstance(given, dict):
             return given
-        asked = {name: given.get(chooser, cls.declared.usual[chooser]) for name, chooser, _ in _where(cls.declared)}
-        usual = {name: value for name, _, (choice, value) in _where(cls.declared) if asked[name] == choice}
+        choosers = {name: given.get(chooser, cls.declared.usual[chooser]) for name, chooser, _ in _where(cls.declared)}
+        usual = {name: value for name, _, (choice, value) in _where(cls.declared) if choosers[name] == choice}
         return {**usual, **given}
 
 
@@ -137,8 +137,8 @@ class AnyJudges(Model):
     @property
     def recipes(self) -> tuple[Recipe, ...]:
         """Those that settings of judges name, beside the sweep's own."""
-        asked = [getattr(self.settings[name], key) for name in self.settings for key in JUDGES[name].recipes]
-        return tuple(recipe for recipe in asked if recipe is not None)
+        recipes = [getattr(self.settings[name], key) for name in self.settings for key in JUDGES[name].recipes]
+        return tuple(recipe for recipe in recipes if recipe is not None)
 
     @property
     def of_reconstructions(self) -> tuple[str, ...]:

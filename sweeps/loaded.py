@@ -80,8 +80,8 @@ class LoadedSweep:
     @property
     def hardware(self) -> str | None:
         """What the file's opening comment says after "Hardware:", as one line; None where it says nothing of it."""
-        said = _HARDWARE.search(self.intro)
-        return " ".join(said[1].split()) if said else None
+        match = _HARDWARE.search(self.intro)
+        return " ".join(match[1].split()) if match else None
 
 
 def check(raw: dict[str, Any], source: str) -> Sweep:

@@ -46,8 +46,8 @@ def first_mistake(error: ValidationError, keys_at: KeysAt = lambda _: ()) -> str
     else:
         sentence = _sentence(first)
         sentence += _meant(sentence)
-    said = not key or sentence.startswith(f"{key}.")  # settings that core checks name their key themselves
-    return f"{sentence if said else f'{key}: {sentence}'}{more}"
+    names_key = not key or sentence.startswith(f"{key}.")  # settings that core checks name their key themselves
+    return f"{sentence if names_key else f'{key}: {sentence}'}{more}"
 
 
 def _unknown_key(got: str | int, known: Collection[str]) -> str:
@@ -59,8 +59,8 @@ def _unknown_key(got: str | int, known: Collection[str]) -> str:
 
 
 def _meant(sentence: str) -> str:
-    said = _CHOICE.search(sentence) or _KEY_OF_KIND.fullmatch(sentence)
-    return suggestion(said["got"], re.findall(r"[\w.-]+", said["known"])) if said else ""
+    match = _CHOICE.search(sentence) or _KEY_OF_KIND.fullmatch(sentence)
+    return suggestion(match["got"], re.findall(r"[\w.-]+", match["known"])) if match else ""
 
 
 def _is_union_tag(part: str | int, location: tuple[str | int, ...]) -> bool:

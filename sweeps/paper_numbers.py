@@ -151,35 +151,35 @@ def matching(row_axes: Mapping[str, Any], table: str) -> PaperRow | None:
     for name in row_axes:
         if name not in valid:
             raise InputError(f"paper table {table}: expected axes among {', '.join(valid)}, got {name!r}")
-    asked = _normalised(row_axes)
-    found = [row for row in rows if all(_same(row.axes.get(name), value) for name, value in asked.items())]
+    axes = _normalised(row_axes)
+    found = [row for row in rows if all(_same(row.axes.get(name), value) for name, value in axes.items())]
     if len(found) > 1:
-        apart = [n for n in valid if n not in asked and len({str(row.axes.get(n)) for row in found}) > 1]
+        apart = [n for n in valid if n not in axes and len({str(row.axes.get(n)) for row in found}) > 1]
         fits = ", ".join(str(row.first.row) for row in found)
         raise InputError(f"paper table {table}: expected axes that fit one row, got rows {fits}: name {apart[0]}")
     return found[0] if found else None
 
 
 def _normalised(axes: Mapping[str, Any]) -> dict[str, Any]:
-    asked = dict(axes)
-    if asked.get("defense") in ("none", "label_smoothing"):
-        if asked["defense"] == "none":
-            asked.setdefault("alpha", 0.0)
-        if asked.get("alpha") is not None:
-            asked["defense"] = "none" if asked["alpha"] == 0 else "label_smoothing"
-    elif asked.get("defense") is not None and asked.get("alpha") == 0:
-        asked["alpha"] = None
-    return asked
+    normalised = dict(axes)
+    if normalised.get("defense") in ("none", "label_smoothing"):
+        if normalised["defense"] == "none":
+            normalised.setdefault("alpha", 0.0)
+        if normalised.get("alpha") is not None:
+            normalised["defense"] = "none" if normalised["alpha"] == 0 else "label_smoothing"
+    elif normalised.get("defense") is not None and normalised.get("alpha") == 0:
+        normalised["alpha"] = None
+    return normalised
 
 
-def _same(printed: Any, asked: Any) -> bool:
+def _same(printed: Any, ours: Any) -> bool:
     """Equal as numbers where both are some, else as text; None only equals None."""
-    if printed is None or asked is None:
-        return printed is None and asked is None
+    if printed is None or ours is None:
+        return printed is None and ours is None
     try:
-        return math.isclose(float(printed), float(asked), rel_tol=1e-9, abs_tol=1e-12)
+        return math.isclose(float(printed), float(ours), rel_tol=1e-9, abs_tol=1e-12)
     except ValueError:
-        return str(printed) == str(asked)
+        return str(printed) == str(ours)
 
 
 @lru_cache(maxsize=1)

@@ -161,8 +161,8 @@ def departures(settings: InversionSweep, dataset: str, table: str) -> tuple[str,
             continue
         mine, theirs = ours.get(key), paper.get(key)
         if not _equal(mine, theirs):
-            shown = "not stated" if key not in paper else PRIOR if key == "prior.kind" else _shown(theirs)
-            found.append(f"{key} {_shown(mine)} (paper: {shown})")
+            papers = "not stated" if key not in paper else PRIOR if key == "prior.kind" else _shown(theirs)
+            found.append(f"{key} {_shown(mine)} (paper: {papers})")
     return tuple(found)
 
 

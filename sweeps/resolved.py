@@ -56,16 +56,16 @@ def resolved(settings: InversionSweep) -> dict[str, Any]:
         leaves |= {name: value for name, value in usual.items() if leaves[name] is None}
     if settings.recipe.poison is not None:
         poison = settings.recipe.poison.built
-        own = ("size", poison.side) if poison.kind == "badnets" else ("strength", poison.opacity)
-        leaves[f"recipe.poison.{own[0]}"] = own[1]
+        parameters = ("size", poison.side) if poison.kind == "badnets" else ("strength", poison.opacity)
+        leaves[f"recipe.poison.{parameters[0]}"] = parameters[1]
     defense = settings.recipe.defense
     if defense is not None:
         leaves = {key: value for key, value in leaves.items() if not key.startswith("recipe.defense.")}
         found = defense.resolved(settings.protocol)
-        own = found.pop("parameters", {})
+        parameters = found.pop("parameters", {})
         for name in ("revision", "plugin"):  # which computation it is, no setting
             found.pop(name, None)
-        leaves |= {f"recipe.defense.{name}": value for name, value in (found | own).items()}
+        leaves |= {f"recipe.defense.{name}": value for name, value in (found | parameters).items()}
         if defense.usual_readouts and leaves.get("attack.readout", ...) is None:
             leaves["attack.readout"] = defense.usual_readouts[settings.protocol]
     return leaves

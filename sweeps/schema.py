@@ -267,8 +267,8 @@ class InversionSweep(AnySweep):
         """Looks compare every recipe of the grid with the baseline by what leaks, and by nothing else."""
         if self.looks is None:
             return
-        if beside := next((key for key in ("search", "reaudit", "paper") if getattr(self, key) is not None), None):
-            raise ValueError(f"seeds.looks: expected none beside {beside}, got both; list the seeds")
+        if rival_key := next((key for key in ("search", "reaudit", "paper") if getattr(self, key) is not None), None):
+            raise ValueError(f"seeds.looks: expected none beside {rival_key}, got both; list the seeds")
         if self.attack is None:
             raise ValueError("seeds.looks: expected an attack, whose leak decides who gets more seeds, got null")
         if not self.baseline:

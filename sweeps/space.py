@@ -135,8 +135,8 @@ def _check_references(dimension: Dimension, by_key: Mapping[str, Dimension]) -> 
             raise ValueError(f"{key}.when.{other}: expected at least one value, got none")
         for value in allowed:
             if not any(same_value(value, one) for one in values):
-                shown = ", ".join(map(str, values[:12]))
-                raise ValueError(f"{key}.when.{other}: expected values of that dimension ({shown}), got {value}")
+                known_text = ", ".join(map(str, values[:12]))
+                raise ValueError(f"{key}.when.{other}: expected values of that dimension ({known_text}), got {value}")
     if dimension.above is None:
         return
     if dimension.above == key or dimension.above not in by_key:
@@ -175,8 +175,8 @@ def _check_existence(dimension: Dimension, by_key: Mapping[str, Dimension]) -> N
     chain = [by_key[key] for key in _conditions(dimension.key, by_key)]
     if len(chain) < 2:
         return  # values of one dimension that it does have
-    asked = [_asked(one, [dimension, *chain]) for one in chain]
-    for combination in itertools.islice(itertools.product(*asked), MOST_COMBINATIONS):
+    required = [_asked(one, [dimension, *chain]) for one in chain]
+    for combination in itertools.islice(itertools.product(*required), MOST_COMBINATIONS):
         values = dict(zip((one.key for one in chain), combination, strict=True))
         if dimension.exists(values) and all(one.exists(values) for one in chain):
             return
@@ -185,8 +185,8 @@ def _check_existence(dimension: Dimension, by_key: Mapping[str, Dimension]) -> N
 
 def _asked(one: Dimension, others: Sequence[Dimension]) -> list[Any]:
     """The values of a dimension that some condition asks for: among the others no condition can tell a difference."""
-    asked = [value for other in others for value in other.when.get(one.key, ())]
-    return [value for value in one.values or () if any(same_value(value, other) for other in asked)]
+    required = [value for other in others for value in other.when.get(one.key, ())]
+    return [value for value in one.values or () if any(same_value(value, other) for other in required)]
 
 
 def _conditions(key: str, by_key: Mapping[str, Dimension]) -> list[str]:

@@ -87,8 +87,8 @@ class OtherTrial(Model):
 
 def trial_words(trial: Mapping[str, Any]) -> str:
     """Dotted keys and values of another trial as a table calls it: 0 for 0.0."""
-    said = {key: f"{value:g}" if isinstance(value, float) else value for key, value in trial.items()}
-    return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in said.items())
+    values = {key: f"{value:g}" if isinstance(value, float) else value for key, value in trial.items()}
+    return ", ".join(f"{key.rpartition('.')[2]} {value}" for key, value in values.items())
 
 
 def _number_or_trial(raw: Any) -> str:
@@ -142,8 +142,8 @@ class Recipe(Training):
     @model_validator(mode="after")
     def _enough_per_worker(self) -> Recipe:
         if self.batch_size < 2 * self.workers:
-            least = 2 * self.workers
-            raise ValueError(f"batch_size: expected at least 2 images per worker ({least}), got {self.batch_size}")
+            minimum = 2 * self.workers
+            raise ValueError(f"batch_size: expected at least 2 images per worker ({minimum}), got {self.batch_size}")
         return self
 
     @model_validator(mode="after")

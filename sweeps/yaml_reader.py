@@ -105,20 +105,20 @@ class _Document:
         return value
 
     def _mapping(self, depth: int) -> dict[str, Any]:
-        own: dict[str, Any] = {}
+        entries: dict[str, Any] = {}
         merged: dict[str, Any] = {}
         merges = False
         for event in self._until(yaml.MappingEndEvent):
             key = self._key(event)
             is_merge = key == _MERGE and isinstance(event, yaml.ScalarEvent) and event.implicit[0]
-            if key in own or (is_merge and merges):
+            if key in entries or (is_merge and merges):
                 raise self._refusal(event, f"expected every key once, got {shown(key)} twice")
             value = self._value(next(self._events), depth + 1)
             if is_merge:
                 merges, merged = True, self._merged(event, value)
             else:
-                own[key] = value
-        return {**merged, **own}
+                entries[key] = value
+        return {**merged, **entries}
 
     def _merged(self, event: yaml.Event, given: Any) -> dict[str, Any]:
         parts = given if isinstance(given, list) else [given]

@@ -38,7 +38,7 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
     target = OpenTarget(inputs.get("target"), config, context.device)
     others = {role: OpenTarget(inputs[role], config, context.device) for role in _others(attack, inputs)}
     coupled = config.get("class_batch", 1)
-    steady = all(asked.steady for asked in (target, *others.values()))
+    steady = all(queries.steady for queries in (target, *others.values()))
     together = attack.side_by_side(context.device) if coupled == 1 and steady else 1
     for batch in batches(classes, max(coupled, together)):
         missing = [c for c in batch if load_class(class_file(context.work, c)) is None]
@@ -51,11 +51,11 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
         views = {None: target.view(attack.access, noise=noise)}
         views |= {role: other.view(attack.access, noise=noise) for role, other in others.items()}
         before = {role: view.queries for role, view in views.items()}
-        beside = replace(given, targets={role: views[role] for role in others})
-        found = attack.invert_batch(views[None], beside, batch, seed=seed)
-        asked = {_queries(role): (view.queries - before[role]) // len(batch) for role, view in views.items()}
+        inputs_with_views = replace(given, targets={role: views[role] for role in others})
+        found = attack.invert_batch(views[None], inputs_with_views, batch, seed=seed)
+        queries = {_queries(role): (view.queries - before[role]) // len(batch) for role, view in views.items()}
         for target_class in missing:
-            tensors = _tensors_of(attack, found[batch.index(target_class)], views[None], asked)
+            tensors = _tensors_of(attack, found[batch.index(target_class)], views[None], queries)
             save_class(class_file(context.work, target_class), tensors)
 
 
@@ -78,12 +78,12 @@ def collect_classes(config: Config, inputs: Inputs, out: Path, context: TaskCont
     counts = [QUERIES, *map(_queries, _others(attack, inputs))]
     queries = {name: torch.stack([part[name] for part in parts]) for name in counts}
     rows = pd.DataFrame(facts.numpy(), columns=list(attack.facts))
-    shown = {name: counted.numpy() for name, counted in queries.items()}
-    save_rows(out / "rows.parquet", rows.assign(**shown, **{"class": classes}))
+    columns = {name: counted.numpy() for name, counted in queries.items()}
+    save_rows(out / "rows.parquet", rows.assign(**columns, **{"class": classes}))
     confidence = {"target_conf": merged["scores"].mean().item()} if "scores" in merged else {}
-    asked = {name: n.double().mean().item() for name, n in queries.items()} if attack.access != "none" else {}
+    mean_queries = {name: n.double().mean().item() for name, n in queries.items()} if attack.access != "none" else {}
     halved = {HALVED: torch.stack([part[HALVED] for part in parts]).max().item()}
-    return {**confidence, **_summed_up(attack, facts), **asked, **halved}
+    return {**confidence, **_summed_up(attack, facts), **mean_queries, **halved}
 
 
 def _without_images(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -121,7 +121,7 @@ def _queries(role: str | None) -> str:
     return QUERIES if role is None else f"{QUERIES}_{role}"
 
 
-def _tensors_of(attack: Attack, found: Reconstructions, view: View, asked: Mapping[str, int]) -> dict[str, Tensor]:
+def _tensors_of(attack: Attack, found: Reconstructions, view: View, queries: Mapping[str, int]) -> dict[str, Tensor]:
     if set(found.facts) != set(attack.facts):
         raise ValueError(f"facts: expected {sorted(attack.facts)}, got {sorted(found.facts)}")
     if (found.images is not None) != attack.leaves_images:
@@ -129,7 +129,7 @@ def _tensors_of(attack: Attack, found: Reconstructions, view: View, asked: Mappi
     rows: Mapping[str, Tensor] = {"w": found.w, **({} if found.scores is None else {"scores": found.scores})}
     return {
         "facts": torch.tensor([float(found.facts[name]) for name in attack.facts], dtype=torch.float32),
-        **{name: torch.tensor(count) for name, count in asked.items()},
+        **{name: torch.tensor(count) for name, count in queries.items()},
         HALVED: torch.tensor(view.execution.rows_halved),
         **({} if found.images is None else {"images": found.images}),
         **{f"row.{name}": tensor for name, tensor in {**rows, **found.rows}.items()},

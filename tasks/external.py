@@ -40,14 +40,14 @@ def load_external(folder: Path, config: Config, device: str, *, where: str | Non
 
     Raises InputError, one line, also for code and endpoints that only a store from elsewhere names.
     """
-    said, kind = config["outside"], config["architecture"]
+    settings, kind = config["outside"], config["architecture"]
     if needs_consent(kind) and not agreed_to(folder / KINDS[kind].file):
         words = f"{KINDS[kind].words} that you have brought in on this machine (`smoothsweep import target`, `audit`)"
         raise InputError(f"{folder}: expected {words}, got one from elsewhere")
     return ExternalModel(
-        open_external(kind, folder / KINDS[kind].file, said, torch.device(device)),
-        answers=said["answers"],
-        access=said["access"],
+        open_external(kind, folder / KINDS[kind].file, settings, torch.device(device)),
+        answers=settings["answers"],
+        access=settings["access"],
         num_classes=config["num_classes"],
         normalisation=normalisation_from(config),
         order=load_tensors(folder / f"{ORDER}.safetensors")[ORDER],

@@ -166,8 +166,8 @@ def _knn(
     features: Tensor, of_pictures: Tensor | None, labels: Tensor, real: dict[str, Tensor], protocol: str
 ) -> Metrics:
     """of_pictures: features of saved pictures, where the published distance is theirs, and a mean over all of them."""
-    shown, official = (features, protocol == "paper") if of_pictures is None else (of_pictures, False)
-    between = partial(knn_distance, shown, labels, real["train_features"], real["train_labels"], official=official)
+    compared, official = (features, protocol == "paper") if of_pictures is None else (of_pictures, False)
+    between = partial(knn_distance, compared, labels, real["train_features"], real["train_labels"], official=official)
     return {"dist_knn": between(squared=True), "dist_knn_plain": between(squared=False)}
 
 

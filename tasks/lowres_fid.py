@@ -39,8 +39,8 @@ def judge_by_published_fid(config: Config, inputs: Inputs, out: Path, context: T
     save_tensors(out / "features.safetensors", {"features": features, "labels": labels})
     if len(labels) >= 2:
         real = load_tensors(inputs["real"] / "features.safetensors")
-        kept = torch.isin(real["train_labels"], reconstructions["labels"].unique())
-        reals = real["train_features"][kept] if entry.attacked_only else real["train_features"]
+        of_attacked = torch.isin(real["train_labels"], reconstructions["labels"].unique())
+        reals = real["train_features"][of_attacked] if entry.attacked_only else real["train_features"]
         size = entry.whole_batches
         found[name] = fid(whole_batches(reals, size), whole_batches(features, size))
     return found

@@ -48,8 +48,8 @@ def make_part(config: Config, inputs: Inputs, out: Path, context: TaskContext) -
         save_tensors(out / f"{name}.safetensors", {name: tensor})
     for name, network in made.networks.items():
         save_network(network, out, name)
-    asked = {"queries": float(queries)} if "target" in inputs else {}
-    return {**made.facts, **asked, **halved}
+    query_metric = {"queries": float(queries)} if "target" in inputs else {}
+    return {**made.facts, **query_metric, **halved}
 
 
 def adopt_networks(config: Config, inputs: Inputs, out: Path) -> Metrics:
@@ -83,11 +83,11 @@ class WorkFolder:
         return self._shown_before + self._view.queries
 
     def last_state(self) -> dict[str, Any] | None:
-        kept = load_checkpoint(self._context.work / CHECKPOINT)
-        if kept is None:
+        checkpoint = load_checkpoint(self._context.work / CHECKPOINT)
+        if checkpoint is None:
             return None
-        self._shown_before = int(kept["queries"])
-        return kept["state"]
+        self._shown_before = int(checkpoint["queries"])
+        return checkpoint["state"]
 
     def keep_state(self, state: Mapping[str, Any]) -> None:
         save_checkpoint(self._context.work / CHECKPOINT, {"state": dict(state), "queries": self.queries})

@@ -39,10 +39,10 @@ def make_together(config: Config, inputs: Inputs, context: TaskContext) -> tuple
     if final is None:
         raise RuntimeError("Ray Train ended without leaving the part")
     networks = {}
-    for name, kept in final["networks"].items():
-        row = PART_NETWORKS[kept["kind"]]
-        networks[name] = row.network()(row.config(**kept["config"]))
-        networks[name].load_state_dict(kept["state"])
+    for name, network_state in final["networks"].items():
+        row = PART_NETWORKS[network_state["kind"]]
+        networks[name] = row.network()(row.config(**network_state["config"]))
+        networks[name].load_state_dict(network_state["state"])
         networks[name].eval().requires_grad_(False)
     return MadePart(tensors=final["tensors"], networks=networks, facts=final["facts"]), final["queries"]
 
@@ -87,15 +87,15 @@ class Rank:
     @property
     def queries(self) -> int:
         """How many images all ranks together were shown for what is there now. A collective."""
-        shown = torch.tensor(self._view.queries, device=self._view.execution.device)
-        return self._shown_before + int(self.team.sum(shown))
+        counted = torch.tensor(self._view.queries, device=self._view.execution.device)
+        return self._shown_before + int(self.team.sum(counted))
 
     def last_state(self) -> dict[str, Any] | None:
-        kept: Any = ray_train.last_state()
-        if kept is None:
+        state: Any = ray_train.last_state()
+        if state is None:
             return None
-        self._shown_before = int(kept["queries"])
-        return kept["state"]
+        self._shown_before = int(state["queries"])
+        return state["state"]
 
     def keep_state(self, state: Mapping[str, Any]) -> None:
         ray_train.report_state(self.team.rank, {"state": dict(state), "queries": self.queries})

@@ -62,8 +62,8 @@ def judge_backdoor(config: Config, inputs: Inputs, out: Path, context: TaskConte
     model = load_classifier(inputs["target"], trained, context.device)
     clean, triggered = [], []
     for images in test.images.split(CHUNK):
-        for answers, shown in ((clean, images), (triggered, _with_trigger(images, trigger))):
-            logits = evaluate_logits(model, shown, image_size=trained["image_size"], device=context.device)
+        for answers, pictures in ((clean, images), (triggered, _with_trigger(images, trigger))):
+            logits = evaluate_logits(model, pictures, image_size=trained["image_size"], device=context.device)
             answers.append(logits.argmax(1))
     answers = {"answer": torch.cat(clean), "answer_triggered": torch.cat(triggered)}
     rows = {"class": test.labels, **answers}

@@ -94,14 +94,14 @@ def decoded_reconstructions(folder: Path) -> dict[str, Tensor]:
 
     Float32 of the target's size where they were kept so (protocol `paper`), else the 8-bit images.
     """
-    own = folder / DECODED
-    return load_tensors(own if own.is_file() else folder / NATIVE)
+    decoded_file = folder / DECODED
+    return load_tensors(decoded_file if decoded_file.is_file() else folder / NATIVE)
 
 
 def reconstructed_images(folder: Path, size: int | None) -> dict[str, Tensor]:
     """{"images", "labels"} of this artifact for a judge with inputs of `size` pixels (None: it resizes itself)."""
-    own = folder / f"images_{size}.safetensors"
-    return load_tensors(own if size is not None and own.is_file() else folder / NATIVE)
+    images_file = folder / f"images_{size}.safetensors"
+    return load_tensors(images_file if size is not None and images_file.is_file() else folder / NATIVE)
 
 
 @dataclass(frozen=True, kw_only=True)

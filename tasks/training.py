@@ -121,9 +121,9 @@ def normalisation_from(config: Config) -> Normalisation:
     """What the configured classifier wants its images to be: as it says, else what its architecture wants."""
     if "normalisation" not in config:
         return usual_input(config["architecture"])
-    said = config["normalisation"]
-    mean, std = tuple(said["mean"]), tuple(said["std"])
-    return Normalisation(mean=mean, std=std, channels=said.get("channels", "rgb"))
+    stated = config["normalisation"]
+    mean, std = tuple(stated["mean"]), tuple(stated["std"])
+    return Normalisation(mean=mean, std=std, channels=stated.get("channels", "rgb"))
 
 
 def train(

@@ -37,13 +37,13 @@ def load_class(path: Path) -> dict[str, Tensor] | None:
     """What `save_class` left; None, the file thrown away, where it is not that any more. None where there is none."""
     try:
         with safe_open(str(path), framework="pt") as file:
-            told = (file.metadata() or {}).get(DIGEST)
+            stored = (file.metadata() or {}).get(DIGEST)
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - no mapping
     except FileNotFoundError:
         return None
     except (SafetensorError, OSError, ValueError):
         return _thrown_away(path)
-    return tensors if told == _digest(tensors) else _thrown_away(path)
+    return tensors if stored == _digest(tensors) else _thrown_away(path)
 
 
 def finished_class(path: Path) -> dict[str, Tensor]:

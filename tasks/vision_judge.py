@@ -54,14 +54,14 @@ def judge_by_asking(config: Config, inputs: Inputs, out: Path, context: TaskCont
     url = named_address()
     if url is None:
         raise InputError(f"judges.asked: expected the address of a vision-language model in {ADDRESS}, got none")
-    kept = KeptAnswers(context.work / "answers.sqlite", more="judges.asked.questions")
-    kept.agree(queries=config["questions"], per_second=config["per_second"])
-    asked, rows = VisionModel(url, config["model"], kept), []
+    answers = KeptAnswers(context.work / "answers.sqlite", more="judges.asked.questions")
+    answers.agree(queries=config["questions"], per_second=config["per_second"])
+    model, rows = VisionModel(url, config["model"], answers), []
     questions = list(_questions(config, inputs))
     order = torch.randperm(len(questions), generator=generator(config["seed"], "order")).tolist()
     for number, place in enumerate(order, start=1):
         one = questions[place]
-        answer = asked.same_person(question_picture(one.image, one.references))
+        answer = model.same_person(question_picture(one.image, one.references))
         rows.append({"kind": one.kind, "class": one.of_class, "rank": one.rank, "hit": answer})
         context.progress(number / len(order), f"question {number}/{len(order)}")
     found = pd.DataFrame(rows).sort_values(["kind", "class", "rank"], ignore_index=True)
@@ -73,8 +73,8 @@ def _shares(found: pd.DataFrame, out: Path) -> Metrics:
     answered = found[found["hit"].notna()]
     share = {kind: rows["hit"].astype(float).mean() for kind, rows in answered.groupby("kind")}
     reconstructions = answered[answered["kind"] == RECONSTRUCTION]
-    said = torch.tensor(reconstructions["hit"].tolist(), dtype=torch.bool)
-    classes, hits = class_means(said, torch.tensor(reconstructions["class"].tolist(), dtype=torch.int64))
+    accepted = torch.tensor(reconstructions["hit"].tolist(), dtype=torch.bool)
+    classes, hits = class_means(accepted, torch.tensor(reconstructions["class"].tolist(), dtype=torch.int64))
     save_rows(out / "per_class.parquet", pd.DataFrame({"class": classes.numpy(), "asked_acc1": hits.numpy()}))
     return {
         "asked_acc1": share.get(RECONSTRUCTION),
@@ -91,20 +91,20 @@ def _questions(config: Config, inputs: Inputs) -> Iterator[Question]:
         *(load_images(inputs["data"], p) for p in ("train", "test")),
     )
     attacked, slots = reconstructions["labels"].unique().tolist(), result_slots(reconstructions["labels"])
-    shown = (
+    pictures = (
         reconstructions["images"]
         if reconstructions["images"].dtype == torch.uint8
         else to_uint8(reconstructions["images"])
     )
     for label in attacked:
-        own = (train.labels == label).nonzero()[:, 0]
+        photographs = (train.labels == label).nonzero()[:, 0]
         for row in ((reconstructions["labels"] == label) & (slots < config["images"])).nonzero()[:, 0].tolist():
             rank = int(slots[row])
-            yield _question(RECONSTRUCTION, label, rank, shown[row], train.images[own], config["seed"])
+            yield _question(RECONSTRUCTION, label, rank, pictures[row], train.images[photographs], config["seed"])
         real = test.images[test.labels == label][: config["pairs"]]
         others = [other for other in attacked if other != label]
         for rank, image in enumerate(real):
-            yield _question("same", label, rank, image, train.images[own], config["seed"])
+            yield _question("same", label, rank, image, train.images[photographs], config["seed"])
             if others:
                 chosen = others[int(torch.randint(len(others), (1,), generator=generator(config["seed"], label, rank)))]
                 pool = train.images[train.labels == chosen]

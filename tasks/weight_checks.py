@@ -38,14 +38,16 @@ def check_judge(config: Config, inputs: InputConfigs) -> None:
 def check_strangers(config: Config, inputs: InputConfigs) -> None:
     """The judge's weights, and strangers enough where verification is asked for. Raises InputError."""
     check_judge(config, inputs)
-    count, least = public_count(inputs["public"]), config.get("least", 0)
-    if count is not None and count < least:
-        raise few_strangers(count, least)
+    count, minimum = public_count(inputs["public"]), config.get("least", 0)
+    if count is not None and count < minimum:
+        raise few_strangers(count, minimum)
 
 
-def few_strangers(count: int, least: int) -> InputError:
+def few_strangers(count: int, minimum: int) -> InputError:
     """That there are fewer strangers than were asked for."""
-    return InputError(f"public: expected {least} or more strangers, for a threshold of 1 % false accepts, got {count}")
+    return InputError(
+        f"public: expected {minimum} or more strangers, for a threshold of 1 % false accepts, got {count}"
+    )
 
 
 def _check_safetensors(path: Path) -> None:

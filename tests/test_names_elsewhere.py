@@ -106,7 +106,7 @@ REASONS = {
     "core/external/recogniser.py": {
         OTHER_WORD: "embedder",
     },
-    "orchestrator/commands/audit/subject.py": {
+    "orchestrator/commands/audit/importing.py": {
         WRITTEN: "embedder",
     },
     "orchestrator/commands/importing/enrolling.py": {

@@ -144,8 +144,8 @@ def _followed(
 
 def logit_gap(logits: Tensor, target_class: int) -> Tensor:
     """The class's logit minus the mean of the others, [...] of logits [..., C]."""
-    own = logits[..., target_class]
-    return own - (logits.sum(-1) - own) / (logits.shape[-1] - 1)
+    target_logit = logits[..., target_class]
+    return target_logit - (logits.sum(-1) - target_logit) / (logits.shape[-1] - 1)
 
 
 def band_over_classes(curves: Tensor, quantity: str) -> list[tuple[float, float, float, int]]:

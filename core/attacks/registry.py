@@ -175,8 +175,8 @@ def with_present_names(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 def access_needed(attack: Attack) -> Access:
     """The most that the attack, or a part of it, is shown of the target."""
-    shown = [attack.access, *(PARTS[part.name].access for part in attack.parts if "target" in part.needs)]
-    return max(shown, key=ACCESS_LEVELS.index)
+    levels = [attack.access, *(PARTS[part.name].access for part in attack.parts if "target" in part.needs)]
+    return max(levels, key=ACCESS_LEVELS.index)
 
 
 def looks_at_layers(attack: Attack) -> bool:

@@ -1,1 +1,1 @@
-"""One model that somebody has, audited in memory: no store, no cluster. What `smoothsweep.library` stands on."""
+"""Audit a model that is in memory, without store or cluster: the implementation behind `smoothsweep.library`."""

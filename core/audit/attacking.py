@@ -1,4 +1,4 @@
-"""Attacks on an open model in memory: their parts are made once and shared by all attacks that agree on them."""
+"""Attack an open model in memory; parts such as pools are made once and shared by the attacks that need them."""
 
 from __future__ import annotations
 
@@ -27,23 +27,27 @@ from smoothsweep.core.seeds import combined_seed
 from smoothsweep.core.training.team import ALONE
 
 OnProgress = Callable[[float, str], None]
-"""How far the work is, in [0, 1], and a few words."""
+"""Called with the finished fraction in [0, 1] and a few words."""
 
 PROTOCOL: Literal["clean"] = "clean"
-DECODE_BATCH = 64  # images at once at most
+DECODE_BATCH = 64  # images decoded together, to bound memory
 
 
 def silent(fraction: float, text: str) -> None:
-    """Progress that nobody looks at."""
+    """Ignore progress."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Inverted:
-    """What an attack left of some classes, in their order, best first within a class.
+    """The reconstructions of some classes, in the order of the classes, the best of a class first.
 
-    images: uint8 [M, 3, R, R]; labels: int64 [M]; scores: float [M], the model's own word, None where it was not asked;
-    w: the latents [M, ...]. queries: images the model was shown per class, parts that serve all classes included;
-    seconds: the same of time.
+    Attributes:
+        images: uint8 [M, 3, R, R].
+        labels: The attacked classes, int64 [M].
+        scores: The model's confidences, float [M]; None where the attack did not query them.
+        w: The latents [M, ...].
+        queries: Images that the model received per class, with a share of parts that serve all classes.
+        seconds: Duration per class, with a share of such parts.
     """
 
     attack: Attack
@@ -58,7 +62,7 @@ class Inverted:
 
 @dataclass(frozen=True, kw_only=True)
 class _Made:
-    """A part in memory. key: what decides it, the keys of the parts it was made from included."""
+    """A part in memory. key: the settings that determine it, with the keys of the parts it was made from."""
 
     key: str
     part: MadePart
@@ -67,9 +71,9 @@ class _Made:
 
 
 class Attacker:
-    """What an attacker has: a view of the model, a prior, public images uint8 [N, 3, R, R]; and the parts made so far.
+    """An attacker: a model to query, public images, a prior, and the parts made so far. Uses protocol `clean`.
 
-    prior_kind: a row of `core.priors.kinds.PRIORS`, as which attacks know it. Everything is done by protocol `clean`.
+    public: uint8 [N, 3, R, R]. prior_kind: the prior's row in `core.priors.kinds.PRIORS`, which attacks check.
     """
 
     def __init__(self, model: OpenModel, public: Tensor, prior: Prior, *, prior_kind: str) -> None:
@@ -80,16 +84,16 @@ class Attacker:
     def invert(
         self, settings: Mapping[str, Any], classes: Sequence[int], *, seed: int, on_progress: OnProgress = silent
     ) -> Inverted:
-        """The attack on these classes. A class's images depend on seed and class, not on the other classes.
+        """Attack some classes. The images of a class depend on seed and class, not on the other classes.
 
-        settings: as a sweep file's `attack`: kind, and its parameters. Raises InputError, one line, for settings that
-        are wrong, an attack that needs more than the model shows, or classes that it does not have.
+        settings: kind and parameters, as `attack` in a sweep file. Raises InputError for wrong settings, an attack that
+        needs more access than the model gives, or classes that the model lacks.
         """
         kind, attack = self.attack_of(settings)
         self._check_classes(classes)
         view = self.model.view(attack.access, f"attack {kind}")
         inputs, spent = self._given(attack, kind, on_progress)
-        started, shown = time.monotonic(), view.queries
+        started, queries_before = time.monotonic(), view.queries
         found = self._batches(attack, inputs, classes, combined_seed([attack.seed, seed]), kind, on_progress)
         w = torch.cat([one.w for one in found])
         scores = [one.scores for one in found if one.scores is not None]
@@ -100,12 +104,12 @@ class Attacker:
             w=w,
             labels=torch.tensor(list(classes)).repeat_interleave(torch.tensor([len(one.w) for one in found])),
             scores=torch.cat(scores) if len(scores) == len(found) else None,
-            queries=(view.queries - shown + sum(made.queries for made in spent)) / len(classes),
+            queries=(view.queries - queries_before + sum(made.queries for made in spent)) / len(classes),
             seconds=(time.monotonic() - started + sum(made.seconds for made in spent)) / len(classes),
         )
 
     def _pictures(self, attack: Attack, inputs: AttackInputs, found: Sequence[Reconstructions]) -> Tensor:
-        """What a thief could keep, uint8 [M, 3, R, R]: the images that the attack has left, or those of its latents."""
+        """The reconstructions as pictures, uint8 [M, 3, R, R]: the attack's images, else its decoded latents."""
         side, execution = attack.reconstruction_size, self.model.execution
         if attack.leaves_images:
             return torch.cat([_bytes_of(present(one.images, "images").float(), side) for one in found])
@@ -113,7 +117,10 @@ class Attacker:
         return decode(decoder, torch.cat([one.w for one in found]), attack.crop, side, execution)
 
     def attack_of(self, settings: Mapping[str, Any]) -> tuple[str, Attack]:
-        """Its kind and the attack, checked against model, prior and public images; the model is not asked yet."""
+        """Build an attack from its settings and check that model, prior and public images suffice; sends no query.
+
+        Returns the kind and the attack. Raises InputError.
+        """
         if "kind" not in settings:
             raise InputError("attack: expected its kind, got none")
         kind = settings["kind"]
@@ -142,7 +149,7 @@ class Attacker:
             raise InputError(f"classes: expected one or more, each once, got {list(classes)}")
 
     def _given(self, attack: Attack, kind: str, on_progress: OnProgress) -> tuple[AttackInputs, list[_Made]]:
-        """What the attack is given, its parts made where they were not, and what each of them took."""
+        """The inputs of an attack, and its parts, which are made where they are missing."""
         made: dict[str, _Made] = {}
         for part in attack.parts:
             made[part.name] = self._part(part, made, kind, on_progress)
@@ -163,12 +170,12 @@ class Attacker:
         key = json.dumps([part.name, dict(part.settings), needs], sort_keys=True)
         if key not in self._made:
             view = self.model.view(row.access if "target" in part.needs else "none", f"attack {kind}")
-            started, shown = time.monotonic(), view.queries
+            started, queries_before = time.monotonic(), view.queries
             workshop = Bench(lambda fraction, text: on_progress(0.0, f"{kind}: {shown_part(part.name)} {text}"))
             inputs = self._with(PROTOCOL if row.told_protocol else None, earlier)
             found = row.function()(part.settings, inputs, view, workshop)
             self._made[key] = _Made(
-                key=key, part=found, queries=view.queries - shown, seconds=time.monotonic() - started
+                key=key, part=found, queries=view.queries - queries_before, seconds=time.monotonic() - started
             )
         return self._made[key]
 
@@ -192,7 +199,7 @@ class Attacker:
 
 
 class Bench:
-    """`core.attacks.shared.attack_inputs.Workshop` in memory: it keeps nothing, since nobody comes back."""
+    """A `core.attacks.shared.attack_inputs.Workshop` that saves no state: work in memory is never resumed."""
 
     team = ALONE
 
@@ -200,10 +207,10 @@ class Bench:
         self._on_progress = on_progress
 
     def last_state(self) -> None:
-        """There is none."""
+        """No saved state: None."""
 
     def keep_state(self, state: Mapping[str, Any]) -> None:
-        """It ends with the process."""
+        """Discard the state, which ends with the process."""
 
     def progress(self, fraction: float, text: str) -> None:
         self._on_progress(fraction, text)
@@ -211,7 +218,7 @@ class Bench:
 
 @torch.no_grad()
 def decode(decoder: Decoder, w: Tensor, crop: int | None, side: int | None, execution: Execution) -> Tensor:
-    """Latents [M, ...] as pictures uint8 [M, 3, R, R] on the CPU: what a thief could keep. side: R, None as decoded."""
+    """Decode latents [M, ...] into pictures uint8 [M, 3, R, R] on the CPU. side: R; None: as decoded."""
     synthesize = execution.synthesizer(decoder, crop)
 
     def pictures(rows: slice) -> Tensor:
@@ -222,12 +229,12 @@ def decode(decoder: Decoder, w: Tensor, crop: int | None, side: int | None, exec
 
 
 def _bytes_of(images: Tensor, side: int | None) -> Tensor:
-    """Images float [M, 3, R, R] as bytes on the CPU; side: to be reduced to, None as they are."""
+    """Convert images float [M, 3, R, R] to uint8 on the CPU. side: reduce to this side in pixels; None: keep it."""
     return to_uint8(images if side is None else resize(images, side)).cpu()
 
 
 def settings_tried(attacker: Attacker, attacks: str | Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The settings of all attacks, each of which can be tried, with a control among them. Raises InputError."""
+    """The settings of the attacks to try, with a control among them. Raises InputError for one that cannot run."""
     if isinstance(attacks, str) and attacks not in get_args(Reach):
         raise InputError(f"attacks: expected {', '.join(get_args(Reach))}, or settings of attacks, got {attacks!r}")
     whole, adapted = attacks == "whole", attacks == "adapted"

@@ -1,4 +1,4 @@
-"""Does the model recognise the people at all, read as it was said? Asked before anything is attacked."""
+"""Check that a model, with the stated preprocessing, recognises its people, before it is attacked."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from smoothsweep.core.models.reading import check_reading
 def recognised(model: OpenModel, test: ImageSet, reads: Normalisation) -> float:
     """The model's accuracy in [0, 1] on real test images.
 
-    Raises InputError, one line, for another number of classes, an accuracy that chance may give, or where another usual
-    reading of the images fits clearly better: the line says which.
+    reads: the stated preprocessing. Raises InputError for another number of classes, an accuracy that chance may give,
+    or where another usual preprocessing fits clearly better, which the message names.
     """
     if test.num_classes != model.num_classes:
         raise InputError(f"data: expected the model's {model.num_classes} classes, got {test.num_classes}")
@@ -40,7 +40,7 @@ def recognised(model: OpenModel, test: ImageSet, reads: Normalisation) -> float:
 def _as_arguments(
     normalisation: Normalisation | None, reordered: bool, image_size: int | None = None, stated: Channels = "rgb"
 ) -> str:
-    """What `Model` and the data are to be told (see `check_reading`)."""
+    """The remedy in a message: which arguments of `Model` and which order of labels to use (see `check_reading`)."""
     fields = [] if image_size is None else [f"image_size={image_size}"]
     if normalisation is not None and normalisation.ends is not None:
         fields.append("input_range=({:g}, {:g})".format(*normalisation.ends))
@@ -48,5 +48,5 @@ def _as_arguments(
         fields.append(f"mean={normalisation.mean} and std={normalisation.std}")
     if normalisation is not None and "bgr" in (normalisation.channels, stated):
         fields.append(f"channels={normalisation.channels!r}")
-    said = [f"say {' and '.join(fields)} to Model"] if fields else []
-    return " and ".join([*said, *(["number the labels of data as its outputs are"] if reordered else [])])
+    advice = [f"say {' and '.join(fields)} to Model"] if fields else []
+    return " and ".join([*advice, *(["number the labels of data as its outputs are"] if reordered else [])])

@@ -1,6 +1,6 @@
-"""Several models beside each other: what the strongest attack finds in each, and which differences are significant.
+"""Compare the audits of several models: the strongest attack on each, and which differences are significant.
 
-The choice of the strongest attack is paid for, see `core.metrics.leak_comparisons`.
+Intervals account for the choice of the strongest attack (`core.metrics.leak_comparisons`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from smoothsweep.core.metrics.leak_comparisons import compare_leaks
 
 
 def compare_audits(audits: Mapping[str, Audit]) -> pd.DataFrame:
-    """A row per audit; see `smoothsweep.compare`. Raises InputError for audits that cannot be paired."""
+    """One row per audit, as `smoothsweep.compare` returns it. Raises InputError for audits that cannot be paired."""
     names = list(audits)
     if len(names) < 2:
         raise InputError(f"compare: expected at least two audits, got {len(names)}")
@@ -49,7 +49,7 @@ def _known(value: float | None) -> float:
 
 
 def _check_alike(where: str, one: Audit, first: Audit) -> None:
-    """Refuse audits whose shares stand for different things."""
+    """Raise InputError for audits that differ in judge, classes, seeds or attacks."""
     if one.by is not first.by:
         raise InputError(f"{where}: expected the judge of the first audit (by=first.by), got another one")
     for what, mine, other in (

@@ -36,9 +36,14 @@ HEAD_SEED = 0
 
 @dataclass(frozen=True, kw_only=True)
 class Judge:
-    """A judge of reconstructions. metric: the column of a sweep's results that it is; names: of the classes, by label;
-    sensitivity: how often it is right about real test images; logits: images uint8 [M, 3, R, R] -> float32 [M, C].
-    recogniser: by which it verifies, of a judge with features of its own; None without.
+    """A judge of reconstructions.
+
+    Attributes:
+        metric: Its column in the results of a sweep.
+        names: Names of the classes, by label.
+        sensitivity: Its accuracy on real test images.
+        logits: Maps images uint8 [M, 3, R, R] to float32 [M, C].
+        recogniser: Verifies faces; None for a judge without features of its own.
     """
 
     metric: str
@@ -48,7 +53,7 @@ class Judge:
     recogniser: Recogniser | None = None
 
     def hits(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
-        """The class that it takes each image for, int64 [M], and whether it is the label, bool [M]."""
+        """The predicted class of each image, int64 [M], and whether it equals the label, bool [M]."""
         found = self.logits(images)
         return found.argmax(1), topk_hits(found, labels, 1)
 
@@ -62,9 +67,9 @@ def train_evaluator(
     on_progress: OnProgress = silent,
     training: Mapping[str, Any] | None = None,
 ) -> Judge:
-    """A second classifier of the same images, as the paper judges: it accepts what only classifiers accept.
+    """Train a second classifier of the same images, the paper's judge, which also accepts images unlike a face.
 
-    training: fields of `TrainingRecipe` beside the architecture, by default those of `smoothsweep audit`. Raises
+    training: fields of `TrainingRecipe` other than the architecture; None: as `smoothsweep audit` trains. Raises
     InputError for an unknown architecture or setting.
     """
     settings = {"image_size": people.train.size, **(EVALUATOR_TRAINING if training is None else training)}
@@ -86,8 +91,11 @@ def train_evaluator(
 
 
 def fit_embedder(people: SplitImages, name: str, *, weights: Path | None, device: torch.device | str) -> Judge:
-    """A linear head on an independent embedder, a row of `core.models.embedder_kinds.KINDS`, of which a general one
-    knows pictures of anything. Raises InputError."""
+    """Fit a linear head on an independent embedder.
+
+    name: a row of `core.models.embedder_kinds.KINDS`, for faces or for any pictures. weights: its file, None where the
+    weights are shipped. Raises InputError.
+    """
     network = load_embedder(name, weights).to(device)
 
     def embed(images: Tensor) -> Tensor:

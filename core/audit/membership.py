@@ -1,6 +1,6 @@
-"""Membership of one model in memory: its own training images beside images that were held out.
+"""Audit the membership of one model in memory: its training images against images that were held out.
 
-What is asked, and what is made of the answers, are the functions of a sweep's judge (`core.membership.candidates`).
+Queries and attacks are those of a sweep's judge of membership (`core.membership.candidates`).
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ from smoothsweep.core.membership.within import within_persons
 from smoothsweep.core.metrics.membership import over_persons, roc_auc, tpr_at
 
 JUDGE = Membership(trained_on_data=True)
-"""Asks as the command's judge does."""
+"""Queries the model like the judge of the command."""
 
 SHOWN = JUDGE.most_pictures(1, 0, scores=True)
-"""Pictures that the model is shown for each image: itself, its mirror image, copies and noisy ones."""
+"""Pictures sent to the model for each image: the image, its mirror image, shifted copies and noisy copies."""
 
 PICKED = "picked by this result, which tends to make the number too high"
 
@@ -50,12 +50,12 @@ class MembershipAudit:
         attacks: A row per attack without shadow models, the strongest first: attack, access, auc with low and high
             (95 %, over people), and tpr_fpr1, the training images found at 1 % false positives (None with fewer than
             100 held-out images).
-        shift: AUC of a classifier that tells the two sets apart by their pixels and never asks the model.
+        shift: AUC of a classifier that distinguishes the two sets by their pixels and never queries the model.
         copies: Held-out images that are copies of training images; they were left out.
         members: Training images.
         others: Held-out images.
-        queries: Pictures that the model was shown.
-        shadows: Shadow models that were trained; 0 also where no claim is made, which takes none.
+        queries: Pictures that the model received.
+        shadows: Shadow models that were trained; 0 where no claim is made, since none are trained then.
         shadow_words: Their network and epochs, empty without any.
         by_shadows: With shadow models, a row per attack that sees scores, the strongest first: attack, shadow_models
             (whether it needs them), auc_within (mean over persons of the AUC among the images of each) with low and
@@ -79,11 +79,11 @@ class MembershipAudit:
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The answer in sentences, without their full stops."""
-        beside = f"{self.members} training and {self.others} held-out images"
+        """The result in sentences, without full stops."""
+        counts = f"{self.members} training and {self.others} held-out images"
         if not self.holds:
             return (
-                f"No claim about membership: a classifier that never asks the model tells the {beside} apart (AUC "
+                f"No claim about membership: a classifier that never asks the model tells the {counts} apart (AUC "
                 f"{self.shift:.2f}). They differ in more than membership",
             )
         best = self.attacks.iloc[0]
@@ -94,7 +94,7 @@ class MembershipAudit:
         )
         return (
             f"Membership: the strongest of {len(self.attacks)} attacks, {best['attack']}, tells training from held-out "
-            f"images with an AUC of {_auc(best, 'auc')}, of {beside}; 0.5 is chance",
+            f"images with an AUC of {_auc(best, 'auc')}, of {counts}; 0.5 is chance",
             *([] if before["attack"] == best["attack"] else [picked]),
             *self._of_shadows(),
         )
@@ -122,12 +122,12 @@ class MembershipAudit:
         )
 
     def __str__(self) -> str:
-        """The answer in a few sentences."""
+        """The result in a few sentences."""
         return " ".join(f"{line}." for line in self.lines)
 
 
 def _start(name: str) -> str:
-    """An attack's name where a sentence begins, as it is written everywhere."""
+    """The name of an attack at the beginning of a sentence, spelt as everywhere else."""
     return f"The attack {name}"
 
 
@@ -150,13 +150,14 @@ def audit_membership(
 ) -> MembershipAudit:
     """Attack the membership of a model by its scores, where it gives them, by its labels, and by shadow models.
 
-    training: images that the model was trained on; held_out: images of the same people that it was not. size: side in
-    pixels where a place is read. budget: the most pictures that the model may be shown; fewer images are then drawn by
-    `seed`. shadows: how to train shadow models, None for none; they are trained where a claim can be made. where: what
-    to call the held-out images. The model is asked about members and others alike, in the same way.
+    training: images that the model was trained on. held_out: images of the same people that it was not trained on.
+    size: side in pixels at which a folder or a file is read. budget: the most pictures that may be sent to the model;
+    where it is too small for all images, some are drawn with `seed`. shadows: how to train shadow models, None for
+    none; they are trained only where a claim can be made. where: what messages call the held-out images. Members and
+    held-out images are queried in the same way.
 
-    Raises InputError, one line: other classes on one side than on the other, a budget that allows no two images, shadow
-    models beside labels alone, or of too few images.
+    Raises InputError for different classes in the two sets, a budget for fewer than two images, or shadow models where
+    the model answers with labels alone or has too few images.
     """
     inner, outer = (everything_of(given, size=size) for given in (training, held_out))
     if inner.names != outer.names:
@@ -188,7 +189,7 @@ def audit_membership(
 
 
 def within_table(measured: Measured) -> pd.DataFrame:
-    """`MembershipAudit.by_shadows`."""
+    """The table `MembershipAudit.by_shadows`."""
     return pd.DataFrame(
         {
             "attack": one.attack,
@@ -204,7 +205,7 @@ def within_table(measured: Measured) -> pd.DataFrame:
 
 
 def _drawn(inner: ImageSet, outer: ImageSet, budget: int | None, seed: int) -> tuple[ImageSet, np.ndarray]:
-    """Both sets as one, members first, of each as many images as the budget allows."""
+    """Both sets in one, members first, with as many images of each as the budget allows; and which are members."""
     parts, draw = [inner, outer], torch.Generator().manual_seed(seed)
     if budget is not None:
         most = budget // (2 * SHOWN)
@@ -219,7 +220,7 @@ def _drawn(inner: ImageSet, outer: ImageSet, budget: int | None, seed: int) -> t
 
 
 def attack_table(runs: Sequence[Measured]) -> pd.DataFrame:
-    """`MembershipAudit.attacks` of one training, or its mean over several on the same images.
+    """The table `MembershipAudit.attacks` of one training, or its mean over several trainings on the same images.
 
     All runs must have the same images in the same order, and the same attacks. Intervals are over people: trainings are
     not resampled.
@@ -227,9 +228,9 @@ def attack_table(runs: Sequence[Measured]) -> pd.DataFrame:
     first, rows = runs[0], []
     for name in first.scores:
         scores = np.stack([run.scores[name] for run in runs], axis=1)
-        asked = np.isfinite(scores).all(axis=1)
-        scores, member = scores[asked], first.member[asked]
-        auc = over_persons(_mean_auc, scores, member, first.labels[asked])
+        measured_rows = np.isfinite(scores).all(axis=1)
+        scores, member = scores[measured_rows], first.member[measured_rows]
+        auc = over_persons(_mean_auc, scores, member, first.labels[measured_rows])
         found = [tpr_at(one[member], one[~member], RATES["fpr1"]) for one in scores.T]
         rows.append(
             {
@@ -245,5 +246,5 @@ def attack_table(runs: Sequence[Measured]) -> pd.DataFrame:
 
 
 def _mean_auc(members: np.ndarray, others: np.ndarray) -> float:
-    """Over trainings, of scores [images, trainings]."""
+    """The mean AUC over trainings, from scores [images, trainings]."""
     return float(np.mean([roc_auc(*pair) for pair in zip(members.T, others.T, strict=True)]))

@@ -1,4 +1,4 @@
-"""A classifier that somebody has in memory, and what its owner says of it: how it reads images, what it answers."""
+"""A user's classifier in memory, with its preprocessing, its kind of answers and the access it gives."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from smoothsweep.core.models.normalisation import Channels, Normalisation, Tripl
 from smoothsweep.core.models.official_targets import classifier_of
 
 ANSWERS: tuple[Answers, ...] = get_args(Answers)
-TRIED = 2  # images that it is shown when it is opened
+TRIED = 2  # images sent to a model when it is opened
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Model:
     access: what an attacker sees of it; None for all that its answers give: "labels", else "gradients" where they carry
     them, else "scores". Probabilities carry their gradients through a softmax, which may vanish.
 
-    Raises InputError, one line, for what cannot be.
+    Raises InputError for settings that contradict each other or the classifier.
     """
 
     classifier: nn.Module | Callable[[Tensor], Any] | Mapping[str, Any]
@@ -77,19 +77,22 @@ class Model:
         object.__setattr__(self, "reads", self._reading())
 
     def _reading(self) -> Normalisation:
-        said = [name for name in ("input_range", "mean", "std") if getattr(self, name) is not None]
-        if said == ["input_range"] and self.input_range is not None:
+        stated = [name for name in ("input_range", "mean", "std") if getattr(self, name) is not None]
+        if stated == ["input_range"] and self.input_range is not None:
             require(len(self.input_range) == 2, "input_range", "the numbers of black and white", self.input_range)
             return Normalisation.of_range(*self.input_range, channels=self.channels)
-        if said == ["mean", "std"] and self.mean is not None and self.std is not None:
+        if stated == ["mean", "std"] and self.mean is not None and self.std is not None:
             return Normalisation(mean=(*self.mean,), std=(*self.std,), channels=self.channels)
-        got = " and ".join(said) or "nothing"
+        got = " and ".join(stated) or "nothing"
         raise InputError(f"model: expected either input_range, or mean and std, got {got}")
 
     def open(self, images: Tensor, *, device: torch.device | str = "cpu") -> OpenModel:
-        """Ready to be attacked on a device. images: float32 [N, 3, S, S] in [-1, 1]; two of them are shown to it,
-        beside all counts. Raises InputError where its answers are not what was said."""
-        shown, answer = images[:TRIED].to(device), cast("nn.Module | Callable[[Tensor], Any]", self.classifier)
+        """Prepare the model for attacks on a device.
+
+        images: float32 [N, 3, S, S] in [-1, 1]; two of them are sent to the model, which no query count includes.
+        Raises InputError where the answers contradict the stated settings.
+        """
+        samples, answer = images[:TRIED].to(device), cast("nn.Module | Callable[[Tensor], Any]", self.classifier)
         if isinstance(answer, nn.Module):
             answer = copy.deepcopy(answer)
             # A program of TorchScript has no requires_grad_ of its own. Its copy's weights are no leaves: moved before
@@ -109,28 +112,28 @@ class Model:
             )
 
         first = ask(self.num_classes, "scores")
-        # A function is asked nothing that nobody asked for: there may be somebody behind it who counts.
+        # No query is sent to a function without need: it may be an endpoint that counts queries.
         is_network = isinstance(answer, nn.Module)
-        classes = (check_side(first, shown, said_by="image_size=") if is_network else first(shown)).shape[1]
+        classes = (check_side(first, samples, said_by="image_size=") if is_network else first(samples)).shape[1]
         if self.answers == "probabilities":
-            ask(classes, "scores").check_answers(shown, said_by="answers =")
-        highest, why = self._highest(ask(classes, "gradients"), shown)
+            ask(classes, "scores").check_answers(samples, said_by="answers =")
+        highest, why = self._highest(ask(classes, "gradients"), samples)
         if self.access is not None and ACCESS_LEVELS.index(self.access) > ACCESS_LEVELS.index(highest):
             raise InputError(f"access: expected at most {highest}, since {why}, got {self.access}")
         access = self.access or highest
-        asked: Network | ExternalModel = ask(classes, access)
+        opened: Network | ExternalModel = ask(classes, access)
         if isinstance(answer, nn.Module) and self.answers != "labels":
             inside = self.answers == "logits" and all(hasattr(answer, name) for name in ("embed", "head"))
-            asked = (NetworkInside if inside else Network)(answer, self.answers, self.reads, device)
-        return OpenModel(asked, access=access, num_classes=classes, image_size=self.image_size, device=device)
+            opened = (NetworkInside if inside else Network)(answer, self.answers, self.reads, device)
+        return OpenModel(opened, access=access, num_classes=classes, image_size=self.image_size, device=device)
 
-    def _highest(self, asked: ExternalModel, shown: Tensor) -> tuple[Access, str]:
-        """The most that an attacker can see of it, and why."""
+    def _highest(self, opened: ExternalModel, samples: Tensor) -> tuple[Access, str]:
+        """The highest access that an attacker can have, and why it is no higher."""
         if self.answers == "labels":
             return "labels", "its answers are labels"
         if isinstance(self.classifier, Classifier) and self.classifier.answer.leaves != "gradients":
             return self.classifier.answer.leaves, "its defense leaves no more"
-        return ("gradients", "") if comes_back(asked, shown) else ("scores", "its answers carry no gradients")
+        return ("gradients", "") if comes_back(opened, samples) else ("scores", "its answers carry no gradients")
 
 
 def _built(state: Mapping[str, Any], architecture: str | None) -> nn.Module:
@@ -143,8 +146,10 @@ def _built(state: Mapping[str, Any], architecture: str | None) -> nn.Module:
 
 
 class Network(nn.Module):
-    """As `ExternalModel`, of a network that gives logits or probabilities: a module, unlooked at, so that torch.fx can
-    fold it and an attack may look inside."""
+    """A network that answers with logits or probabilities; like `ExternalModel`, without checks of its answers.
+
+    It is a module, so that torch.fx can fold it and an attack may use its layers.
+    """
 
     def __init__(self, classifier: Any, answers: Answers, reads: Normalisation, device: torch.device | str) -> None:
         super().__init__()
@@ -157,12 +162,12 @@ class Network(nn.Module):
         return as_logits(self.classifier(self.normalise(images)), self.answers)
 
     def wants(self, normalisation: Normalisation) -> None:
-        """From now on the classifier is shown images as this normalisation has them."""
+        """Use another normalisation of the images from now on."""
         self.normalise = input_layer(normalisation).to(self.device)
 
 
 class NetworkInside(Network):
-    """A network of logits with features under its last layer, as ours have them."""
+    """A network of logits that also gives its penultimate features, like the networks of `core.models`."""
 
     def embed(self, images: Tensor) -> Tensor:
         """Penultimate features [N, D]."""
@@ -175,7 +180,7 @@ class NetworkInside(Network):
 
 
 class OpenModel:
-    """A model on a device, of which views are cut: up to its access, and none above."""
+    """A model on a device, of which attacks get views up to its access."""
 
     def __init__(
         self,
@@ -191,12 +196,12 @@ class OpenModel:
         self._views: dict[Access, View] = {}
 
     def view(self, access: Access, who: str) -> View:
-        """The view of an access level, which counts all that it was ever asked. Raises InputError, one line naming
-        `who`, where the model gives less."""
+        """The view of an access level, which counts all queries. Raises InputError, naming `who`, for more access
+        than the model gives."""
         if ACCESS_LEVELS.index(access) > ACCESS_LEVELS.index(self.access):
             raise InputError(f"model: expected access to its {access} for {who}, got access to its {self.access}")
         if access not in self._views:
-            # A function is not handed over as a module: nobody may copy or trace what might be an endpoint.
+            # A function is not wrapped in a module, which other code may copy or trace: it may be an endpoint.
             target = Prepared(self.asked) if isinstance(self.asked, ExternalModel) else self.asked
             self._views[access] = view_of(
                 target, access, num_classes=self.num_classes, image_size=self.image_size, execution=self.execution

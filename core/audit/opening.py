@@ -1,4 +1,4 @@
-"""From what a caller gives to an attacker: the model opened, the public pictures read, the prior made."""
+"""Make an attacker from a caller's arguments: open the model, read the public pictures, build the prior."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ PriorLike = Prior | Mapping[str, Any]
 
 
 def check_model(model: object) -> None:
-    """Raise InputError for what is no `Model`, such as a bare network."""
+    """Raise InputError for anything but a `Model`, such as a bare network."""
     if not isinstance(model, Model):
         raise InputError(
             "model: expected smoothsweep.Model(network, image_size=..., input_range=...), which says how it reads "
@@ -29,14 +29,14 @@ def check_model(model: object) -> None:
 
 
 def usual_size(model: Model) -> int:
-    """Side in pixels that pictures are read at unless said otherwise."""
+    """Default side in pixels at which pictures are read."""
     return min(STORED_SIZE, model.image_size)
 
 
 def attacker_of(
     model: Model, public: Pictures, prior: PriorLike, *, size: int | None, device: torch.device | str
 ) -> Attacker:
-    """What an attacker has. size: side in pixels that public pictures are read at. Raises InputError, one line."""
+    """The attacker of a model. size: side in pixels at which public pictures are read. Raises InputError."""
     check_model(model)
     pictures = public_pictures(public, size=size or usual_size(model))
     if len(pictures) < LEAST_PUBLIC:
@@ -44,9 +44,9 @@ def attacker_of(
     opened = model.open(fit_images(pictures[:2], model.image_size), device=device)
     if not isinstance(prior, Mapping):
         return Attacker(opened, pictures, prior, prior_kind="given")
-    kind: Any = prior.get("kind")  # make_settings refuses what is none
+    kind: Any = prior.get("kind")  # make_settings refuses an unknown kind
     given = {name: value for name, value in prior.items() if name != "kind"}
-    if prior is EIGENFACES:  # unless somebody asks for so many directions, as many as the images make
+    if prior is EIGENFACES:  # the default number of directions, unless there are too few images for it
         given["components"] = components_of(len(pictures))
     settings = make_settings(kind, **given)
     if PRIORS[kind].make is None:

@@ -1,4 +1,4 @@
-"""What a caller gives as pictures: tensors, arrays or a place, as the containers that the rest works on."""
+"""Convert a caller's pictures (tensors, arrays, a folder or a file) to the containers that audits work on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from smoothsweep.core.data.transforms import resize, to_uint8, to_unit
 from smoothsweep.core.errors import InputError
 
 _AT_ONCE = 512
-"""Pictures that are looked at together."""
+"""Pictures compared in one batch."""
 
 Place = str | Path
 Pictures = Place | Tensor | np.ndarray
@@ -37,7 +37,7 @@ TEST_FRACTION, SPLIT_SEED = 0.1, 42
 def public_pictures(pictures: Pictures, *, size: int) -> Tensor:
     """The public images, uint8 [N, 3, S, S].
 
-    size: S in pixels where a place is read, at most `PUBLIC_LIMIT` of its images. Raises InputError, one line.
+    size: S in pixels at which a folder or a file is read; at most `PUBLIC_LIMIT` of its images. Raises InputError.
     """
     if isinstance(pictures, Place):
         found = load_unlabelled(pictures, size=size, limit=PUBLIC_LIMIT)
@@ -48,9 +48,9 @@ def public_pictures(pictures: Pictures, *, size: int) -> Tensor:
 
 
 def people_of(data: People, *, size: int) -> SplitImages:
-    """Training and test images; where no split is given, a tenth of every person's are the test's.
+    """Training and test images; without a given split, a tenth of every person's images become test images.
 
-    size: side in pixels where a place is read. Raises InputError, one line.
+    size: side in pixels at which a folder or a file is read. Raises InputError.
     """
     if isinstance(data, SplitImages):
         return data
@@ -64,14 +64,14 @@ def people_of(data: People, *, size: int) -> SplitImages:
 
 
 def has_split(data: People) -> bool:
-    """Whether the data say which images are for training and which were held out. Raises InputError."""
+    """Whether the data mark training images and held-out images. Raises InputError."""
     if isinstance(data, Place):
         return any(entry.split == TEST for entry in list_labelled(Path(data))[0])
     return isinstance(data, SplitImages)
 
 
 def everything_of(data: People, *, size: int) -> ImageSet:
-    """All images, in their order; of data with a split the training images first. Arguments as of `people_of`."""
+    """All images in their order; with a split, training images first. Arguments and errors as of `people_of`."""
     if isinstance(data, ImageSet):
         return data
     if isinstance(data, tuple):
@@ -85,22 +85,22 @@ def everything_of(data: People, *, size: int) -> ImageSet:
 
 
 def refuse_shared(people: SplitImages, public: Tensor) -> tuple[str, ...]:
-    """Refuse public pictures among which there are private ones: an attack that shows one of these has shown nothing.
+    """Refuse public pictures that include private ones, since reconstructing those would prove nothing.
 
-    public: uint8 [N, 3, S, S]; only pictures of the same size can be the same. Returns a warning, a sentence each, for
-    private pictures that are public in another frame, and for public ones that may not fit.
+    public: uint8 [N, 3, S, S]; only pictures of the same size are compared pixel by pixel. Returns warnings, one
+    sentence each: private pictures that are public in another crop, and public pictures that may not fit.
 
-    Raises InputError where a private picture is public too, pixel by pixel, and where the public ones show another kind
-    of thing.
+    Raises InputError where a private picture is public too, pixel by pixel, or where the public pictures show another
+    kind of object.
     """
     parts = (people.train, people.test)
-    own = look_at_tensors(torch.cat([part.images for part in parts]), "private row")
+    private = look_at_tensors(torch.cat([part.images for part in parts]), "private row")
     others = look_at_tensors(public, "row")
-    if shared := same(own, others):
+    if shared := same(private, others):
         rows = few(sorted({name for _, name in shared}, key=lambda name: int(name.rpartition(" ")[2])))
         raise InputError(f"public: expected none of the private pictures, got {len(shared)} of them: {rows}")
     labels = torch.cat([part.labels for part in parts]).numpy()
-    pairs, doubts = near_and_doubts(own, labels, others, what="public", private="in data")
+    pairs, doubts = near_and_doubts(private, labels, others, what="public", private="in data")
     return warnings_of(pairs, doubts, private="data")
 
 
@@ -134,7 +134,10 @@ def _tensor(value: Any, what: str) -> Tensor:
 
 
 def look_at_tensors(images: Tensor, name: str = "row") -> Seen:
-    """images: uint8 [N, 3, S, S]; name: what a picture is called before its number."""
+    """Compute the features by which pictures are compared.
+
+    images: uint8 [N, 3, S, S]. name: what messages call a picture, before its number.
+    """
     parts = [to_uint8(resize(to_unit(part), SIDE)) for part in images.split(_AT_ONCE)]
     small = np.concatenate([part.permute(0, 2, 3, 1).numpy() for part in parts])
     side = images.shape[-1]

@@ -1,4 +1,4 @@
-"""What an audit tries: the attacks that an access allows, and controls; settings as a sweep file has them."""
+"""The portfolio of an audit: attacks by access, and controls, with settings as in a sweep file."""
 
 from __future__ import annotations
 
@@ -9,19 +9,19 @@ from typing import Any, Literal
 from smoothsweep.core.attacks.shared.access import ACCESS_LEVELS
 
 STORED_SIZE = 64
-"""Side in pixels that pictures are kept and drawn at, unless the model sees smaller ones."""
+"""Side in pixels of stored and reconstructed pictures, unless the model reads smaller ones."""
 
 COMPONENTS = 150
-"""Of the prior that is fitted on the public images."""
+"""Principal components of the prior that is fitted on the public images."""
 
 EIGENFACES: Mapping[str, Any] = {"kind": "eigenfaces", "components": COMPONENTS}
 """That prior: principal components of the public images."""
 
 LEAST_PUBLIC = 20
-"""Public images without which nothing is attacked: a prior of fewer directions draws nobody."""
+"""Fewest public images for an attack: a prior fitted on fewer draws no recognisable face."""
 
 MOST_SEEDS = 5
-"""Runs of every attack, and of every training, that an audit goes up to by itself."""
+"""Most seeds of attacks and trainings in one audit."""
 
 POOL = {"size": 500, "truncation_psi": 1.0, "truncation_cutoff": None}
 SELECTED = 4
@@ -53,20 +53,25 @@ AUGMENTATION: dict[str, Any] = {
     "hue": 0.0,
     "flip": 0.5,
 }
-"""Of every training that an audit does."""
+"""Augmentation in every training of an audit."""
 
 EVALUATOR_TRAINING: dict[str, Any] = {"epochs": 60, "batch_size": 50, "augmentation": AUGMENTATION}
-"""How the second classifier, which judges where no independent judge is given, learns the same images."""
+"""Training of the second classifier, which judges where no independent judge is given."""
 
 
 Reach = Literal["quick", "adapted", "whole"]
-"""Which attacks: those of the first answer; those that find what a defense hides from them, too; all."""
+"""Which attacks of the portfolio: those of the first answer, also the adaptive ones, or all."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """One attack of the portfolio. access: what it sees; quick: whether the first answer has it; adapted: whether it is
-    made to find what a defense hides from the quick ones, and so is needed where recipes are compared."""
+    """One attack of the portfolio.
+
+    Attributes:
+        access: What it sees of the model.
+        quick: Whether it belongs to the first answer.
+        adapted: Whether it is an adaptive attack, built to survive gradient masking, as comparing recipes needs.
+    """
 
     access: str
     quick: bool
@@ -95,10 +100,10 @@ PORTFOLIO: tuple[Tried, ...] = (
         settings={"kind": "brep_mi", "selected": 2, "patience": 100, "max_passes": 300, "starts": {"max_batches": 40}},
     ),
 )
-"""What is tried beside `CHEAPEST`, the strongest first. Settings are those of the small sweeps: minutes on 2 cores."""
+"""Attacks other than `CHEAPEST`, the strongest first. Settings of the small sweeps: minutes on 2 cores."""
 
 CHEAPEST = Tried(access="scores", quick=True, settings={"kind": "selection_only", "selected": SELECTED, "pool": POOL})
-"""An attack that optimises nothing, tried wherever there are scores: what others find beyond it is their doing."""
+"""An attack that optimises nothing, tried wherever scores are given, as a baseline for the other attacks."""
 
 CONTROLS: tuple[Tried, ...] = (
     Tried(
@@ -110,13 +115,15 @@ CONTROLS: tuple[Tried, ...] = (
 
 
 def components_of(images: int | None) -> int:
-    """Directions of the prior that so many public images make; None: as many as are asked for."""
+    """Number of directions of a prior fitted on so many public images; None: the default."""
     return COMPONENTS if images is None else min(COMPONENTS, images - 1)
 
 
 def portfolio(access: str, *, whole: bool, adapted: bool = False) -> list[dict[str, Any]]:
-    """The attacks and controls of an attacker with this access; those of the first answer alone, with `adapted` those
-    that find what is hidden from them too, with `whole` all."""
+    """Settings of the attacks and controls of an attacker with this access.
+
+    By default those of the first answer; `adapted` adds the adaptive attacks; `whole` selects all.
+    """
     level = ACCESS_LEVELS.index(access)
     always = (CHEAPEST, *CONTROLS)
     reachable = [tried for tried in (*PORTFOLIO, *always) if ACCESS_LEVELS.index(tried.access) <= level]
@@ -127,12 +134,12 @@ def portfolio(access: str, *, whole: bool, adapted: bool = False) -> list[dict[s
 
 
 def spread(classes: int, most: int) -> list[int]:
-    """Which classes to attack: all, or `most` of them evenly from first to last."""
+    """The classes to attack: all, or `most` of them, evenly spaced."""
     if classes <= most:
         return list(range(classes))
     return sorted({round(place * (classes - 1) / (most - 1)) for place in range(most)})
 
 
 def evaluator_of(*architectures: str | None) -> str:
-    """The architecture of the second classifier: another one than that of any model it judges."""
+    """An architecture for the second classifier that differs from those of all models it judges."""
     return next(name for name in ("vgg_small", "resnet_small", "resnet18") if name not in architectures)

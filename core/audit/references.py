@@ -1,4 +1,4 @@
-"""What an audit trains beside the model: a reference without any defense, and recipes that may lower the leak."""
+"""The models that an audit trains for comparison: a reference without defense, and recipes that may lower the leak."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from smoothsweep.core.audit.portfolio import AUGMENTATION
 from smoothsweep.core.defenses.labels import recipe_words
 
 EPOCHS = 40
-"""Of every training, unless somebody says otherwise."""
+"""Default epochs of every training."""
 
 PLAIN: Mapping[str, Any] = {"kind": "label_smoothing", "alpha": 0.0}
 
@@ -27,7 +27,10 @@ that costs no more than plain training and goes with every architecture (MIDRE's
 class AuditTraining:
     """A recipe that an audit trains: the reference, or one that may lower the leak.
 
-    label: its defense in words; settings: the recipe as a sweep file has it; is_reference: it has no defense.
+    Attributes:
+        label: Its defense in words.
+        settings: The recipe, as in a sweep file.
+        is_reference: Whether it has no defense.
     """
 
     label: str
@@ -40,8 +43,7 @@ def audit_trainings(
 ) -> tuple[AuditTraining, ...]:
     """The reference, and with `fix` the other recipes after it.
 
-    architecture, image_size (pixels), transform_input: as the model has them. All start from weights of their own seed:
-    nothing is pretrained.
+    architecture, image_size (side in pixels), transform_input: those of the model. All start from random weights.
     """
     common = {
         "architecture": architecture,

@@ -1,4 +1,4 @@
-"""What an attack, a judge and an audit leave for whoever calls them: tables and pictures."""
+"""The results of the library's attacks, judges and audits: tables and pictures."""
 
 from __future__ import annotations
 
@@ -23,44 +23,49 @@ from smoothsweep.core.metrics.false_accepts import FIRST
 from smoothsweep.core.metrics.verdicts import HIGHER, LOWER
 
 HALF = 0.5
-"""Share of the reconstructions from which on a person counts as matched."""
+"""Fraction of hits from which on a person counts as matched."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttackResult:
-    """What one attack drew of some classes. inverted: tensors and what they took; seed: of the attack."""
+    """The reconstructions of one attack. inverted: tensors and costs; seed: of the attack."""
 
     inverted: Inverted
     seed: int
 
     @property
     def name(self) -> str:
-        """The attack with what tells it from others of its kind."""
+        """The name of the attack, with the settings that distinguish it from others of its kind."""
         return " ".join(filter(None, (self.inverted.kind, self.inverted.attack.variant)))
 
     @property
     def table(self) -> pd.DataFrame:
-        """A row per image: class, rank (0 is the best of its class), score (the model's own word, NaN: not asked)."""
+        """One row per image: class, rank (0: best of its class), score (the model's confidence, NaN: not queried)."""
         labels, scores = self.inverted.labels, self.inverted.scores
         score = np.full(len(labels), np.nan) if scores is None else scores.double().numpy()
         return pd.DataFrame({"class": labels.numpy(), "rank": result_slots(labels).numpy(), "score": score})
 
     def images(self, target_class: int) -> np.ndarray:
-        """uint8 [k, R, R, 3], best first. Raises InputError for a class that was not attacked."""
+        """The images of a class, uint8 [k, R, R, 3], best first. Raises InputError for one that was not attacked."""
         found = self.inverted.images[self.inverted.labels == target_class]
         if not len(found):
             raise InputError(f"class: expected one that was attacked, got {target_class}")
         return np.ascontiguousarray(found.permute(0, 2, 3, 1).numpy())
 
     def pictures(self, target_class: int) -> list[Image.Image]:
-        """The same as PIL images."""
+        """The images of a class as PIL images, best first. Raises InputError for one that was not attacked."""
         return [Image.fromarray(pixels) for pixels in self.images(target_class)]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What a judge says of reconstructions. images: a row per image: class, name, rank, predicted, hit; leak: share of
-    hits in [0, 1]; real: the same judge on real test images."""
+    """A judge's verdict on reconstructions.
+
+    Attributes:
+        images: One row per image: class, name, rank, predicted, hit.
+        leak: Fraction of hits, in [0, 1].
+        real: The same judge's accuracy on real test images.
+    """
 
     images: pd.DataFrame
     leak: float
@@ -68,8 +73,11 @@ class Verdict:
 
     @property
     def people(self) -> pd.DataFrame:
-        """A row per class, first who is most probably among the five most exposed: class, name, share of its images
-        that are hits, rate with low and high (shrunk towards the mean of all, 95 %), among_five (that probability)."""
+        """One row per class, the most probable member of the five most exposed first.
+
+        Columns: class, name, share (fraction of hits), rate with low and high (share shrunk towards the mean of all,
+        95 %), among_five (probability of being among the five most exposed).
+        """
         hits = self.images.groupby(["class", "name"], sort=True)["hit"].agg(["mean", "size"]).reset_index()
         tally = Tally(classes=tuple(hits["class"]), shares=hits[["mean"]].to_numpy().T, images=hits["size"].to_numpy())
         return _people(tally, hits["name"])
@@ -133,7 +141,7 @@ class Audit:
         return "\n".join(f"{line}." for line in lines)
 
     def _verified(self) -> tuple[str, ...]:
-        """A sentence on verification, where there is one."""
+        """A sentence on verification; empty where nothing was verified."""
         rows = self.standing[self.standing["metric"].str.endswith(f"verified_{FIRST}")] if len(self.standing) else ()
         if not len(rows):
             return ()
@@ -151,7 +159,7 @@ def _percent(share: float, digits: int = 0) -> str:
 
 
 def verdict_of(reconstructions: AttackResult, by: Judge) -> Verdict:
-    """Whom a judge takes reconstructions for. Raises InputError for those of a class that the judge does not know."""
+    """Judge reconstructions. Raises InputError for a class that the judge does not know."""
     labels = reconstructions.inverted.labels
     if int(labels.max()) >= len(by.names):
         raise InputError(f"judge: expected classes below {len(by.names)}, which it knows, got {int(labels.max())}")
@@ -175,8 +183,11 @@ def read_audit(
     told: Sequence[str] = (),
     on_progress: OnProgress = silent,
 ) -> Audit:
-    """The statistics of attacks x seeds. attacker: whose prior and public images the leak is held against, None to
-    leave that out; told: what is known of the public images, a sentence each."""
+    """Compute the statistics of an audit from its reconstructions, [attacks][seeds].
+
+    ruler: the judge. test_acc: the model's accuracy in [0, 1]. attacker: whose prior and public images give the reach
+    of the prior and the thresholds of verification; None leaves both out. told: sentences on the public images.
+    """
     tallies = [
         Tally.of([ruler.hits(one.inverted.images, one.inverted.labels)[1] for one in seeds], seeds[0].inverted.labels)
         for seeds in reconstructions
@@ -187,14 +198,14 @@ def read_audit(
     )
     attacks = [at for at in order if not reconstructions[at][0].inverted.attack.control]
     best, control = order[0], order[len(attacks)]
-    beside = None
+    standing = None
     if attacker is not None:
-        beside = _stands(reconstructions, tallies, best, control, ruler, attacker, on_progress)
+        standing = _stands(reconstructions, tallies, best, control, ruler, attacker, on_progress)
     return Audit(
         attacks=pd.DataFrame([_row(reconstructions[at], tallies[at], tallies[control], ruler) for at in order]),
-        people=_of_people(tallies[best], tallies[control], ruler, beside),
-        standing=pd.DataFrame() if beside is None else beside.table,
-        told=(*([beside.why_not] if beside is not None and beside.why_not else []), *told),
+        people=_of_people(tallies[best], tallies[control], ruler, standing),
+        standing=pd.DataFrame() if standing is None else standing.table,
+        told=(*([standing.why_not] if standing is not None and standing.why_not else []), *told),
         beyond=tallies[best].beyond(tallies[control], among=len(attacks)),
         reconstructions=reconstructions[best][0],
         judge=ruler.metric,
@@ -238,11 +249,11 @@ def _stands(
     )
 
 
-def _of_people(tally: Tally, control: Tally, ruler: Judge, beside: Stands | None) -> pd.DataFrame:
-    """A row per class of the tally, with what the control is credited with and what was verified."""
+def _of_people(tally: Tally, control: Tally, ruler: Judge, standing: Stands | None) -> pd.DataFrame:
+    """One row per class of the tally, with the control's hits and the verified fraction."""
     found = _people(tally, [ruler.names[label] for label in tally.classes])
     credited = dict(zip(control.classes, control.shares.mean(axis=0).tolist(), strict=True))
-    verified = {} if beside is None else beside.verified
+    verified = {} if standing is None else standing.verified
     return found.assign(
         control=[credited.get(label, np.nan) for label in found["class"]],
         verified=[verified.get(label, np.nan) for label in found["class"]],
@@ -250,7 +261,7 @@ def _of_people(tally: Tally, control: Tally, ruler: Judge, beside: Stands | None
 
 
 def _people(tally: Tally, names: Sequence[str]) -> pd.DataFrame:
-    """A row per class of the tally; names: of them, in its order."""
+    """One row per class of the tally. names: of its classes, in its order."""
     found = exposures(tally.shares, tally.images, level=LEVEL)
     columns = {
         "share": found.share,

@@ -24,12 +24,12 @@ from smoothsweep.core.models.image_sizes import check_image_size
 from smoothsweep.core.models.recipe import TrainingRecipe
 
 SHARE = Membership.share
-"""Of every class's images, those that a shadow model is trained on."""
+"""Fraction of every class's images that a shadow model is trained on."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ShadowRecipe:
-    """How many shadow models to train, and how. recipe: of the network; defended: its defense."""
+    """How many shadow models to train, and how. recipe: of the network. defended: its defense."""
 
     count: int
     recipe: TrainingRecipe
@@ -42,10 +42,10 @@ class ShadowRecipe:
 
 
 def shadow_recipe(count: int, given: Mapping[str, Any] | None, *, image_size: int) -> ShadowRecipe | None:
-    """What was asked for; None for no shadow models.
+    """The recipe of `count` shadow models; None for none.
 
-    given: architecture, and whatever else differs from how `smoothsweep audit --reference` trains: fields of a sweep's
-    recipe, its defense among them. image_size: of the model, in pixels. Raises InputError, one line.
+    given: the architecture, and fields of a sweep's recipe, also its defense, that differ from the training of
+    `smoothsweep audit --reference`. image_size: side of the model's input, in pixels. Raises InputError.
     """
     check_shadows(count, "shadows")
     if not count:
@@ -78,14 +78,14 @@ def train_shadows(
     device: torch.device | str,
     on_progress: OnProgress = silent,
 ) -> list[tuple[Numbers, Flags]]:
-    """Of each shadow model its log odds of the true class [2, n], and which images it was trained on [n].
+    """Train shadow models: each one's log odds of the true class [2, n], and which images it was trained on, bool [n].
 
-    images: training images and others, of which each model learns a seeded half. The networks are not kept. The same
-    models as those of a sweep with this recipe.
+    images: members and others, of which each model is trained on a seeded half. The networks are discarded. They are
+    the same models as those of a sweep with this recipe.
     """
     found = []
     for number in range(asked.count):
-        own = shadow_seed(seed, number)
+        seed_of_shadow = shadow_seed(seed, number)
         inside = inside_part(images.labels.numpy(), model=number, share=SHARE, seed=seed)
 
         def told(fraction: float, words: str, number: int = number) -> None:
@@ -95,11 +95,11 @@ def train_shadows(
             images.subset(torch.from_numpy(inside)),
             asked.recipe,
             asked.defended,
-            seed=own,
+            seed=seed_of_shadow,
             device=device,
             on_progress=told,
         ).eval()
-        asked.defended.defense.seed_noise(network, own)
-        shown: dict[str, Any] = {"image_size": asked.recipe.image_size, "device": str(device)}
-        found.append((scores_of(network, images.images, images.labels, **shown)[0], inside))
+        asked.defended.defense.seed_noise(network, seed_of_shadow)
+        options: dict[str, Any] = {"image_size": asked.recipe.image_size, "device": str(device)}
+        found.append((scores_of(network, images.images, images.labels, **options)[0], inside))
     return found

@@ -1,4 +1,4 @@
-"""What a leak stands beside in an audit in memory: chance, a control, the reach of the prior, and the ceiling.
+"""Compare the leak of an audit in memory with chance, a control, the reach of the prior, and the ceiling.
 
 The rows of the command's `standing`, computed by the same functions (`core.metrics.recognition`).
 """
@@ -25,15 +25,22 @@ from smoothsweep.core.metrics.open_set import Head
 from smoothsweep.core.metrics.recognition import Photographs, Reached, Recognised, reached, recognise
 
 MIDDLE_RANK = 251.0
-"""Of a stranger's image among 500 strangers."""
+"""Expected gallery rank of a stranger's image among 500 strangers."""
 COLUMNS = ("metric", "leak", "low", "high", "chance", "control", "reach", "ceiling")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recogniser:
-    """What a judge with features of its own is asked beside its verdict. embed: images uint8 [M, 3, R, R] -> features
-    [M, D]; real: features of the private images; head: on them; test: the images for testing. prefix: of its columns in
-    a sweep's results; closed: its verdict's columns begin so."""
+    """A judge's features, by which reconstructions are verified.
+
+    Attributes:
+        embed: Maps images uint8 [M, 3, R, R] to features [M, D].
+        real: Features of the private images.
+        head: The linear head on these features.
+        test: The test images.
+        prefix: Of its columns in the results of a sweep.
+        closed: Prefix of the columns of its closed-set verdict.
+    """
 
     embed: Callable[[Tensor], Tensor]
     real: Photographs
@@ -45,9 +52,13 @@ class Recogniser:
 
 @dataclass(frozen=True, kw_only=True)
 class Stands:
-    """table: a row per way of judging the strongest attack: metric (a column of a sweep's results), leak with low and
-    high, chance, control, reach and ceiling (NaN: not measured). verified: class -> the share of the strongest
-    attack's images that are accepted at 1 % false accepts; empty without. why_not: why nothing was verified, or empty.
+    """The strongest attack by every metric, next to the values that it is compared with.
+
+    Attributes:
+        table: One row per metric: metric (a column of a sweep's results), leak with low and high, chance, control,
+            reach and ceiling (NaN: not measured).
+        verified: Class -> fraction of the strongest attack's images accepted at 1 % false accepts; may be empty.
+        why_not: Why nothing was verified; empty where something was.
     """
 
     table: pd.DataFrame
@@ -69,15 +80,18 @@ def stands(
     classes: int,
     on_progress: OnProgress = silent,
 ) -> Stands:
-    """by: of the judge, None for one without features of its own. metric, ceiling: of the judge. strongest, control:
-    its hits; drawn, drawn_by_control: the pictures with their labels, for every seed. crop: of the strongest attack;
-    classes: of the model."""
+    """Compare the strongest attack with chance, the control, the reach of the prior and the ceiling.
+
+    by: the judge's features, None for a judge without any. metric, ceiling: of the judge. strongest, control: hits of
+    the strongest attack and of the control. drawn, drawn_by_control: their pictures and labels, for every seed. crop:
+    of the strongest attack. classes: number of the model's classes.
+    """
     first: dict[str, Any] = {"metric": metric, "leak": strongest.leak.mean, **_ends(strongest)}
     first |= {"chance": 1 / classes, "control": control.leak.mean, "ceiling": ceiling}
     if by is None:
         return Stands(table=_table([first]), verified={}, why_not=LEARNT)
     strangers = by.embed(attacker.public[stranger_rows(len(attacker.public))])
-    said, said_of_control = (
+    accepted, accepted_of_control = (
         [recognise(by.embed(images), labels, by.real, strangers) for images, labels in side]
         for side in (drawn, drawn_by_control)
     )
@@ -85,23 +99,26 @@ def stands(
     first["reach"] = of_prior.closed
     rows, labels = [first], drawn[0][1]
     for name, false_accepts in RATES.items():
-        if said[0].rates[name] is not None:
-            tally = Tally.of([one.hits[name] for one in said], labels)
+        if accepted[0].rates[name] is not None:
+            tally = Tally.of([one.hits[name] for one in accepted], labels)
             row = {"metric": f"{by.prefix}verified_{name}", "leak": tally.leak.mean, **_ends(tally)}
-            row |= {"chance": false_accepts, "control": _mean(said_of_control, lambda one, of=name: one.rates[of])}
+            row |= {"chance": false_accepts, "control": _mean(accepted_of_control, lambda one, of=name: one.rates[of])}
             reach = of_prior.accepted if name == FIRST else None
-            rows.append({**row, "reach": reach, "ceiling": said[0].real[name]})
-    if said[0].rank is not None:
-        ranks = {"leak": _mean(said, lambda one: one.rank), "control": _mean(said_of_control, lambda one: one.rank)}
-        rank = {"metric": f"{by.prefix}gallery_rank", "chance": MIDDLE_RANK, "ceiling": said[0].rank_real}
+            rows.append({**row, "reach": reach, "ceiling": accepted[0].real[name]})
+    if accepted[0].rank is not None:
+        ranks = {
+            "leak": _mean(accepted, lambda one: one.rank),
+            "control": _mean(accepted_of_control, lambda one: one.rank),
+        }
+        rank = {"metric": f"{by.prefix}gallery_rank", "chance": MIDDLE_RANK, "ceiling": accepted[0].rank_real}
         rows.append({**rank, **ranks})
-    if FIRST not in said[0].hits:
+    if FIRST not in accepted[0].hits:
         return Stands(table=_table(rows), verified={}, why_not=few_strangers(len(strangers)))
-    return Stands(table=_table(rows), verified=_by_class([one.hits[FIRST] for one in said], labels))
+    return Stands(table=_table(rows), verified=_by_class([one.hits[FIRST] for one in accepted], labels))
 
 
 def _reach(by: Recogniser, attacker: Attacker, strangers: Tensor, crop: int | None, on_progress: OnProgress) -> Reached:
-    """Of real test images, projected into the attacker's prior."""
+    """The reach of the attacker's prior: the judge's verdict on real test images projected into it."""
     made = projected_photographs(
         attacker.prior,
         by.test,
@@ -118,9 +135,9 @@ def _ends(tally: Tally) -> dict[str, float | None]:
     return {"low": tally.leak.low, "high": tally.leak.high}
 
 
-def _mean(said: Sequence[Recognised], number: Callable[[Recognised], float | None]) -> float:
-    """Over the seeds."""
-    found = [value for one in said if (value := number(one)) is not None]
+def _mean(results: Sequence[Recognised], number: Callable[[Recognised], float | None]) -> float:
+    """The mean of a number over the seeds where it was measured; NaN where it never was."""
+    found = [value for one in results if (value := number(one)) is not None]
     return float(np.mean(found)) if found else float("nan")
 
 

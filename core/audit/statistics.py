@@ -1,4 +1,4 @@
-"""What the hits of an audit say: leaks with intervals, without the judge's error, and beyond what controls reach.
+"""Statistics of an audit's hits: leaks with intervals, corrected for the judge's error, and compared with controls.
 
 The numbers are those of a sweep's page, computed by the same functions of `core.metrics`, which
 `orchestrator.reading.numbers` wraps for tables. A test holds the two together.
@@ -24,8 +24,12 @@ SPAN = 1.0  # of shares
 
 @dataclass(frozen=True, kw_only=True)
 class Tally:
-    """The hits of one attack: shares [seeds, classes], float64; classes ascending. images: how many each share is of,
-    int64 [classes]."""
+    """The hits of one attack.
+
+    Attributes:
+        shares: Fraction of hits, float64 [seeds, classes], classes ascending.
+        images: Number of images per class and seed, int64 [classes].
+    """
 
     classes: tuple[int, ...]
     shares: np.ndarray
@@ -33,7 +37,7 @@ class Tally:
 
     @classmethod
     def of(cls, hits_by_seed: Sequence[Tensor], labels: Tensor) -> Tally:
-        """hits_by_seed: bool [M] for every seed; labels: int64 [M], of all of them."""
+        """Count hits. hits_by_seed: bool [M] for every seed; labels: int64 [M], the same for all seeds."""
         rows = [class_means(hits, labels) for hits in hits_by_seed]
         return cls(
             classes=tuple(rows[0][0].tolist()),
@@ -47,9 +51,10 @@ class Tally:
         return rate_interval(self.shares, images=len(self.shares) * int(self.images.sum()), level=LEVEL)
 
     def without_error(self, sensitivity: Rate, control: Tally | None) -> Corrected | None:
-        """The leak without what the judge misses of real images and credits to a control; None where it cannot be told.
+        """The leak corrected for the judge's misses on real images and its hits on a control; None where undefined.
 
-        Of the control, one image per person and seed counts, which is fewer than there were.
+        Of the control, one image per person and seed counts, fewer than were judged, since images of a person depend on
+        each other.
         """
         if control is None:
             return None

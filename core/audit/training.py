@@ -1,4 +1,4 @@
-"""A classifier trained in memory under a recipe: what a model is compared with, or what might replace it."""
+"""Train a classifier in memory under a recipe, for comparison with a model or to replace it."""
 
 from __future__ import annotations
 
@@ -29,23 +29,24 @@ from smoothsweep.core.training.held_out import fit_held_out, without_held_out
 
 PROTOCOL = "clean"
 TRAINING: Mapping[str, Any] = {"epochs": EPOCHS, "batch_size": 50, "augmentation": AUGMENTATION}
-"""As `smoothsweep audit --reference` trains."""
+"""Settings of the trainings of `smoothsweep audit --reference`."""
 TIMED = 3
-"""Batches of which the quickest says how long a training takes."""
+"""Timed batches, of which the quickest counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Defended:
-    """A defense with the label smoothing that it is trained under. smoothing: epochs -> (zero-based epoch -> alpha)."""
+    """A defense and its label smoothing. smoothing: number of epochs -> (zero-based epoch -> alpha)."""
 
     defense: Defense
     smoothing: Callable[[int], Callable[[int], float]]
 
 
 def defended(settings: Mapping[str, Any]) -> Defended:
-    """A defense as a sweep file's `recipe.defense` has it under protocol clean: kind, parameters, smoothing.
+    """Build a defense from settings like `recipe.defense` of a sweep file, by protocol clean.
 
-    Raises InputError, one line, for an unknown kind, parameter or schedule, or a value out of range.
+    settings: kind, parameters, smoothing. Raises InputError for an unknown kind, parameter or schedule,
+    or a value out of range.
     """
     given = dict(settings)
     kind = given.pop("kind", None)
@@ -70,7 +71,7 @@ def train_model(
     device: torch.device | str,
     on_progress: OnProgress = silent,
 ) -> Model:
-    """The trained network, which reads pictures as [-1, 1]. Arguments as of `smoothsweep.train`. Raises InputError."""
+    """Train a network that reads pictures in [-1, 1]. Arguments as of `smoothsweep.train`. Raises InputError."""
     recipe = build(
         TrainingRecipe,
         {"architecture": architecture, "image_size": people.train.size, **(TRAINING if training is None else training)},
@@ -92,7 +93,7 @@ def trained_network(
     device: torch.device | str,
     on_progress: OnProgress = silent,
 ) -> Classifier:
-    """A classifier trained from nothing on these images, as a stage of a sweep trains it by protocol clean."""
+    """Train a classifier from random weights, as a stage of a sweep does by protocol clean."""
     network = _new(recipe, images.num_classes, chosen.defense, seed)
     data, _, back = without_held_out(chosen.defense, images, None, seed)
     train_classifier(
@@ -138,8 +139,8 @@ def training_seconds(
 ) -> float:
     """Seconds of a plain training of `recipe` on so many images of `side` pixels, on this machine's device.
 
-    Trains one batch of noise, once to warm up and `TIMED` times, of which the quickest counts; in one thread on a CPU,
-    as a stage does. What it leaves out: the test accuracy that is measured as it goes, and work beside it.
+    side: of the images, in pixels. Trains on one batch of noise, once to warm up and `TIMED` times, of which the
+    quickest counts; on a CPU in one thread, as a stage does. The estimate leaves out measuring the test accuracy.
     """
     count = min(recipe.batch_size, images)
     noise = torch.randint(0, 256, (count, 3, side, side), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))

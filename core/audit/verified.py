@@ -11,6 +11,6 @@ LEARNT = (
 
 
 def few_strangers(images: int) -> str:
-    """Why nothing is verified where the public images are too few."""
+    """A sentence on why too few public images allow no verification."""
     needed = strangers_needed(RATES[FIRST])
     return f"Not verified: a threshold of 1 % false accepts takes {needed} public images or more, there are {images}"

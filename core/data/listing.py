@@ -197,8 +197,8 @@ def published_split(files: Sequence[str], options: ListOptions, report: Report) 
 
 def few(items: Sequence[object], most: int = 5) -> str:
     """The first items, and how many more there are."""
-    shown = ", ".join(str(item) for item in items[:most])
-    return f"{shown} and {len(items) - most} more" if len(items) > most else shown
+    text = ", ".join(str(item) for item in items[:most])
+    return f"{text} and {len(items) - most} more" if len(items) > most else text
 
 
 def _resize(image: Image.Image, width: int, height: int) -> Image.Image:

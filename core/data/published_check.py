@@ -139,8 +139,8 @@ def _oblong(listing: PublishedListing, sizes: np.ndarray) -> list[str]:
 def _count_text(count: Count) -> str:
     if count.paper is None:
         return f"{count.what}: {count.found} (nothing to compare with: {count.source})"
-    beside = "as recorded" if count.agrees else f"recorded are {count.paper}"
-    return f"{count.what}: {count.found}, {beside} ({count.source})"
+    comparison = "as recorded" if count.agrees else f"recorded are {count.paper}"
+    return f"{count.what}: {count.found}, {comparison} ({count.source})"
 
 
 def _verdict(check: PublishedCheck) -> str:

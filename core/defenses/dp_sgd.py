@@ -163,8 +163,8 @@ def clipped_sums(
     values = {name: parameter.detach() for name, parameter in named.items()}
     each = vmap(grad(loss_of), in_dims=(None, 0, 0), randomness="different")
     sums, norms = {name: torch.zeros_like(value) for name, value in values.items()}, []
-    for images, own in zip(step.images.split(_AT_ONCE), labels.split(_AT_ONCE), strict=True):
-        gradients = each(values, images, own)
+    for images, batch_labels in zip(step.images.split(_AT_ONCE), labels.split(_AT_ONCE), strict=True):
+        gradients = each(values, images, batch_labels)
         length = torch.stack([part.flatten(1).square().sum(1) for part in gradients.values()]).sum(0).sqrt()
         factor = (clip / (length + _TINY)).clamp(max=1)
         for name, part in gradients.items():

@@ -74,10 +74,10 @@ def recipe_words(defense: Mapping[str, Any]) -> RecipeWords:
         for key, value in given.items()
         if key not in strength.used and value != family.defaults.get(key)
     ]
-    beside = _smoothed(smoothing)
-    added = "" if beside.plain else beside.label
+    smoothing_text = _smoothed(smoothing)
+    added = "" if smoothing_text.plain else smoothing_text.label
     named = not strength.value[:1].isdigit()  # "skip removal scale 0.5" may break before its last two words
-    own = (" " if named else NBSP).join(part for part in (family.word, strength.value) if part)
+    family_text = (" " if named else NBSP).join(part for part in (family.word, strength.value) if part)
     tail = "".join(f", {extra}" for extra in extras)
     plus = f" + {added}" if added else ""
     called = NBSP.join(part for part in (family.parameter, strength.value) if part)
@@ -86,7 +86,7 @@ def recipe_words(defense: Mapping[str, Any]) -> RecipeWords:
         name=family.name,
         strength=f"{called or family.word}{tail}{plus}",
         mark=f"{_mark(strength) or family.word}{tail}{plus}",
-        label=f"{own}{tail}{plus}",
+        label=f"{family_text}{tail}{plus}",
         order=strength.order,
         arm=", ".join(filter(None, (strength.way, *extras, added))),
         smoothing=added,
@@ -144,13 +144,13 @@ def _smoothed(given: Mapping[str, Any]) -> RecipeWords:
             starts_plain=True,
             plain=True,
         )
-    shown, tail = value_text(alpha), "".join(f", {extra}" for extra in extras)
+    factor, tail = value_text(alpha), "".join(f", {extra}" for extra in extras)
     return RecipeWords(
         family=SMOOTHING,
         name="Label smoothing",
-        strength=f"alpha{NBSP}{shown}{tail}",
-        mark=f"{shown}{tail}",
-        label=f"smoothing{NBSP}{shown}{tail}",
+        strength=f"alpha{NBSP}{factor}{tail}",
+        mark=f"{factor}{tail}",
+        label=f"smoothing{NBSP}{factor}{tail}",
         order=order,
         arm=", ".join(extras),
         starts_plain=True,

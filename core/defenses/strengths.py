@@ -93,10 +93,10 @@ def numbers(
     def read(given: Mapping[str, Any]) -> Strength:
         values = [given.get(name, usual) for name in parameters]
         known = [value for value in values if value is not None]
-        shown = " / ".join(map(value_text, known)) if known else ""
+        values_text = " / ".join(map(value_text, known)) if known else ""
         ordered = tuple(grows(value) for value in values) if all(map(is_number, values)) else None
-        name = f"{parameters[0]}{NBSP}" if named and shown else ""
-        return Strength(value=f"{name}{shown}".replace(" / ", f"{NBSP}/{NBSP}"), order=ordered, used=parameters)
+        name = f"{parameters[0]}{NBSP}" if named and values_text else ""
+        return Strength(value=f"{name}{values_text}".replace(" / ", f"{NBSP}/{NBSP}"), order=ordered, used=parameters)
 
     return read
 

@@ -133,12 +133,12 @@ class Traps(nn.Module):
         """One step of the discriminator, clean images 1 and those with a trigger 0; the share it had right."""
         for group in self.optimizer.param_groups:
             group["lr"] = learning_rate(self.recipe, epoch)
-        shown = torch.cat([images, self.blended(images, towards)]).contiguous(memory_format=torch.channels_last)
+        batch = torch.cat([images, self.blended(images, towards)]).contiguous(memory_format=torch.channels_last)
         truth = torch.cat([torch.ones(len(images)), torch.zeros(len(images))]).to(images.device)
         self.discriminator.train()
         self.optimizer.zero_grad(set_to_none=True)
         losses, scores = over_outputs(
-            self.discriminator(shown),
+            self.discriminator(batch),
             lambda scores: F.binary_cross_entropy_with_logits(scores[:, 0], truth, reduction="none"),
         )
         losses.mean().backward()
@@ -153,10 +153,10 @@ class Traps(nn.Module):
         criterion: of the network's answers, smoothed as the labels of triggers are.
         Both networks as they answer, not as they train. Leaves the network as it was.
         """
-        classes, own = towards.unique(return_inverse=True)
+        classes, class_rows = towards.unique(return_inverse=True)
         triggers = self.triggers[classes].requires_grad_()
         with evaluating(model), evaluating(self.discriminator):
-            trapped = torch.lerp(images, triggers[own], self.blend)
+            trapped = torch.lerp(images, triggers[class_rows], self.blend)
             scores = self.discriminator(trapped)[:, 0]
             deceived = F.binary_cross_entropy_with_logits(scores, torch.ones_like(scores))
             logits = model(seen_anew(trapped, generator))
@@ -178,5 +178,5 @@ def seen_anew(images: Tensor, generator: Generator) -> Tensor:
     cropped, turned, angle = torch.rand(3, n, generator=generator)
     box = torch.where(cropped[:, None] < _CHANCE, present(draw.box, "box"), torch.tensor([1.0, 1.0, 0.0, 0.0]))
     degrees = _DEGREES * (2 * angle - 1) * (turned < _CHANCE)
-    shown = apply_augmentation(images, AugmentationDraw(n=n, box=box, flip=draw.flip))
-    return rotated(shown + 1, degrees) - 1
+    augmented = apply_augmentation(images, AugmentationDraw(n=n, box=box, flip=draw.flip))
+    return rotated(augmented + 1, degrees) - 1

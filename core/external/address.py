@@ -30,8 +30,8 @@ def is_plain(url: str) -> bool:
 def check_plain(url: object) -> None:
     """Raise InputError, without what may be secret in it, for the URL of an endpoint that is not plain."""
     if not isinstance(url, str) or not is_plain(url):
-        shown = brief(shown_uri(url)) if isinstance(url, str) else "no address"
-        raise InputError(f"{shown}: expected {WHAT}; a token's place is the environment variable of --token-env")
+        name = brief(shown_uri(url)) if isinstance(url, str) else "no address"
+        raise InputError(f"{name}: expected {WHAT}; a token's place is the environment variable of --token-env")
 
 
 def named_address() -> str | None:

@@ -38,8 +38,8 @@ def option(help: str, *, metavar: str | None = None, reads: Callable[[str], Any]
 
     reads: what makes its value of the text; None for an option without a value, which is False where it is not given.
     """
-    said = {"help": help, "metavar": metavar, "reads": reads}
-    return field(default=False if reads is None else None, metadata=said)
+    metadata = {"help": help, "metavar": metavar, "reads": reads}
+    return field(default=False if reads is None else None, metadata=metadata)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,10 +42,10 @@ def describe_endpoint(url: str, kept: Path, *, token_env: str | None) -> str:
 
 def open_endpoint(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
     """The endpoint, of pictures float32 [n, 3, S, S] in [0, 1]. Asks nothing yet. Raises InputError, one line."""
-    said = read_card(path, "what describes an endpoint")
-    check_plain(said["url"])
+    card = read_card(path, "what describes an endpoint")
+    check_plain(card["url"])
     asking = Endpoint(
-        said["url"], KeptAnswers(Path(said["answers"])), token_env=said.get("token_env"), answers=settings["answers"]
+        card["url"], KeptAnswers(Path(card["answers"])), token_env=card.get("token_env"), answers=settings["answers"]
     )
     return Opened(answer=asking, differentiable=False, own_input=True)
 

@@ -65,14 +65,14 @@ def open_function(path: Path, settings: Mapping[str, Any], device: torch.device)
     from smoothsweep.core.external.running import answering, one_line
     from smoothsweep.core.models.weight_files import file_sha256
 
-    said = read_card(path, "what describes a function")
-    name = f"{PREFIX}{said['module']}:{said['factory']}"
-    folder = Path(said["folder"])
-    if file_sha256(_file_of(said["module"], folder, name)) != said["sha256"]:
+    card = read_card(path, "what describes a function")
+    name = f"{PREFIX}{card['module']}:{card['factory']}"
+    folder = Path(card["folder"])
+    if file_sha256(_file_of(card["module"], folder, name)) != card["sha256"]:
         raise InputError(f"{name}: expected the file that was brought in, got one that has changed: import it again")
     with _looked_for(folder):
         try:
-            made = getattr(importlib.import_module(said["module"]), said["factory"])()
+            made = getattr(importlib.import_module(card["module"]), card["factory"])()
         except Exception as error:  # whatever the user's code raises
             raise InputError(f"{name}: expected a function that makes a model, got: {one_line(error)}") from error
     if not callable(made):

@@ -94,8 +94,8 @@ def kind_of(source: Source) -> str | None:
 
 def kind_made_of(architecture: str | None) -> str | None:
     """The kind that a checkpoint of this architecture is turned into, such as one of timm's; None for any other."""
-    told = {name: kind.makes for name, kind in KINDS.items() if kind.makes and architecture is not None}
-    return next((name for name, prefix in told.items() if str(architecture).startswith(prefix)), None)
+    prefixes = {name: kind.makes for name, kind in KINDS.items() if kind.makes and architecture is not None}
+    return next((name for name, prefix in prefixes.items() if str(architecture).startswith(prefix)), None)
 
 
 def is_external(architecture: str | None) -> bool:

@@ -78,9 +78,9 @@ class ExternalModel:
         return logits if self._order is None else logits[:, self._order.to(images.device)]
 
     def _raw(self, images: Tensor) -> Tensor:
-        shown = self._normalise.to(images.device)(images.float()).contiguous()
+        pixels = self._normalise.to(images.device)(images.float()).contiguous()
         rows = self.opened.rows
-        return torch.cat([self._answer(chunk, rows) for chunk in shown.split(rows or max(1, len(shown)))])
+        return torch.cat([self._answer(chunk, rows) for chunk in pixels.split(rows or max(1, len(pixels)))])
 
     def _gradients(self) -> AbstractContextManager[None]:
         return nullcontext() if self.access == "gradients" else torch.no_grad()
@@ -103,8 +103,8 @@ class ExternalModel:
             return
         looks = is_distribution(found.float())
         if looks != (self.answers == "probabilities"):
-            said = "add up to one" if looks else "do not add up to one"
+            observed = "add up to one" if looks else "do not add up to one"
             other = "probabilities" if looks else "logits"
             raise InputError(
-                f"{self._reader.where}: expected {self.answers}, got numbers that {said}: say {said_by} {other}"
+                f"{self._reader.where}: expected {self.answers}, got numbers that {observed}: say {said_by} {other}"
             )

@@ -64,14 +64,14 @@ def open_onnx(path: Path, settings: Mapping[str, Any], device: torch.device) -> 
     wanted = settings.get("access", "gradients") == "gradients"
     convert = wanted and find_spec("onnx2torch") is not None
     content = _content(path)
-    said = {"convert": convert, "compare": "access" not in settings}
+    converting = {"convert": convert, "compare": "access" not in settings}
     with in_memory() as program:
         program.write(content)
         program.seek(0)
         isolated = IsolatedProgram(
             program,
             loader=f"{__name__}:load",
-            settings=said,
+            settings=converting,
             device=device,
             where=str(path),
             what=WHAT,
@@ -170,8 +170,8 @@ def _why_not(content: bytes) -> str:
     if not lacking:
         return ""
     known = next((opset for opset in range(stated - 1, LEAST_OPSET - 1, -1) if not _lacking(operators, opset)), None)
-    told = f"onnx2torch, by which gradients come back, has no {', '.join(lacking)} of opset {stated}"
-    return f"{told}: export the model with opset {known}" if known else told
+    reason = f"onnx2torch, by which gradients come back, has no {', '.join(lacking)} of opset {stated}"
+    return f"{reason}: export the model with opset {known}" if known else reason
 
 
 def _lacking(operators: set[str], opset: int) -> list[str]:

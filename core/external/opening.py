@@ -73,10 +73,10 @@ def try_external(
 
 def comes_back(model: ExternalModel, images: torch.Tensor) -> bool:
     """Whether a gradient reaches the images: finite, and not zero everywhere, as it is behind rounded answers."""
-    shown = images.clone().requires_grad_(True)
+    pictures = images.clone().requires_grad_(True)
     try:
         with torch.enable_grad():
-            gradient = torch.autograd.grad(model(shown).square().sum(), shown, allow_unused=True)[0]
+            gradient = torch.autograd.grad(model(pictures).square().sum(), pictures, allow_unused=True)[0]
     except RuntimeError:  # torch's word for an answer that nothing leads back from
         return False
     return gradient is not None and bool(torch.isfinite(gradient).all()) and bool(gradient.any())

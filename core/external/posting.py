@@ -46,9 +46,9 @@ def posted(url: str, kept: KeptAnswers, body: bytes, headers: Mapping[str, str])
     )
 
 
-def _asked_pause(said: str | None, pause: float) -> float:
+def _asked_pause(header: str | None, pause: float) -> float:
     """Seconds to wait, as `Retry-After` says in seconds, within reason."""
-    seconds = (said or "").strip()
+    seconds = (header or "").strip()
     if not (seconds.isascii() and seconds.isdigit()):  # `isdigit` alone takes a superscript two
         return pause
     return LONGEST_PAUSE_S if len(seconds) > 4 else min(LONGEST_PAUSE_S, max(pause, float(seconds)))

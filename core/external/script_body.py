@@ -167,8 +167,8 @@ class Body:
             return
         self._value(called.value)
         # A method of the archive's own, unless torch has an operator of that name: which one is meant depends on types.
-        own = called.attr in self._declared.methods and not _is_operator(called.attr)
-        if called.attr not in ATEN and not own:
+        is_own_method = called.attr in self._declared.methods and not _is_operator(called.attr)
+        if called.attr not in ATEN and not is_own_method:
             raise Refused(called, f"the method {brief(called.attr)}, which is not listed as arithmetic")
 
 

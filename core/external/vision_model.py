@@ -42,32 +42,32 @@ class VisionModel:
         Raises InputError where the budget is spent, nothing answers, or the answer is of another form.
         """
         digest = hashlib.sha256(f"{self._model}\n{_TEXT}\n".encode() + picture).hexdigest()
-        said = self._kept.get(digest)
-        if said is None:
-            said = self._said(posted(self._url, self._kept, self._question(picture), self._headers))
-            self._kept.put(digest, said)
-        found = _YES_OR_NO.match(said)
+        answer = self._kept.get(digest)
+        if answer is None:
+            answer = self._said(posted(self._url, self._kept, self._question(picture), self._headers))
+            self._kept.put(digest, answer)
+        found = _YES_OR_NO.match(answer)
         return None if found is None else found[1].lower() == "yes"
 
     def _question(self, picture: bytes) -> bytes:
-        shown = {"url": "data:image/png;base64," + base64.b64encode(picture).decode("ascii")}
-        content = [{"type": "text", "text": _TEXT}, {"type": "image_url", "image_url": shown}]
-        asked = {
+        image_url = {"url": "data:image/png;base64," + base64.b64encode(picture).decode("ascii")}
+        content = [{"type": "text", "text": _TEXT}, {"type": "image_url", "image_url": image_url}]
+        body = {
             "model": self._model,
             "temperature": 0,
             "max_tokens": _MOST_TOKENS,
             "messages": [{"role": "user", "content": content}],
         }
-        return json.dumps(asked).encode()
+        return json.dumps(body).encode()
 
     def _said(self, body: bytes) -> str:
         """The words of the answer, none for a refusal."""
         try:
             message: Any = json.loads(body)["choices"][0]["message"] if len(body) <= MOST_BYTES else None
-            said = message["content"] or ""
+            content = message["content"] or ""
         except (ValueError, LookupError, TypeError, RecursionError):
-            said = None
-        if not isinstance(said, str):
+            content = None
+        if not isinstance(content, str):
             wanted = '{"choices": [{"message": {"content": "yes"}}]}'
             raise InputError(f"{self._url}: expected {wanted}, got {brief(body[:200].decode('utf-8', 'replace'))}")
-        return said[:1000]
+        return content[:1000]

@@ -36,9 +36,9 @@ def confine_files(readable: Iterable[Path], devices: Iterable[Path] = ()) -> Non
     """
     found, libc = version(), _libc()
     rights = (1 << _FILE_RIGHTS[min(found, 5)]) - 1
-    asked = struct.pack("QQQ", rights, _TCP if found >= 4 else 0, _SCOPES if found >= 6 else 0)
+    ruleset = struct.pack("QQQ", rights, _TCP if found >= 4 else 0, _SCOPES if found >= 6 else 0)
     size = 24 if found >= 6 else 16 if found >= 4 else 8
-    rules = _checked(libc.syscall(_CREATE_RULESET, ctypes.create_string_buffer(asked), size, 0), "create_ruleset")
+    rules = _checked(libc.syscall(_CREATE_RULESET, ctypes.create_string_buffer(ruleset), size, 0), "create_ruleset")
     for path in readable:
         _allow(libc, rules, path, _READ_FILE | (_READ_DIR if path.is_dir() else 0))
     for path in devices:

@@ -33,8 +33,8 @@ from smoothsweep.core.isolation.limits import Limits, code_paths, device_paths, 
 KEPT_OUTPUT = 2000  # characters of what a process printed last, for the sentence that says why it ended
 _ROOT = Path(smoothsweep.__file__).resolve().parents[1]
 _START = (
-    "import sys, json; said = json.loads(sys.argv[1]); sys.path[:] = said['path']; "
-    "from smoothsweep.core.isolation.worker import main; main(said)"
+    "import sys, json; orders = json.loads(sys.argv[1]); sys.path[:] = orders['path']; "
+    "from smoothsweep.core.isolation.worker import main; main(orders)"
 )
 _PASSED_ON = (
     "OMP_",
@@ -93,7 +93,7 @@ class Isolated:
         ours, theirs = socket.socketpair()
         readable, writable = os.pipe()
         self._peer, self._pipe = ours, readable
-        said = {
+        orders = {
             "path": _search_path(),
             "parent": os.getpid(),
             "socket": theirs.fileno(),
@@ -110,7 +110,7 @@ class Isolated:
             "attempt": str(Path(tempfile.gettempdir()) / f".smoothsweep-{os.getpid()}-must-not-appear"),
         }
         try:
-            self._process = _starter().submit(_started, said, (theirs.fileno(), program.fileno()), writable).result()
+            self._process = _starter().submit(_started, orders, (theirs.fileno(), program.fileno()), writable).result()
         finally:
             theirs.close()
             os.close(writable)
@@ -212,9 +212,9 @@ class Isolated:
             "whose process ended" if code is None or code >= 0 else f"whose process was ended by {_signal_name(-code)}"
         )
         last = next((line for line in reversed(self._output.splitlines()) if line.strip()), "")
-        said = f", after {' '.join(last.split())[:200]!r}" if last else ""
+        last_words = f", after {' '.join(last.split())[:200]!r}" if last else ""
         memory = f"{self._limits.memory / 2**30:.3g} GiB of memory"
-        return f"expected a program that answers within {memory}, got one {how}{said}"
+        return f"expected a program that answers within {memory}, got one {how}{last_words}"
 
     def _pipe_has_more(self) -> bool:
         before = self.printed
@@ -255,9 +255,9 @@ def _starter() -> ThreadPoolExecutor:
     return _starters[here]
 
 
-def _started(said: dict[str, Any], passed: tuple[int, ...], output: int) -> subprocess.Popen[bytes]:
+def _started(orders: dict[str, Any], passed: tuple[int, ...], output: int) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
-        [sys.executable, "-I", "-B", "-c", _START, json.dumps(said)],
+        [sys.executable, "-I", "-B", "-c", _START, json.dumps(orders)],
         stdin=subprocess.DEVNULL,
         stdout=output,
         stderr=output,
@@ -270,9 +270,9 @@ def _started(said: dict[str, Any], passed: tuple[int, ...], output: int) -> subp
 
 def _environment() -> dict[str, str]:
     """What computing needs of this environment: no token, no password, no home."""
-    kept = {name: value for name, value in os.environ.items() if name.startswith(_PASSED_ON)}
+    passed_on = {name: value for name, value in os.environ.items() if name.startswith(_PASSED_ON)}
     nowhere = {"HOME": "/nonexistent", "TMPDIR": "/nonexistent", "TORCHINDUCTOR_CACHE_DIR": "/"}  # "/" need not be made
-    return {**kept, **nowhere, "USER": "nobody", "PYTHONWARNINGS": "ignore"}
+    return {**passed_on, **nowhere, "USER": "nobody", "PYTHONWARNINGS": "ignore"}
 
 
 def _search_path() -> list[str]:

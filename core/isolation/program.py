@@ -75,17 +75,17 @@ class IsolatedProgram:
         """The answer, the number by which its gradient is asked for, and whether one leads back."""
         number = next(self._ids)
         grad_mode = gradient or torch.is_grad_enabled()
-        asked = {"do": "answer", "id": number, "gradient": gradient, "grad_mode": grad_mode}
-        header, found = self._ask(asked, images, most_bytes=MOST_ANSWER, shape=list(images.shape))
+        request = {"do": "answer", "id": number, "gradient": gradient, "grad_mode": grad_mode}
+        header, found = self._ask(request, images, most_bytes=MOST_ANSWER, shape=list(images.shape))
         if found is None:
             raise InputError(f"{self._where}: expected an answer, got none")
         return found.to(images.device), number, header.get("leads_back") is True
 
     def back(self, number: int, gradient: Tensor, images: Tensor, *, keep: bool) -> Tensor | None:
         """The gradient with regard to the images, by that of the answer. keep: it may be asked for again."""
-        asked = {"do": "back", "id": number, "keep": keep}
+        request = {"do": "back", "id": number, "keep": keep}
         size = images.numel() * images.element_size()
-        _, found = self._ask(asked, gradient, most_bytes=size, shape=list(images.shape))
+        _, found = self._ask(request, gradient, most_bytes=size, shape=list(images.shape))
         if found is not None and (found.shape != images.shape or found.dtype != images.dtype):
             raise InputError(
                 f"{self._where}: expected a gradient of shape {list(images.shape)}, got {list(found.shape)}"
@@ -97,12 +97,12 @@ class IsolatedProgram:
         self._forgotten.append(number)
 
     def _ask(
-        self, asked: dict[str, Any], tensor: Tensor, *, most_bytes: int, shape: list[int]
+        self, request: dict[str, Any], tensor: Tensor, *, most_bytes: int, shape: list[int]
     ) -> tuple[dict[str, Any], Tensor | None]:
         forget, self._forgotten = self._forgotten[:1000], self._forgotten[1000:]
         numerics = vars(Numerics.here(self._device))
         try:
-            return self.process.ask({**asked, "numerics": numerics, "forget": forget}, tensor, most_bytes=most_bytes)
+            return self.process.ask({**request, "numerics": numerics, "forget": forget}, tensor, most_bytes=most_bytes)
         except Failed as failed:
             if failed.memory == "device":
                 raise torch.OutOfMemoryError(failed.last) from None

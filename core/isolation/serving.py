@@ -40,17 +40,17 @@ Loader = Callable[[BinaryIO, dict[str, Any], torch.device], Loaded]
 class Server:
     """Answers one request after the other."""
 
-    def __init__(self, peer: socket.socket, said: dict[str, Any]) -> None:
+    def __init__(self, peer: socket.socket, orders: dict[str, Any]) -> None:
         """Readies torch, before anything is given up that a device's driver needs."""
-        self._peer, self._settings, self._device = peer, said["settings"], torch.device(said["device"])
+        self._peer, self._settings, self._device = peer, orders["settings"], torch.device(orders["device"])
         self._graphs: dict[int, tuple[Tensor, Tensor]] = {}
         self._answer: Callable[[Tensor], Tensor] | None = None
         warnings.simplefilter("ignore")
         tempfile.tempdir = os.devnull  # libraries that only ask where it is are not to look for one
-        torch.set_num_threads(said["threads"])
+        torch.set_num_threads(orders["threads"])
         if self._device.type == "cuda":
             load_libraries(self._device)
-        for module in said["preload"]:
+        for module in orders["preload"]:
             __import__(module)
         torch.manual_seed(0)
 
@@ -70,37 +70,37 @@ class Server:
         """Answer until the other side has gone."""
         while True:
             try:
-                asked, tensor = wire.receive(self._peer)
+                request, tensor = wire.receive(self._peer)
             except (EOFError, OSError):
                 os._exit(0)  # no destructor of a program's is waited for
-            for forgotten in asked["forget"]:
+            for forgotten in request["forget"]:
                 self._graphs.pop(forgotten, None)
             try:
-                with Numerics(**asked["numerics"]).applied(self._device):
-                    answer = self._forward if asked["do"] == "answer" else self._back
-                    header, found = answer(asked, present(tensor, "tensor"))
+                with Numerics(**request["numerics"]).applied(self._device):
+                    answer = self._forward if request["do"] == "answer" else self._back
+                    header, found = answer(request, present(tensor, "tensor"))
             except Exception as error:  # whatever a program raises
                 header, found = _failure(error), None
             _flush()
             wire.send(self._peer, header, found)
 
-    def _forward(self, asked: dict[str, Any], images: Tensor) -> tuple[dict[str, Any], Tensor]:
-        images = images.to(self._device).requires_grad_(asked["gradient"])
-        with torch.set_grad_enabled(asked["grad_mode"]):
+    def _forward(self, request: dict[str, Any], images: Tensor) -> tuple[dict[str, Any], Tensor]:
+        images = images.to(self._device).requires_grad_(request["gradient"])
+        with torch.set_grad_enabled(request["grad_mode"]):
             found = present(self._answer, "program")(images)
         if not isinstance(found, Tensor):
             raise TypeError(f"expected one tensor, got {type(found).__name__}")
-        leads_back = found.requires_grad and asked["gradient"]
+        leads_back = found.requires_grad and request["gradient"]
         if leads_back:
-            self._graphs[asked["id"]] = (images, found)
+            self._graphs[request["id"]] = (images, found)
         return {"leads_back": leads_back}, found
 
-    def _back(self, asked: dict[str, Any], gradient: Tensor) -> tuple[dict[str, Any], Tensor | None]:
-        images, found = self._graphs[asked["id"]]
-        if not asked["keep"]:
-            del self._graphs[asked["id"]]
+    def _back(self, request: dict[str, Any], gradient: Tensor) -> tuple[dict[str, Any], Tensor | None]:
+        images, found = self._graphs[request["id"]]
+        if not request["keep"]:
+            del self._graphs[request["id"]]
         back = torch.autograd.grad(
-            found, images, gradient.to(self._device), retain_graph=asked["keep"], allow_unused=True
+            found, images, gradient.to(self._device), retain_graph=request["keep"], allow_unused=True
         )[0]
         return {"reached": back is not None}, back
 

@@ -21,22 +21,25 @@ from smoothsweep.core.isolation import landlock, seccomp
 _PR_SET_PDEATHSIG = 1
 
 
-def main(said: dict[str, Any]) -> None:
-    """said: `core.isolation.process` writes it. Ends when the other side closes the connection."""
-    _end_with(said["parent"])
-    peer = socket.socket(fileno=said["socket"])
-    isolated = said["isolated"]
+def main(orders: dict[str, Any]) -> None:
+    """Confine this process, load the program and answer for it until the other side closes the connection.
+
+    orders: the JSON object that `core.isolation.process` passes on the command line.
+    """
+    _end_with(orders["parent"])
+    peer = socket.socket(fileno=orders["socket"])
+    isolated = orders["isolated"]
     if isolated and landlock.version():
-        landlock.confine_files(map(Path, said["readable"]), map(Path, said["devices"]))
+        landlock.confine_files(map(Path, orders["readable"]), map(Path, orders["devices"]))
     from smoothsweep.core.isolation.serving import Server  # loads torch: its threads are to be confined as well
 
-    server = Server(peer, said)
-    _limit(said["memory"], on_cpu=said["device"] == "cpu")
+    server = Server(peer, orders)
+    _limit(orders["memory"], on_cpu=orders["device"] == "cpu")
     if isolated:
-        seccomp.confine_calls(devices=said["device"] != "cpu" and landlock.version() > 0)
-        _prove(said)
-    with os.fdopen(said["program"], "rb", closefd=True) as program:
-        module, _, name = said["loader"].partition(":")
+        seccomp.confine_calls(devices=orders["device"] != "cpu" and landlock.version() > 0)
+        _prove(orders)
+    with os.fdopen(orders["program"], "rb", closefd=True) as program:
+        module, _, name = orders["loader"].partition(":")
         server.load(getattr(import_module(module), name), program)
     server.serve()
 
@@ -64,10 +67,10 @@ def _limit(memory: int, *, on_cpu: bool) -> None:
             resource.setrlimit(limit, (now + memory, now + memory))
 
 
-def _prove(said: dict[str, Any]) -> None:
+def _prove(orders: dict[str, Any]) -> None:
     """Try what must not work. Raises RuntimeError, so that nothing is loaded, where it does."""
     for what, attempt in (
-        ("write a file", lambda: os.close(os.open(said["attempt"], os.O_WRONLY | os.O_CREAT, 0o600))),
+        ("write a file", lambda: os.close(os.open(orders["attempt"], os.O_WRONLY | os.O_CREAT, 0o600))),
         ("open a socket", lambda: socket.socket(socket.AF_INET, socket.SOCK_STREAM).close()),
         ("start a process", lambda: _end_child(os.fork())),
     ):

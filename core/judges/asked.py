@@ -116,6 +116,6 @@ class Asked(Judge):
     @classmethod
     def counts(cls, answers: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
         """Questions asked; of the rates on real images, those that were answered."""
-        said = answers[answers["hit"].notna()]["kind"]
-        real = {key: int((said == kind).sum()) for key, kind in (("asked_real_acc", "same"), ("asked_false", "other"))}
+        kinds = answers[answers["hit"].notna()]["kind"]
+        real = {key: int((kinds == kind).sum()) for key, kind in (("asked_real_acc", "same"), ("asked_false", "other"))}
         return {"asked_unclear": len(answers), **real}

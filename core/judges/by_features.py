@@ -62,8 +62,8 @@ class ByFeatures(Judge):
 
     def plan(self, bench: Bench, name: str) -> Planned:
         """The real images' features; where staged weights lie the worker knows, and checks."""
-        own = bench.staged(self.name) if KINDS[self.name].is_staged else KINDS[self.name].shipped_file
-        config = {"network": self.name, **bench.content(self.weights or own, "weights")}
+        weights_source = bench.staged(self.name) if KINDS[self.name].is_staged else KINDS[self.name].shipped_file
+        config = {"network": self.name, **bench.content(self.weights or weights_source, "weights")}
         hints = {"path": self.weights} if self.weights is not None else {}
         real = bench.embeddings({"data": bench.data(self.size)}, config, hints)
         return Planned(config=config, hints=hints, inputs={"real": real, RECONSTRUCTIONS: RECONSTRUCTIONS})

@@ -101,7 +101,7 @@ def _ranks(prefix: str, judge: str) -> tuple[Metric, ...]:
 
 def _reach(prefix: str, closed: str, judge: str) -> tuple[Metric, ...]:
     """The columns of the reach by one judge. closed: those of the judge itself begin so."""
-    told = (
+    description = (
         f"Of {PROJECTED} real photographs, projected into the prior by somebody who has them, the fraction that the "
         "judge still {}: what an attack could show at most with this prior."
     )
@@ -114,7 +114,7 @@ def _reach(prefix: str, closed: str, judge: str) -> tuple[Metric, ...]:
             group="check",
             null=NO_REACH,
             counted="own images",
-            description=told.format("matches with the right person"),
+            description=description.format("matches with the right person"),
         ),
         Metric(
             key=f"{prefix}verified_far1_reach",
@@ -124,7 +124,7 @@ def _reach(prefix: str, closed: str, judge: str) -> tuple[Metric, ...]:
             group="check",
             null=NO_REACH,
             counted="own images",
-            description=told.format("accepts as the person at 1 % false accepts"),
+            description=description.format("accepts as the person at 1 % false accepts"),
         ),
         Metric(
             key=f"{prefix}reach_images",

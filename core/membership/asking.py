@@ -82,6 +82,6 @@ def _right(
     """Whether the network's label is right for changed images, bool [n]."""
     answers = []
     for chunk in images.split(_BATCH):
-        shown = change(fit_images(chunk, image_size)).clamp(-1, 1)
-        answers.append(evaluate_logits(model, shown, image_size=image_size, device=device).argmax(dim=1))
+        pictures = change(fit_images(chunk, image_size)).clamp(-1, 1)
+        answers.append(evaluate_logits(model, pictures, image_size=image_size, device=device).argmax(dim=1))
     return torch.cat(answers) == labels

@@ -73,8 +73,8 @@ def candidates_of(images: ImageSet, member: Flags, *, seed: int, where: str, oth
     kept = ~copies(small, images.labels.numpy(), member)
     if not (kept & ~member).any():
         raise InputError(f"{where}: expected {others} that are no training images, got copies alone")
-    told = told_apart(small[kept], member[kept], seed=seed)
-    shift = roc_auc(told[member[kept]], told[~member[kept]])
+    scores = told_apart(small[kept], member[kept], seed=seed)
+    shift = roc_auc(scores[member[kept]], scores[~member[kept]])
     return Candidates(images=images, member=member, kept=kept, shift=shift)
 
 
@@ -87,10 +87,10 @@ def answers_to(
     """
     images, asked = candidates.images, candidates.asked(asking)
     draw, few = torch.Generator().manual_seed(asking.seed), images.subset(torch.from_numpy(asked))
-    shown: dict[str, Any] = {"image_size": image_size, "device": device}
-    views = right_over_views(model, few.images, few.labels, copies=asking.copies, generator=draw, **shown)
-    noise = right_over_noise(model, few.images, few.labels, levels=asking.levels, generator=draw, **shown)
-    phi, margin = scores_of(model, images.images, images.labels, **shown) if scores else (None, None)
+    options: dict[str, Any] = {"image_size": image_size, "device": device}
+    views = right_over_views(model, few.images, few.labels, copies=asking.copies, generator=draw, **options)
+    noise = right_over_noise(model, few.images, few.labels, levels=asking.levels, generator=draw, **options)
+    phi, margin = scores_of(model, images.images, images.labels, **options) if scores else (None, None)
     labels = images.labels.numpy()
     found = Evidence(labels=labels, phi=phi, margin=margin, right_over_views=views, right_over_noise=noise)
     return found, asked

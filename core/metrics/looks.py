@@ -54,11 +54,11 @@ class Looks:
 
     def __post_init__(self) -> None:
         """Check them."""
-        shown = ", ".join(map(str, self.seeds))
+        seeds = ", ".join(map(str, self.seeds))
         if not self.seeds or self.seeds[0] < LEAST_SEEDS:
-            raise InputError(f"looks: expected at least {LEAST_SEEDS} seeds at the first look, got [{shown}]")
+            raise InputError(f"looks: expected at least {LEAST_SEEDS} seeds at the first look, got [{seeds}]")
         if any(later <= earlier for earlier, later in zip(self.seeds, self.seeds[1:], strict=False)):
-            raise InputError(f"looks: expected increasing numbers of seeds, got [{shown}]")
+            raise InputError(f"looks: expected increasing numbers of seeds, got [{seeds}]")
         if not 0 < self.alpha < 1:
             raise InputError(f"alpha: expected a number between 0 and 1, got {self.alpha}")
         if self.spend not in get_args(Spend):
@@ -73,10 +73,10 @@ class Looks:
 def settled(low: np.ndarray | float, high: np.ndarray | float, *, smallest: float | None) -> np.ndarray:
     """Whether intervals [...] leave nothing to be asked: they leave out 0, or lie within +- `smallest`, the smallest
     difference of interest (above 0; None where every difference is of interest)."""
-    told = (np.asarray(low) > 0) | (np.asarray(high) < 0)
+    differs = (np.asarray(low) > 0) | (np.asarray(high) < 0)
     if smallest is None:
-        return told
-    return told | ((np.asarray(low) >= -smallest) & (np.asarray(high) <= smallest))
+        return differs
+    return differs | ((np.asarray(low) >= -smallest) & (np.asarray(high) <= smallest))
 
 
 @lru_cache(maxsize=64)

@@ -38,9 +38,9 @@ def auc_by_person(scores: ArrayLike, member: ArrayLike, labels: ArrayLike) -> di
     values, inside, classes = np.asarray(scores, np.float64), np.asarray(member, bool), np.asarray(labels)
     found = {}
     for label in np.unique(classes):
-        own = classes == label
-        if (own & inside).any() and (own & ~inside).any():
-            found[int(label)] = roc_auc(values[own & inside], values[own & ~inside])
+        of_person = classes == label
+        if (of_person & inside).any() and (of_person & ~inside).any():
+            found[int(label)] = roc_auc(values[of_person & inside], values[of_person & ~inside])
     return found
 
 
@@ -74,9 +74,9 @@ def held_out_rate(others: ArrayLike, labels: ArrayLike, rate: float, *, seed: in
     values, classes = np.asarray(others, np.float64), np.asarray(labels)
     first, draw = np.zeros(len(values), bool), np.random.default_rng(seed)
     for label in np.unique(classes):
-        own = draw.permutation(np.flatnonzero(classes == label))
-        cut = len(own) // 2 + (len(own) % 2) * int(draw.integers(2))
-        first[own[:cut]] = True
+        of_person = draw.permutation(np.flatnonzero(classes == label))
+        cut = len(of_person) // 2 + (len(of_person) % 2) * int(draw.integers(2))
+        first[of_person[:cut]] = True
     wrong = 0
     for chosen in (first, ~first):
         threshold = threshold_at(values[chosen], rate) if chosen.any() else None

@@ -58,14 +58,14 @@ class Design:
 
     def checked(self, where: str) -> Design:
         """Itself. Raises InputError for a design that can tell no difference, beginning with `where`."""
-        for name, value, least in (
+        for name, value, minimum in (
             ("seeds", self.seeds, LEAST_SEEDS),
             ("classes", self.classes, 2),
             ("recipes", self.recipes, 2),
             ("attacks", self.attacks, 1),
         ):
-            if value < least:
-                raise InputError(f"{where}: expected a sweep of at least {least} {name}, got {value}")
+            if value < minimum:
+                raise InputError(f"{where}: expected a sweep of at least {minimum} {name}, got {value}")
         return self
 
 

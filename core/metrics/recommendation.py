@@ -142,12 +142,12 @@ def selection_optimism(leak: Mapping[str, ArrayLike], *, resamples: int = 2000, 
     )
 
 
-def _accurate_enough(name: str, accuracy: Mapping[str, float] | None, least: float | None) -> bool:
-    if least is None:
+def _accurate_enough(name: str, accuracy: Mapping[str, float] | None, min_accuracy: float | None) -> bool:
+    if min_accuracy is None:
         return True
     if accuracy is None or name not in accuracy or not np.isfinite(accuracy[name]):
-        raise InputError(f"recommendation: min_accuracy {least} needs the test accuracy of recipe {name}")
-    return accuracy[name] >= least
+        raise InputError(f"recommendation: min_accuracy {min_accuracy} needs the test accuracy of recipe {name}")
+    return accuracy[name] >= min_accuracy
 
 
 def _drawn_together(means: np.ndarray, deviations: np.ndarray) -> np.ndarray:
@@ -168,8 +168,8 @@ def _probability_best(names: tuple[str, ...], cells: np.ndarray, resamples: int,
     if cells.shape[1] < LEAST_SEEDS:
         return None
     means = cells.mean(axis=(1, 2)) + joint_deviations(cells, resamples, seed, students=True)
-    least = means == means.min(axis=1, keepdims=True)
-    shares = (least / least.sum(axis=1, keepdims=True)).mean(axis=0)
+    is_best = means == means.min(axis=1, keepdims=True)
+    shares = (is_best / is_best.sum(axis=1, keepdims=True)).mean(axis=0)
     return dict(zip(names, shares.tolist(), strict=True))
 
 

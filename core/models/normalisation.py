@@ -39,9 +39,9 @@ class Normalisation:
 
     def __post_init__(self) -> None:
         require_choice("channels", self.channels, CHANNEL_ORDERS)
-        for name, least in (("mean", -_LARGEST), ("std", 1 / _LARGEST)):
+        for name, minimum in (("mean", -_LARGEST), ("std", 1 / _LARGEST)):
             given = getattr(self, name)
-            fine = len(given) == CHANNELS and all(math.isfinite(v) and least <= v <= _LARGEST for v in given)
+            fine = len(given) == CHANNELS and all(math.isfinite(v) and minimum <= v <= _LARGEST for v in given)
             if not fine:
                 words = "three numbers" + (" > 0" if name == "std" else "")
                 raise InputError(f"{name}: expected {words} (red, green, blue), got {', '.join(map(str, given))}")
@@ -105,8 +105,8 @@ class FromUnitRange(nn.Module):
         self.is_reversed = normalisation.channels == "bgr"
 
     def forward(self, images: Tensor) -> Tensor:
-        shown = images * self.scale + self.shift
-        return shown.flip(-3) if self.is_reversed else shown
+        scaled = images * self.scale + self.shift
+        return scaled.flip(-3) if self.is_reversed else scaled
 
 
 def input_layer(normalisation: Normalisation) -> nn.Module:

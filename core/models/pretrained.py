@@ -147,12 +147,12 @@ def load_published_state(
     (`strip_wrappers`). Raises InputError beginning with `where` and naming the first key that does not fit or is
     not finite; the classifier is then as it was.
     """
-    own = {}
+    renamed = {}
     for key, value in state.items():
         name = _OLD_DENSE_LAYER.sub(r"\1\2", strip_wrappers(key))
         is_head = head and name.startswith(head + ".")
-        own["head" + name[len(head) :] if is_head else "backbone." + name] = value
-    classifier.load_state_dict(fitting_state(own, classifier.state_dict(), where))
+        renamed["head" + name[len(head) :] if is_head else "backbone." + name] = value
+    classifier.load_state_dict(fitting_state(renamed, classifier.state_dict(), where))
 
 
 def load_published_trunk(classifier: nn.Module, state: Mapping[str, Tensor], published: str, own: str) -> None:

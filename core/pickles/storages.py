@@ -112,10 +112,10 @@ def rebuild_tensor(arguments: tuple[Any, ...]) -> TensorRecord:
     storage, offset, size, stride, requires_grad, hooks = arguments
     if type(storage) is not StorageRecord or type(requires_grad) is not bool or type(hooks) is not dict or hooks:
         raise Refused("expected a storage, offset, size, stride, a bool and no hooks")
-    for numbers, least in (((offset,), 0), (size, 1), (stride, 0)):
+    for numbers, minimum in (((offset,), 0), (size, 1), (stride, 0)):
         if type(numbers) is not tuple or len(numbers) > MAX_RANK:
             raise Refused(f"expected sizes and strides of at most {MAX_RANK} axes, got {describe(numbers)}")
-        if not all(type(number) is int and number >= least for number in numbers):
+        if not all(type(number) is int and number >= minimum for number in numbers):
             raise Refused("expected whole numbers: offset and strides >= 0, sizes >= 1")
     if len(size) != len(stride):
         raise Refused(f"{len(size)} sizes and {len(stride)} strides")

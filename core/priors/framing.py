@@ -49,9 +49,11 @@ class Crop:
         middle = (EYES[0][0] + EYES[1][0]) / 2
         corner = (middle - scale * (left + right) / 2, EYES[0][1] - scale * (top + bottom) / 2)
         if min(corner) < 0 or max(corner) + scale * self.side > ALIGNED:
-            shown = ", ".join(f"{number:.0f}" for number in (*corner, *(start + scale * self.side for start in corner)))
+            numbers = ", ".join(
+                f"{number:.0f}" for number in (*corner, *(start + scale * self.side for start in corner))
+            )
             raise InputError(
                 f"prior.crop: expected a frame within the {ALIGNED} pixels of the prior's images, got the square "
-                f"({shown}): the data show more around the face than it does"
+                f"({numbers}): the data show more around the face than it does"
             )
         return corner[0] / ALIGNED, corner[1] / ALIGNED, scale * self.side / ALIGNED

@@ -64,16 +64,16 @@ class MobileStyleGAN(PriorNetwork):
 
     def _planned(self, config: MobileStyleGANConfig) -> tuple[list[tuple[Window, Window]], bool]:
         """Which parts of the features count; rows and columns of the frame become buffers that no file holds."""
-        shown, sampled = whole(config.whole), config.frame is not None or config.resolution != config.whole
+        window, sampled = whole(config.whole), config.frame is not None or config.resolution != config.whole
         if sampled:
             left, top, side = (number * config.whole for number in config.frame or (0.0, 0.0, 1.0))
             rows, first, last = sampling(config.whole, top, side, config.resolution)
             columns, start, end = sampling(config.whole, left, side, config.resolution)
             self.register_buffer("rows", rows, persistent=False)
             self.register_buffer("columns", columns, persistent=False)
-            shown = Window(config.whole, first, last, start, end)
-        self._shown = shown
-        return stage_windows(shown, len(config.channels) - 1), sampled
+            window = Window(config.whole, first, last, start, end)
+        self._shown = window
+        return stage_windows(window, len(config.channels) - 1), sampled
 
     @property
     def every_stage(self) -> list[Stage]:

@@ -54,12 +54,12 @@ def whole(side: int) -> Window:
     return Window(side, 0, side, 0, side)
 
 
-def stage_windows(shown: Window, stages: int) -> list[tuple[Window, Window]]:
+def stage_windows(window: Window, stages: int) -> list[tuple[Window, Window]]:
     """For every stage, first to last: the part that it computes, and the part of it that is right and needed.
 
-    shown: the part of the picture that is asked for, of twice the side of the last stage.
+    window: the part of the picture to compute, of twice the side of the last stage.
     """
-    found, needed = [], shown.before()
+    found, needed = [], window.before()
     for _ in range(stages):
         below = needed.before(MARGIN)
         found.append((below.doubled, needed))

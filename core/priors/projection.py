@@ -83,12 +83,12 @@ def _descend(
     moved = torch.zeros_like(first, requires_grad=True)
     optimiser = torch.optim.Adam([moved], lr=rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, max(1, steps))
-    best, least = first.clone(), torch.full((len(first),), float("inf"), device=first.device)
+    best, lowest = first.clone(), torch.full((len(first),), float("inf"), device=first.device)
     for step in range(steps + 1):
         w = first + moved * unit
         losses = _loss(synthesize(w), wanted)
-        better = losses.detach() < least
-        best[better], least[better] = w.detach()[better], losses.detach()[better]
+        better = losses.detach() < lowest
+        best[better], lowest[better] = w.detach()[better], losses.detach()[better]
         if step == steps:
             break
         optimiser.zero_grad()

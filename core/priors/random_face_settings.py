@@ -37,8 +37,8 @@ class MobileStyleGANConfig:
     num_ws: ClassVar[int] = 1
 
     def __post_init__(self) -> None:
-        for name, least, most in (("z_dim", 1, 2**14), ("w_dim", 1, 2**14), ("mapping_layers", 1, 64)):
-            require_count(f"mobilestylegan: {name}", getattr(self, name), least, most)
+        for name, minimum, maximum in (("z_dim", 1, 2**14), ("w_dim", 1, 2**14), ("mapping_layers", 1, 64)):
+            require_count(f"mobilestylegan: {name}", getattr(self, name), minimum, maximum)
         given = self.channels
         if not isinstance(given, list | tuple) or not 2 <= len(given) <= 10:
             raise InputError(f"mobilestylegan: channels: expected 2 to 10 numbers, got {given!r}")
@@ -116,9 +116,9 @@ class RandomFace(PriorFolder):
 
     def check_shown(self, image_size: int) -> None:
         """Raise InputError for several times the pixels that the target sees: they cost minutes and show nothing."""
-        shown = self.resolution * (1.0 if self.crop is None else self.crop.frame()[2])
-        if shown > MOST_PER_PIXEL * image_size:
+        side = self.resolution * (1.0 if self.crop is None else self.crop.frame()[2])
+        if side > MOST_PER_PIXEL * image_size:
             raise InputError(
                 f"prior.resolution: expected at most {MOST_PER_PIXEL} pixels for each of the target's {image_size}, "
-                f"got {self.resolution}, which shows {shown:.0f}"
+                f"got {self.resolution}, which shows {side:.0f}"
             )

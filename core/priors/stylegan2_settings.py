@@ -47,8 +47,8 @@ class StyleGAN2Config:
     mbstd_group: int | None = 4
 
     def __post_init__(self) -> None:
-        for name, least, most in _RANGES:
-            require_count(f"stylegan2: {name}", getattr(self, name), least, most)
+        for name, minimum, maximum in _RANGES:
+            require_count(f"stylegan2: {name}", getattr(self, name), minimum, maximum)
         if self.resolution & (self.resolution - 1):
             raise InputError(f"stylegan2: resolution: expected a power of two >= 8, got {self.resolution}")
         if self.channel_base < self.resolution:

@@ -110,9 +110,9 @@ def epoch_batches(
     batches = choose(_generator(seed, _ORDER, epoch)) if choose else None
     if batches is None:
         batches = list(torch.randperm(n, generator=_generator(seed, _ORDER, epoch)).split(batch_size))
-    least = MIN_PER_RANK * world_size
-    if not (kept := [batch for batch in batches if len(batch) >= least]):
-        raise InputError(f"training: expected a batch of at least {least} of the {n} images, got none")
+    min_rows = MIN_PER_RANK * world_size
+    if not (kept := [batch for batch in batches if len(batch) >= min_rows]):
+        raise InputError(f"training: expected a batch of at least {min_rows} of the {n} images, got none")
     return kept
 
 
@@ -145,8 +145,8 @@ def rank_batches(
             draw = draw_augmentation(len(index), recipe.augmentation, generator)[part]
         mine = index[part].to(images.device)
         weight = len(mine) * world_size / len(index)
-        own = stamp.of(index[part]) if stamp is not None else None
-        yield Batch(images=images[mine], labels=labels[mine], draw=draw, weight=weight, stamp=own)
+        stamp_rows = stamp.of(index[part]) if stamp is not None else None
+        yield Batch(images=images[mine], labels=labels[mine], draw=draw, weight=weight, stamp=stamp_rows)
 
 
 def network_input(batch: Batch, image_size: int) -> Tensor:

@@ -41,14 +41,14 @@ def training_state(
     companion: nn.Module | None = None,
 ) -> dict[str, Any]:
     """Everything that resuming needs, copied to the CPU; plain enough for a `weights_only` load."""
-    beside = {} if companion is None else {"companion": _to_cpu(companion.state_dict())}
+    companion_state = {} if companion is None else {"companion": _to_cpu(companion.state_dict())}
     return {
         "model": _to_cpu(model.state_dict()),
         "optimizer": _to_cpu(optimizer.state_dict()),
         "epoch": len(records),
         "records": [dataclasses.asdict(record) for record in records],
         "run": dict(run),
-        **beside,
+        **companion_state,
     }
 
 

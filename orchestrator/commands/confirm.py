@@ -44,19 +44,19 @@ def amount(option: str, text: str) -> float:
     return value
 
 
-def confirm(plan: Plan, store: Store, asked: Confirmation, budget_hours: float | None = None) -> None:
+def confirm(plan: Plan, store: Store, limits: Confirmation, budget_hours: float | None = None) -> None:
     """Say what the run is expected to cost and, above a threshold, ask. Raises InputError where it must not start.
 
     A plan of partly unknown cost asks as soon as its known part is too much; what another machine would take counts
     where this store knows nothing. Where neither tells the cost, it asks unless a budget bounds it.
     budget_hours: device-hours that are left of the sweep's budget, None without one.
     """
-    summary = plan_summary(plan, store, asked.price)
+    summary = plan_summary(plan, store, limits.price)
     for line in expectation(summary):
         screen.err(line)
-    reasons = (_too_much(summary, asked), *(f(summary, asked, budget_hours) for f in (_about_too_much, _unknown)))
+    reasons = (_too_much(summary, limits), *(f(summary, limits, budget_hours) for f in (_about_too_much, _unknown)))
     reason = next(filter(None, reasons), None)
-    if reason is None or asked.yes:
+    if reason is None or limits.yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise InputError(f"{reason}: expected --yes where there is no terminal to ask on; nothing was started")
@@ -65,38 +65,37 @@ def confirm(plan: Plan, store: Store, asked: Confirmation, budget_hours: float |
         raise InputError("not confirmed; nothing was started")
 
 
-def _too_much(summary: dict[str, Any], asked: Confirmation) -> str | None:
+def _too_much(summary: dict[str, Any], limits: Confirmation) -> str | None:
     """Which threshold the plan exceeds, in words, or None."""
     least = "at least " if summary["stages_of_unknown_cost"] else ""
     hours = summary["known_device_hours"]
-    if hours > asked.above_hours:
-        return f"{least}{hours:,.4g} device-hours exceed --confirm-above {asked.above_hours:g}"
-    if asked.price is not None and summary["known_dollars"] > asked.above_dollars:
-        return f"{least}${summary['known_dollars']:,.2f} exceed --confirm-above-dollars {asked.above_dollars:g}"
+    if hours > limits.above_hours:
+        return f"{least}{hours:,.4g} device-hours exceed --confirm-above {limits.above_hours:g}"
+    if limits.price is not None and summary["known_dollars"] > limits.above_dollars:
+        return f"{least}${summary['known_dollars']:,.2f} exceed --confirm-above-dollars {limits.above_dollars:g}"
     return None
 
 
-def _about_too_much(summary: dict[str, Any], asked: Confirmation, budget_hours: float | None) -> str | None:
+def _about_too_much(summary: dict[str, Any], limits: Confirmation, budget_hours: float | None) -> str | None:
     """As `_too_much`, for an estimate by the rates of another machine, which a budget bounds."""
     if summary["about"] is None:
         return None
     hours = min(summary["about"]["hours"], math.inf if budget_hours is None else budget_hours)
-    if hours > asked.above_hours:
-        return (
-            f"about {hours:,.4g} device-hours, by another machine's rates, exceed --confirm-above {asked.above_hours:g}"
-        )
-    if asked.price is not None and (dollars := hours * asked.price) > asked.above_dollars:
+    if hours > limits.above_hours:
+        expected = f"about {hours:,.4g} device-hours, by another machine's rates,"
+        return f"{expected} exceed --confirm-above {limits.above_hours:g}"
+    if limits.price is not None and (dollars := hours * limits.price) > limits.above_dollars:
         expected = f"about ${dollars:,.2f}, by another machine's rates,"
-        return f"{expected} exceed --confirm-above-dollars {asked.above_dollars:g}"
+        return f"{expected} exceed --confirm-above-dollars {limits.above_dollars:g}"
     return None
 
 
-def _unknown(summary: dict[str, Any], asked: Confirmation, budget_hours: float | None) -> str | None:
+def _unknown(summary: dict[str, Any], limits: Confirmation, budget_hours: float | None) -> str | None:
     """That the cost is wholly unknown, in words; None where something is known of it, or a budget keeps it small."""
     known = summary["known_device_hours"] or summary["about"] or not summary["stages_of_unknown_cost"]
-    bounded = budget_hours is not None and budget_hours <= asked.above_hours
-    if asked.price is not None and budget_hours is not None:
-        bounded = bounded and budget_hours * asked.price <= asked.above_dollars
+    bounded = budget_hours is not None and budget_hours <= limits.above_hours
+    if limits.price is not None and budget_hours is not None:
+        bounded = bounded and budget_hours * limits.price <= limits.above_dollars
     if known or bounded:
         return None
     if partly := summary["partly"]:

@@ -45,7 +45,7 @@ def run_and_report(
     tracking_uri: str | None,
     address: str | None,
     out: Path | None,
-    asked: Confirmation | None = None,
+    limits: Confirmation | None = None,
     *,
     guard: Callable[[Plan], None] | None = None,
     tells: bool = True,
@@ -53,7 +53,7 @@ def run_and_report(
     """Run what is missing, record, report. Returns the exit code; InputError before anything is started.
 
     Args:
-        asked: When to have a person confirm the expected cost; None for the usual thresholds.
+        limits: When to have a person confirm the expected cost; None for the usual thresholds.
         guard: Raises InputError for a plan that the caller does not want to be run.
         tells: Print the table of results and where the report is; False where the caller says in its own words what was
             found.
@@ -75,7 +75,7 @@ def run_and_report(
     if guard is not None:
         guard(plan)
     refuse_small_budget(loaded, work, store)
-    confirm(plan, store, asked or Confirmation(), hours_left(store, loaded.sweep.name, loaded.sweep.budget))
+    confirm(plan, store, limits or Confirmation(), hours_left(store, loaded.sweep.name, loaded.sweep.budget))
     with Workplace(address, loaded.sweep.resources, store, work.missing, code=code) as place:
         if work.missing and place.is_elsewhere:
             place.facts  # noqa: B018 - an unfit cluster is found before anything is written
@@ -133,8 +133,8 @@ def _run_phases(
 def _end_of(run: SweepRun, agenda: Agenda) -> str | None:
     if run.stopped:
         return f"budget: {run.stopped}"
-    kept = f"budget: {agenda.closed}, the rest kept for the re-audit" if agenda.closed else None
-    return agenda.ended_by or kept
+    reason = f"budget: {agenda.closed}, the rest kept for the re-audit" if agenda.closed else None
+    return agenda.ended_by or reason
 
 
 def _agenda(proposed: Proposed) -> Agenda | None:

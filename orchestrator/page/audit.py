@@ -73,14 +73,14 @@ def audit_page(
     audit: Audit, *, name: str, facts: Mapping[str, str], portraits: Sequence[Portrait], anonymous: bool
 ) -> str:
     """audit.html. portraits: of the people exposed most, none where pictures are left out."""
-    shown = {one.label: (data_uri(one.photograph), data_uri(one.reconstruction)) for one in portraits}
+    pictures = {one.label: (data_uri(one.photograph), data_uri(one.reconstruction)) for one in portraits}
     return fill(
         "audit.html",
         audit=audit,
         name=name,
         facts=facts,
         said=audit_sentences(audit, anonymous=anonymous),
-        portraits=shown,
+        portraits=pictures,
         people=audit.people,
         person_name=lambda person: person_name(person, anonymous=anonymous),
         share=lambda value: share(audit, value),
@@ -168,11 +168,11 @@ def audit_pdf(
     audit: Audit, *, name: str, facts: Mapping[str, str], portraits: Sequence[Portrait], anonymous: bool
 ) -> bytes:
     """audit.pdf: the finding and what each attacker gets; then who is exposed, and what this does not say."""
-    paper, said = _Paper(f"Audit of {name}"), audit_sentences(audit, anonymous=anonymous)
+    paper, sentences = _Paper(f"Audit of {name}"), audit_sentences(audit, anonymous=anonymous)
     paper.add_page()
     paper.write_line(f"How much does {name} leak?", size=18, bold=True)
-    for line in (*said["answer"], *said["beside"]):
-        paper.write_line(line, size=11 if not said["beside"] else 10)
+    for line in (*sentences["answer"], *sentences["beside"]):
+        paper.write_line(line, size=11 if not sentences["beside"] else 10)
     _write_beside(paper, audit)
     _write_standing(paper, audit)
     paper.write_line("What an attacker gets, by what they see of the model", size=12, bold=True)
@@ -186,15 +186,15 @@ def audit_pdf(
         paper.write_line(f"\u2022 {line}", size=9)
     paper.add_page()
     paper.write_line("Who is exposed", size=18, bold=True)
-    for line in said["people"]:
+    for line in sentences["people"]:
         paper.write_line(line)
     _write_portraits(paper, audit, portraits, anonymous)
-    if said["membership"]:
+    if sentences["membership"]:
         paper.write_line("Which images it was trained on", size=12, bold=True)
         is_long = audit.membership is not None and audit.membership.shadows is not None
-        paper.write_line(" ".join(said["membership"]), size=7 if is_long else 8.5)
+        paper.write_line(" ".join(sentences["membership"]), size=7 if is_long else 8.5)
     paper.write_line("What this does not say", size=12, bold=True)
-    for line in (*said["trainings"], *said["unknown"]):
+    for line in (*sentences["trainings"], *sentences["unknown"]):
         paper.write_line(line, size=9)
     paper.write_line("Where frameworks ask for it", size=12, bold=True)
     for framework, words in FRAMEWORKS:

@@ -133,8 +133,8 @@ def _short_rows(summary: Summary) -> Sequence[int]:
     choice = evidence.recommendation
     first = (choice.best, summary.baseline_recipe)
     by_concern = (first, decide(summary).front, choice.runners_up, choice.allowed)
-    kept = sorted(chosen, key=lambda recipe: [recipe not in part for part in by_concern])[:SHORT]
-    return [evidence.rows[recipe] for recipe in chosen if recipe in kept]
+    rows_kept = sorted(chosen, key=lambda recipe: [recipe not in part for part in by_concern])[:SHORT]
+    return [evidence.rows[recipe] for recipe in chosen if recipe in rows_kept]
 
 
 def _domain(summary: Summary, key: str) -> tuple[float, float]:

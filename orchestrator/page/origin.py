@@ -41,8 +41,8 @@ def origin(data: ReportData) -> str:
     trials = [trial for trial in data.every_trial["trial"].astype(str) if _TRIAL.fullmatch(trial)]
     if not trials:
         return ""
-    said = Origin(sweep=data.title, store=data.facts.get("Store", ""), trials=list(dict.fromkeys(trials)))
-    return json.dumps(said.model_dump(), separators=(",", ":"))
+    source = Origin(sweep=data.title, store=data.facts.get("Store", ""), trials=list(dict.fromkeys(trials)))
+    return json.dumps(source.model_dump(), separators=(",", ":"))
 
 
 def read_origin(path: Path) -> Origin:
@@ -58,8 +58,8 @@ def read_origin(path: Path) -> Origin:
         return Origin.model_validate_json(line.content or "")
     except ValidationError:
         expected = "expected a page of `smoothsweep report` that names its trials"
-        told = "another, or one of an earlier version: smoothsweep report writes it anew"
-        raise InputError(f"{brief(str(path))}: {expected}, got {told}") from None
+        got = "another, or one of an earlier version: smoothsweep report writes it anew"
+        raise InputError(f"{brief(str(path))}: {expected}, got {got}") from None
 
 
 class _Head(HTMLParser):

@@ -36,9 +36,9 @@ def comparison_sheet(trials: Sequence[Trial], columns: Sequence[str], store: Sto
     ready = [s for s in stages if s is not None and s.has_pictures(store)]
     if not ready:
         return None
-    shown, names = _classes_shown(store, ready[0]), class_names(store, ready[0])
+    labels, names = _classes_shown(store, ready[0]), class_names(store, ready[0])
     rows = []
-    for label in shown:
+    for label in labels:
         tiles = tuple(_reconstruction(store, s, label, 0) if s is not None and s in ready else None for s in stages)
         rows.append(SheetRow(name=names[label], real=_real(store, ready[0], label), reconstructions=tiles))
     caption = f"Seed {trials[0].seed}; the reconstruction each target was surest of; classes chosen by number."

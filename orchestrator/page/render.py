@@ -134,7 +134,7 @@ def environment() -> Environment:
         "stage_name": shown_stage,
     }
     made.tests["null"] = shown.is_null
-    own: dict[str, Any] = {
+    filters: dict[str, Any] = {
         "metric_of": metric_of,
         "axis_value": shown.axis_value,
         "told": told,
@@ -152,7 +152,7 @@ def environment() -> Environment:
         "style": Markup(resource("style.css")),
         "script": Markup(resource("page.js")),
     }
-    made.globals.update(own)
+    made.globals.update(filters)
     return made
 
 

@@ -54,13 +54,13 @@ def pictures_digest(questions: Sequence[Shown]) -> str:
 
 def study_page(questions: Sequence[Shown], *, digest: str, real_people: bool) -> str:
     """The whole page. digest: of the study's key, which the answers carry."""
-    shown = [
+    question_views = [
         {"number": number, "examples": map(_uri, one.examples), "options": map(_uri, one.options)}
         for number, one in enumerate(questions)
     ]
     return fill(
         "study.html",
-        questions=shown,
+        questions=question_views,
         options=len(questions[0].options),
         digest=digest,
         real_people=real_people,

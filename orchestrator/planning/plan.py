@@ -104,9 +104,9 @@ def refuse_impossible(plan: Plan) -> None:
     seen: set[tuple[object, ...]] = set()
     for stage in plan.missing:
         kind = stage.task
-        if kind.check is None or lacks_files(stage.config) or (told := _told(stage, kind.check_reads)) in seen:
+        if kind.check is None or lacks_files(stage.config) or (checked := _told(stage, kind.check_reads)) in seen:
             continue
-        seen.add(told)
+        seen.add(checked)
         read = {name: stage.inputs[name] for name in kind.check_reads if name in stage.inputs}
         inputs = {name: {**source.config, **source.hints} for name, source in read.items()}
         try:

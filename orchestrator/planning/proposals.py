@@ -88,8 +88,8 @@ class Proposed:
         """
         sweep = self.loaded.sweep
         if sweep.search is None:
-            asked = {"grid": sweep.grid, "cells": list(sweep.cells), "baseline": sweep.baseline}
-            return {"looks": self.loaded.looks.model_dump(mode="json"), **asked}
+            space = {"grid": sweep.grid, "cells": list(sweep.cells), "baseline": sweep.baseline}
+            return {"looks": self.loaded.looks.model_dump(mode="json"), **space}
         without = set() if sweep.search.row.count_shapes else {"recipes"}
         given = sweep.search.model_dump(mode="json", exclude=without, exclude_none=True)
         baseline = {key: value for key, value in sweep.baseline.items() if key in sweep.search.space}
@@ -131,14 +131,14 @@ class Proposed:
 
     def open_for_appending(self) -> str | None:
         """Make the file ready. Proposals of another search are put aside; what is said about it, or None."""
-        lines, said = self._lines(), None
+        lines, notice = self._lines(), None
         if lines and lines[0].get("search") != self.search:
             aside = f"search/proposals-{sha256(canonical_json(lines).encode()).hexdigest()[:8]}.jsonl"
             write_lines(self.store, self.name, aside, lines)
-            said = f"{self.what} has changed: its {len(lines) - 1} earlier proposals lie in {aside}; it starts anew"
+            notice = f"{self.what} has changed: its {len(lines) - 1} earlier proposals lie in {aside}; it starts anew"
             lines = []
         self._write([{"search": self.search}, *lines[1:]])
-        return said
+        return notice
 
     def append(self, proposal: Proposal) -> None:
         """Add a line; it is on the disk when this returns."""

@@ -50,11 +50,11 @@ def classes_of(stage: Stage, store: Store) -> list[int]:
 
 def _classes_done(stage: Stage, store: Store) -> Inside | None:
     """What tasks of any number of machines have finished; None before the first class."""
-    kept = store.kept(stage, CLASSES_FOLDER)
-    if not kept:
+    folder = store.kept(stage, CLASSES_FOLDER)
+    if not folder:
         return None
     classes = classes_of(stage, store)
-    done = len(classes) - len(remaining_beside(classes, kept))
+    done = len(classes) - len(remaining_beside(classes, folder))
     return Inside(fraction=done / len(classes), words=f"{done} of {len(classes)} classes")
 
 

@@ -28,21 +28,21 @@ def sweep_axes(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[Axis, ...]
     """The axes of the sweep's grid, cells or search. trials: all of them, whose values get words."""
     keys = axis_keys(loaded)
     names = axis_names(keys)
-    shown: dict[str, str] = {**ATTACK_WORDS, **_mappings(names, trials)}
-    shown |= {**_attack_words(keys, names, trials), **_prior_words(keys, names, trials)}
+    words: dict[str, str] = {**ATTACK_WORDS, **_mappings(names, trials)}
+    words |= {**_attack_words(keys, names, trials), **_prior_words(keys, names, trials)}
     if DEFENSE in keys:
         given = ((trial.cell.axes[names[DEFENSE]], trial.stated_defense) for trial in trials)
-        shown.update({text: recipe_words(defense).label for text, defense in given if defense})
-    beside = _differing(loaded) if RECIPE in keys else ()
+        words.update({text: recipe_words(defense).label for text, defense in given if defense})
+    differing = _differing(loaded) if RECIPE in keys else ()
     if RECIPE in keys:
-        shown.update({trial.cell.axes[names[RECIPE]]: _whole_recipe(trial, beside) for trial in trials})
+        words.update({trial.cell.axes[names[RECIPE]]: _whole_recipe(trial, differing) for trial in trials})
     return tuple(
         Axis(
             key=names[key],
             label=_label(key, names[key]),
-            values=shown,
+            values=words,
             role="attack" if key.split(".")[0] in OF_ATTACKER else "recipe",
-            defense=key.startswith(DEFENSE) or (key == RECIPE and not beside),
+            defense=key.startswith(DEFENSE) or (key == RECIPE and not differing),
             bare=key in (ATTACK, PRIOR, RECIPE, DEFENSE) or key.endswith(".kind"),
         )
         for key in keys
@@ -73,12 +73,12 @@ def _differing(loaded: LoadedSweep) -> tuple[str, ...]:
     return tuple(key for key in keys if any(one.get(key) != trained[0].get(key) for one in trained))
 
 
-def _whole_recipe(trial: Trial, beside: Sequence[str]) -> str:
+def _whole_recipe(trial: Trial, differing: Sequence[str]) -> str:
     """What it is called, and what else tells it from the other recipes."""
     if isinstance(inversion(trial.settings).recipe, ImportedClassifier):
         return trial.recipe_label
     listed = trial.cell.values[RECIPE]
-    others = [f"{key.replace('_', ' ')} {listed[key]}" for key in beside if key in listed]
+    others = [f"{key.replace('_', ' ')} {listed[key]}" for key in differing if key in listed]
     return ", ".join([trial.recipe_label, *map(printable, others)])
 
 
@@ -114,14 +114,14 @@ def _attack_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial
     another of the attacker's axes (a prior) does not tell apart."""
     if ATTACK not in keys:
         return {}
-    beside = [names[key] for key in keys if key != ATTACK and key.split(".")[0] in OF_ATTACKER]
+    attacker_keys = [names[key] for key in keys if key != ATTACK and key.split(".")[0] in OF_ATTACKER]
     labels: dict[str, str] = {}
     met: dict[str, set[tuple[str, ...]]] = {}
     for trial in trials:
         if (attack := inversion(trial.settings).attack) is not None:
             text = str(trial.cell.axes[names[ATTACK]])
             labels[text] = attack.words
-            met.setdefault(text, set()).add(tuple(str(trial.cell.axes[name]) for name in beside))
+            met.setdefault(text, set()).add(tuple(str(trial.cell.axes[name]) for name in attacker_keys))
     words: dict[str, str] = {}
     for text, label in labels.items():
         alike = sum(labels[other] == label and bool(met[other] & met[text]) for other in words)

@@ -177,11 +177,11 @@ def _with_counts(rows: pd.DataFrame, images: Path | None) -> pd.DataFrame:
     judged = [key for key in CLASS_METRICS if key in rows]
     if images is None or not judged:
         return rows
-    said = pd.read_parquet(images)
-    said = said[said["hit"].notna()]
-    if "kind" in said:
-        said = said[said["kind"] == RECONSTRUCTION]
-    return rows.assign(**{images_column(judged[0]): rows["class"].map(said["class"].value_counts())})
+    answers = pd.read_parquet(images)
+    answers = answers[answers["hit"].notna()]
+    if "kind" in answers:
+        answers = answers[answers["kind"] == RECONSTRUCTION]
+    return rows.assign(**{images_column(judged[0]): rows["class"].map(answers["class"].value_counts())})
 
 
 def least_of_data(trials: Sequence[Trial], store: Store, number: str) -> int | None:

@@ -97,8 +97,8 @@ class Recorder:
             if self._waiting:  # it has not answered for as long as we wait
                 self.unwritten[REPORT] = self._problem or "MLflow does not answer"
             else:
-                said = verdicts or Verdicts()
-                self._closing = Closing(trials=(), files=tuple(files), failed=failed, verdicts=said, wall_s=wall_s)
+                final = verdicts or Verdicts()
+                self._closing = Closing(trials=(), files=tuple(files), failed=failed, verdicts=final, wall_s=wall_s)
                 self._changed.notify_all()
                 self._wait(lambda: self._closing is None)
                 if self._closing is not None:

@@ -35,12 +35,12 @@ def limit_is_near() -> bool:
 def leaving(node: str) -> Callable[[], bool]:
     """Whether this node is being drained, or its batch job nears the time limit: asked every few seconds at most, and
     for good once it is so."""
-    asked, found = -ASK_EVERY_S, False
+    asked_at, found = -ASK_EVERY_S, False
 
     def ask() -> bool:
-        nonlocal asked, found
-        if not found and time.monotonic() - asked >= ASK_EVERY_S:
-            asked = time.monotonic()
+        nonlocal asked_at, found
+        if not found and time.monotonic() - asked_at >= ASK_EVERY_S:
+            asked_at = time.monotonic()
             found = node in draining_nodes() or limit_is_near()
         return found
 

@@ -35,8 +35,8 @@ class Limit:
         """What is said of a task that this limit has ended."""
         if self.total_s is not None:
             return f"ran longer than {self.setting} allows ({duration(self.total_s)}), and was ended"
-        own = f"; {self.setting} sets a limit of its own" if self.setting else ""
-        return f"gave no sign of life for {duration(present(self.silent_s, 'silent s'))}, and was ended{own}"
+        setting_note = f"; {self.setting} sets a limit of its own" if self.setting else ""
+        return f"gave no sign of life for {duration(present(self.silent_s, 'silent s'))}, and was ended{setting_note}"
 
 
 class Limits:

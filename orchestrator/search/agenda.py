@@ -58,8 +58,8 @@ class Agenda:
     def begin(self) -> None:
         """Take up what was proposed earlier."""
         earlier = self.file.proposals()
-        if said := self.file.open_for_appending():
-            self.news.put(("say", said))
+        if notice := self.file.open_for_appending():
+            self.news.put(("say", notice))
         for proposal in earlier:
             self._enter(proposal)
 

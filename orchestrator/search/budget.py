@@ -76,14 +76,14 @@ class Meter:
             self._running[entry["stage"]] = self._running.get(entry["stage"], 0.0) + seconds
         self._others.look(LOOK_EVERY_S)
 
-    def exceeded(self, kept: float = 0.0) -> str | None:
+    def exceeded(self, reserved: float = 0.0) -> str | None:
         """What is spent of what limit, in words, once that is all but the share `kept` (0 to 1); None before."""
         if self.budget is None:
             return None
         hours, minutes = self.budget.device_hours, self.budget.minutes
-        if hours is not None and self.device_s >= 3600 * hours * (1 - kept):
+        if hours is not None and self.device_s >= 3600 * hours * (1 - reserved):
             return f"{self.device_s / 3600:.3g} of {hours:g} device-hours"
-        if minutes is not None and self.wall_s >= 60 * minutes * (1 - kept):
+        if minutes is not None and self.wall_s >= 60 * minutes * (1 - reserved):
             return f"{self.wall_s / 60:.3g} of {minutes:g} minutes"
         return None
 

@@ -65,13 +65,13 @@ def forecast_of(proposed: Proposed) -> SearchForecast | None:
 def _forecast_of_looks(proposed: Proposed) -> SearchForecast | None:
     """All that looks may still train: every recipe that the last one left open, if it leaves them all open."""
     sweep, make, proposals = proposed.loaded.sweep, proposed.make, proposed.proposals()
-    asked = max((proposal.look for proposal in proposals if proposal.look is not None), default=0)
-    last = [proposal.values for proposal in proposals if proposal.look == asked]
-    later = range(asked + 1, len(make.looks.looks))
+    looks_begun = max((proposal.look for proposal in proposals if proposal.look is not None), default=0)
+    last = [proposal.values for proposal in proposals if proposal.look == looks_begun]
+    later = range(looks_begun + 1, len(make.looks.looks))
     if not later or read_end(proposed) is not None:
         return None
     # Until all recipes of a look are proposed, none of its answers is known.
-    recipes = last if asked else [recipe for recipe, _ in make.recipes]
+    recipes = last if looks_begun else [recipe for recipe, _ in make.recipes]
     trials = [t for recipe in recipes for look in later for t in make(Proposal(number=0, values=recipe, look=look))]
     first = [t for recipe in recipes for t in make(Proposal(number=0, values=recipe, look=0))]
     known = {stage.fingerprint for stage in with_ancestors([s for t in first for s in t.stages])}
@@ -147,12 +147,12 @@ def _counts(setup: Setup, proposals: list[Proposal]) -> list[tuple[int | None, i
     if not setup.rungs:
         total = setup.recipes if setup.recipes is not None else (setup.space.count or 0) + bool(setup.baseline)
         return [(None, max(0, total - tried))]
-    left = (setup.recipes or 0) - bool(setup.baseline)
+    remaining = (setup.recipes or 0) - bool(setup.baseline)
     counts: list[tuple[int | None, int]] = []
     for number, rung in enumerate(setup.rungs):
         there = sum(proposal.rung == number for proposal in proposals)
-        counts.append((number, max(0, left - there)))
-        left = math.ceil(rung.keep * left - 1e-9)
+        counts.append((number, max(0, remaining - there)))
+        remaining = math.ceil(rung.keep * remaining - 1e-9)
     there = sum(proposal.rung is None and proposal.of is not None for proposal in proposals)
     first = bool(setup.baseline) and not proposals  # which meets the full attack at once
-    return [*counts, (None, max(0, left + setup.audit - there) + first)]
+    return [*counts, (None, max(0, remaining + setup.audit - there) + first)]

@@ -60,9 +60,11 @@ class LookAgenda(Agenda):
             self._open_after[look] = self._still_open(look)
         return self._open_after[look]
 
-    def _still_open(self, asked: int) -> list[dict[str, Any]]:
+    def _still_open(self, looks_begun: int) -> list[dict[str, Any]]:
         """The baseline and the recipes that `asked` looks have left open; none where there is no such recipe."""
-        trials = [trial for one in self.proposals if present(one.look, "look") < asked for trial in self.make(one)]
+        trials = [
+            trial for one in self.proposals if present(one.look, "look") < looks_begun for trial in self.make(one)
+        ]
         table = results_table(trials, self.store, {})
         per_class = per_class_rows(trials, self.store)
         cells, primary = cells_of(
@@ -80,7 +82,7 @@ class LookAgenda(Agenda):
         if primary is None:
             return []
         found = cells.stops(primary)
-        open_ = {recipe for recipe, stop in found.items() if stop.answer == "open" and stop.look == asked}
+        open_ = {recipe for recipe, stop in found.items() if stop.answer == "open" and stop.look == looks_begun}
         rows = zip(cells.frame["recipe"], cells.frame["trials"], strict=True)
         ids = {trial for recipe, mine in rows if recipe in open_ for trial in mine}
         first, *others = self.make.recipes

@@ -47,8 +47,8 @@ def frontier_recipes(loaded: LoadedSweep, trials: Sequence[Trial], store: Store)
         return []
     keys, points = list(places), np.array(list(places.values()))
     frontier = accuracy_leak_frontier(points[:, 0], points[:, 1], min_accuracy=loaded.sweep.accuracy_needed)
-    kept = _at_most(points, list(frontier.members), loaded.reaudit.recipes)
-    return [recipe_of(recipes[keys[index]][0].cell.values) for index in kept]
+    chosen = _at_most(points, list(frontier.members), loaded.reaudit.recipes)
+    return [recipe_of(recipes[keys[index]][0].cell.values) for index in chosen]
 
 
 def leak_of(loaded: LoadedSweep, rows: Sequence[dict[str, Any]]) -> tuple[str, Direction] | None:

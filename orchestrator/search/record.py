@@ -117,11 +117,11 @@ def read_reaudit_record(proposed: Proposed) -> ReauditRecord | None:
     if recipes is None:
         return None
     trials = proposed.reaudit_trials()
-    own = axis_names(axis_keys(proposed.loaded))
+    axes = axis_names(axis_keys(proposed.loaded))
     return ReauditRecord(
         seeds=proposed.loaded.reaudit.seeds,
         axes=tuple(
-            {own[key]: next(t.cell.axes[own[key]] for t in trials if _is(t, recipe)) for key in own if key in recipe}
+            {axes[key]: next(t.cell.axes[axes[key]] for t in trials if _is(t, recipe)) for key in axes if key in recipe}
             for recipe in recipes
         ),
         trials=tuple(trial.id for trial in trials),
@@ -182,8 +182,8 @@ def _kept(proposal: Proposal, again: set[int | None], complete: Mapping[int, boo
 def _complete_rungs(proposals: Sequence[Proposal]) -> dict[int, bool]:
     """Rungs that some recipe has left."""
     by_number = {proposal.number: proposal for proposal in proposals}
-    left = [by_number[p.of] for p in proposals if p.of in by_number]
-    return {one.rung: True for one in left if one.rung is not None}
+    alive = [by_number[p.of] for p in proposals if p.of in by_number]
+    return {one.rung: True for one in alive if one.rung is not None}
 
 
 def _feasible(outcome: Outcome, aims: Aims) -> bool | None:

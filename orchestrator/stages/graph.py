@@ -70,8 +70,8 @@ def poison_stage(settings: InversionSweep, data: Stage, seed: int) -> Stage:
 def _poison_config(poison: Poison, image_size: int) -> tuple[Shared, int]:
     """Configuration but for the seeds, and its own seed."""
     config = normalised(poison)
-    own = config.pop("seed")
-    return Shared({"poison": config, "image_size": image_size}), own
+    seed = config.pop("seed")
+    return Shared({"poison": config, "image_size": image_size}), seed
 
 
 @remembered(lambda model, data, protocol: (model, data, protocol))
@@ -111,13 +111,13 @@ def attack_stage(settings: InversionSweep, seed: int, target: Stage) -> Stage:
         made["public"] = public_stage(settings)
     refuse_listed_classes(settings)
     others = {role: target_stage(other, seed) for role, other in settings.swapped_targets().items()}
-    asked = {attack.other_targets[role]: {"target": stage} for role, stage in others.items()}
+    target_inputs = {attack.other_targets[role]: {"target": stage} for role, stage in others.items()}
     swapped = {role: stage for role, stage in others.items() if attack.other_targets[role] is None and stage != target}
     check_crop(settings, attack)
     if "prior" in attack.reads and not prior_is_absent(settings):
         attack.check_prior(lambda: prior_card(settings))
     for part in attack.parts:
-        made[part.name] = _part_stage(settings, part, {**made, **asked.get(part.name, {})})
+        made[part.name] = _part_stage(settings, part, {**made, **target_inputs.get(part.name, {})})
     needs = [name for name in attack.needs if name != "discriminator"]  # which lies beside the prior
     if attack.access == "none":  # it still has to know the classes
         made["data"] = data_stage(settings, settings.recipe.image_size)

@@ -67,8 +67,8 @@ def shadow_stages(settings: InversionSweep) -> dict[str, Stage | None]:
     data, found = data_stage(settings, recipe.image_size), dict[str, Stage | None]()
     for number in range(judge.shadows):
         part = {"model": number, "share": judge.share, "seed": judge.seed}
-        own = Shared({**config, "seed": shadow_seed(judge.seed, number), "part": part}, kin=kin)
-        found[shadow_name(number)] = Stage(name="shadow", config=own, hints=hints, inputs={"data": data})
+        config_of_shadow = Shared({**config, "seed": shadow_seed(judge.seed, number), "part": part}, kin=kin)
+        found[shadow_name(number)] = Stage(name="shadow", config=config_of_shadow, hints=hints, inputs={"data": data})
     return found
 
 

@@ -26,20 +26,20 @@ def remembered(parts: Callable[P, tuple[Any, ...]]) -> Callable[[Callable[P, R]]
     """
 
     def once_for(function: Callable[P, R]) -> Callable[P, R]:
-        kept: OrderedDict[tuple[Any, ...], tuple[Any, R]] = OrderedDict()
-        _FORGET.append(kept.clear)
+        cached: OrderedDict[tuple[Any, ...], tuple[Any, R]] = OrderedDict()
+        _FORGET.append(cached.clear)
 
         @wraps(function)
         def once(*args: P.args, **kwargs: P.kwargs) -> R:
             of = parts(*args, **kwargs)
             key = tuple([part if type(part) in VALUES else id(part) for part in of])
-            found = kept.get(key)
+            found = cached.get(key)
             if found is not None:
-                kept.move_to_end(key)
+                cached.move_to_end(key)
                 return found[1]
-            kept[key] = found = (of, function(*args, **kwargs))
-            if len(kept) > KEPT:
-                kept.popitem(last=False)
+            cached[key] = found = (of, function(*args, **kwargs))
+            if len(cached) > KEPT:
+                cached.popitem(last=False)
             return found[1]
 
         return once

@@ -71,10 +71,10 @@ def heard_judges(settings: InversionSweep) -> dict[str, Judge]:
     """Name -> every judge that is asked for and can be heard, with those that accompany it."""
     missing = {judge.judge for judge in unheard_judges(settings)}
     heard = {name: judge for name, judge in asked_judges(settings).items() if name not in missing}
-    beside = {
+    needs = {
         name: kind.accompanying(heard[kind.accompanies]) for name, kind in JUDGES.items() if kind.accompanies in heard
     }
-    heard |= {name: judge for name, judge in beside.items() if judge.wanted(settings)}
+    heard |= {name: judge for name, judge in needs.items() if judge.wanted(settings)}
     return {name: heard[name] for name in JUDGES if name in heard}
 
 

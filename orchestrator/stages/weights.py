@@ -57,8 +57,8 @@ class Lacks:
     @property
     def lines(self) -> list[str]:
         """What a run does not measure for want of weights, as one line; none where every judge is heard."""
-        said = [f"{one.judge} ({len(one.columns)} columns): {one.reason}: {one.remedy}" for one in self.unmeasured]
-        return [f"not measured: {'; '.join(said)}"] if said else []
+        lines = [f"{one.judge} ({len(one.columns)} columns): {one.reason}: {one.remedy}" for one in self.unmeasured]
+        return [f"not measured: {'; '.join(lines)}"] if lines else []
 
 
 def started_from(settings: InversionSweep) -> list[str]:

@@ -63,9 +63,9 @@ class LinkedStore(LocalStore):
         return super().manifest(stage)
 
     def manifest_file(self, kind: str, fingerprint: str) -> Path:
-        own = super().manifest_file(kind, fingerprint)
+        here_file = super().manifest_file(kind, fingerprint)
         found = (other.manifest_file(kind, fingerprint) for other in self.others)
-        return own if own.exists() else next((path for path in found if path.exists()), own)
+        return here_file if here_file.exists() else next((path for path in found if path.exists()), here_file)
 
     def finished(self, name: str) -> set[str]:
         return super().finished(name).union(*(other.finished(name) for other in self.others))

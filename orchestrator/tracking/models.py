@@ -155,8 +155,8 @@ def _exported(
             time.sleep(0.1)
         process.kill()
     text, reason = log.read_text(), f"the exporting process ended early, or took more than {EXPORT_S} s"
-    told = {line["out"]: line["error"] for line in map(json.loads, text.splitlines())}
-    return [(c, out, told.get(str(out), reason)) for c, out in zip(missing, outs, strict=True)]
+    errors = {line["out"]: line["error"] for line in map(json.loads, text.splitlines())}
+    return [(c, out, errors.get(str(out), reason)) for c, out in zip(missing, outs, strict=True)]
 
 
 def _add(client: Any, name: str, candidate: Candidate, folder: Path, run_id: str) -> None:

@@ -189,8 +189,8 @@ class Tracker:
         for path in closing.files:
             self._client.log_artifact(parent, str(path), "figures" if path.parent.name == "figures" else None)
             progress()
-        asked = (self._loaded.sweep.accuracy_needed, self._loaded.sweep.leak_searched) if self._loaded else ()
-        found = answer([r for r in recipes if phase_of(r.trial) == "sweep"], *asked, planned=closing.trials)
+        goals = (self._loaded.sweep.accuracy_needed, self._loaded.sweep.leak_searched) if self._loaded else ()
+        found = answer([r for r in recipes if phase_of(r.trial) == "sweep"], *goals, planned=closing.trials)
         intro = note(self._loaded.intro) if self._loaded else ""
         text = "\n\n".join(part for part in (answer_text(found, closing.verdicts), intro) if part)
         tags = {NOTE: text[:4900], "smoothsweep.recommended": found.recommended.label if found.recommended else ""}
@@ -227,10 +227,10 @@ class Tracker:
         at = max((finished_at(trial, self.store) for trial in closing.trials), default=0)
         of_sweep = RunVerdict(tags=closing.verdicts.whole)
         if found.least is not None and found.leak is not None:
-            shown = {key: found.least.metrics[key] for key in ("test_acc", found.leak) if key in found.least.metrics}
+            metrics = {key: found.least.metrics[key] for key in ("test_acc", found.leak) if key in found.least.metrics}
             verdict = closing.verdicts.of_trials.get(found.least.trial.id, RunVerdict())
             numbers = {key: value for key, value in verdict.numbers.items() if key != ORDER}
-            numbers = {} if closing.failed else {**shown, **numbers}
+            numbers = {} if closing.failed else {**metrics, **numbers}
             of_sweep = RunVerdict(tags={**verdict.tags, **of_sweep.tags}, numbers=numbers)
         self._write_verdict("sweep", self.experiment, of_sweep, at)
 

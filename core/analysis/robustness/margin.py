@@ -17,9 +17,9 @@ class Margin(nn.Module):
 
     def forward(self, logits: Tensor, labels: Tensor) -> Tensor:
         chosen = labels.argmax(1) if labels.ndim == 2 else labels
-        own = logits.gather(1, chosen[:, None]).squeeze(1)
+        chosen_logit = logits.gather(1, chosen[:, None]).squeeze(1)
         others = logits.scatter(1, chosen[:, None], float("-inf")).amax(1)
-        return (others - own).mean()
+        return (others - chosen_logit).mean()
 
 
 def zero_gradients(model: nn.Module, pictures: Tensor, labels: Tensor, device: str) -> Tensor:
@@ -28,8 +28,10 @@ def zero_gradients(model: nn.Module, pictures: Tensor, labels: Tensor, device: s
     Images by themselves: no mean over a batch makes a small gradient smaller.
     """
     found = []
-    for images, own in zip(pictures.split(BATCH), labels.split(BATCH), strict=True):
-        own = own.to(device)
-        gradient = image_gradients(model, images, lambda z, y=own: F.cross_entropy(z, y, reduction="none"), device)
+    for images, batch_labels in zip(pictures.split(BATCH), labels.split(BATCH), strict=True):
+        batch_labels = batch_labels.to(device)
+        gradient = image_gradients(
+            model, images, lambda z, y=batch_labels: F.cross_entropy(z, y, reduction="none"), device
+        )
         found += gradient.flatten(1).eq(0).all(1).tolist()
     return labels.new_tensor(found).bool()

@@ -38,12 +38,12 @@ def one_pixel(
     It ends with the first generation whose best candidate succeeds.
     """
     height, width = picture.shape[-2:]
-    shown = 0
+    count = 0
 
     def probability(candidates: np.ndarray) -> np.ndarray:
         """What is to be made small, float64 [S], of genes [5, S]."""
-        nonlocal shown
-        shown += candidates.shape[1]
+        nonlocal count
+        count += candidates.shape[1]
         with torch.no_grad():
             scores = model(_painted(picture, candidates).to(device)).softmax(1)[:, label].double().cpu().numpy()
         return 1 - scores if targeted else scores
@@ -71,7 +71,7 @@ def one_pixel(
         callback=enough,
         rng=np.random.default_rng(seed),
     )
-    return _painted(picture, found.x[:, None])[0], shown
+    return _painted(picture, found.x[:, None])[0], count
 
 
 def _painted(picture: Tensor, genes: np.ndarray) -> Tensor:

@@ -161,11 +161,11 @@ def _going(walks: Walks, settings: WalkSettings) -> Tensor:
 def _pass(
     labels_of: LabelsOf, walks: Walks, rows: Tensor, labels: Tensor, settings: WalkSettings, normals: Tensor
 ) -> Pass:
-    z, radii, own = walks.z[rows], walks.radii[rows], labels[rows]
+    z, radii, batch_labels = walks.z[rows], walks.radii[rows], labels[rows]
     steps = (radii / 3).clamp_max(MOST_STEP)
     points, directions = on_sphere(z, normals, radii)
     found = labels_of(points.flatten(0, 1)).view(len(rows), -1)
-    decisions = torch.where(found == own[:, None], 1, -1)
+    decisions = torch.where(found == batch_labels[:, None], 1, -1)
     grown = enough_inside(decisions, settings.inside)
     radii = torch.where(grown, radii * settings.expansion, radii)
     weights = (decisions - 1) / 2 if settings.repulsion_only else decisions.to(z)
@@ -179,7 +179,7 @@ def _pass(
         directions=direction,
         candidates=candidates,
         grown=grown,
-        accepted=labels_of(candidates) == own,
+        accepted=labels_of(candidates) == batch_labels,
     )
 
 

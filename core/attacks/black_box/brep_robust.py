@@ -33,11 +33,11 @@ def most_robust(
     Of equals the last, which lies deepest in the class. Each view of each point is a query. Under "paper" all points
     share a draw, under "clean" each has its own.
     """
-    shown = images(torch.stack(list(points)))
-    kept = torch.zeros(len(points), dtype=torch.int64)
+    pictures = images(torch.stack(list(points)))
+    votes = torch.zeros(len(points), dtype=torch.int64)
     for number in range(views):
         source = generator(seed, target_class, "robust", number)
         crops = DRAW_CROPS[protocol](VIEWS, len(points), view.image_size, view.image_size, source)
-        kept += view.labels(apply_crops(shown, crops, view.image_size)) == target_class
-    best = int((kept == kept.max()).nonzero()[-1])
+        votes += view.labels(apply_crops(pictures, crops, view.image_size)) == target_class
+    best = int((votes == votes.max()).nonzero()[-1])
     return points[best]

@@ -57,7 +57,7 @@ def first_latents(
     commit 8a2e200), which has no end where a label is never found. `order` tells which labels its untargeted attack
     would have taken: those found first.
     """
-    zeros, kept = torch.zeros(num_classes, per_label, dtype=torch.int64), 0
+    zeros, accepted = torch.zeros(num_classes, per_label, dtype=torch.int64), 0
     found = Starts(z=torch.zeros(num_classes, per_label, size), batches=zeros, order=zeros - 1)
     while found.drawn < max_batches and found.missing.any():
         z = draw(found.drawn).clamp(-clamp, clamp)
@@ -66,8 +66,8 @@ def first_latents(
         for latent, label in zip(z, labels_of(z).tolist(), strict=True):
             if label >= 0 and missing[label]:  # below 0: the target accepts it as nobody
                 place = label, per_label - missing[label]
-                found.z[place], found.batches[place], found.order[place] = latent, found.drawn, kept
-                missing[label], kept = missing[label] - 1, kept + 1
+                found.z[place], found.batches[place], found.order[place] = latent, found.drawn, accepted
+                missing[label], accepted = missing[label] - 1, accepted + 1
         on_batch(found)
     return found
 

@@ -52,11 +52,11 @@ class CMAES(Evolution, FromPool):
     def __post_init__(self) -> None:
         FromPool.__post_init__(self)
         require(self.pool.size >= 3, "attack.pool.size", "at least 3, which span two directions", self.pool.size)
-        least = self.selected * (self.population + 1)
+        fewest_queries = self.selected * (self.population + 1)
         require(
-            self.max_queries >= least,
+            self.max_queries >= fewest_queries,
             "attack.max_queries",
-            f"at least {least}, a generation for each of {self.selected} selected",
+            f"at least {fewest_queries}, a generation for each of {self.selected} selected",
             self.max_queries,
         )
 

@@ -83,9 +83,12 @@ class RLBMI(GeneratorSettings, Attack):
 
     def _check_learning(self) -> None:
         """Something is learnt, and enough was found before for what is kept should the policy die of it."""
-        least = self.minibatch // self.steps + 1
+        fewest_episodes = self.minibatch // self.steps + 1
         require(
-            self.episodes >= least, "attack.episodes", f"at least {least}, or nothing is ever learnt", self.episodes
+            self.episodes >= fewest_episodes,
+            "attack.episodes",
+            f"at least {fewest_episodes}, or nothing is ever learnt",
+            self.episodes,
         )
         most = self.minibatch // self.steps - self.at_once
         require(most >= 1, "attack.at_once", "fewer episodes than a minibatch has", self.at_once)

@@ -243,14 +243,14 @@ class Replay:
     def add(self, steps: Experience) -> None:
         """Keep these steps; beyond the capacity the oldest are forgotten."""
         rows = torch.arange(self._added, self._added + len(steps.states)) % self._capacity
-        for name, kept in self._kept.items():
-            kept[rows] = getattr(steps, name).to(kept)
+        for name, buffer in self._kept.items():
+            buffer[rows] = getattr(steps, name).to(buffer)
         self._added += len(steps.states)
 
     def at(self, positions: Tensor) -> Experience:
         """The steps at these positions, int64 [B], counted from the oldest."""
         rows = (positions + max(0, self._added - self._capacity)) % self._capacity
-        return Experience(**{name: kept[rows] for name, kept in self._kept.items()})
+        return Experience(**{name: buffer[rows] for name, buffer in self._kept.items()})
 
 
 def _lowest(critics: Sequence[Critic], states: Tensor, actions: Tensor) -> Tensor:

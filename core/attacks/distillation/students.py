@@ -71,14 +71,14 @@ def distil(
     Each rank of the team takes its rows of every batch. What the student draws itself (dropout, stochastic depth)
     follows from the seed, the step and the rank. Raises TrainingDiverged with the step when a loss is not finite.
     """
-    own = (team.rank,) if team.rank else ()
+    rank_key = (team.rank,) if team.rank else ()
     while state.step < steps:
         images = team.share(batch_at(state.step))
         devices = [images.device] if images.device.type == "cuda" else []
         for group in state.sgd.param_groups:
             group["lr"] = settings.lr_at(state.step // per_epoch)
         with torch.random.fork_rng(devices=devices):
-            torch.manual_seed(derive_seed(settings.seed, "distil", state.step, *own))
+            torch.manual_seed(derive_seed(settings.seed, "distil", state.step, *rank_key))
             loss = distillation_loss(state.network(images), teacher(images), settings.temperature)
         found = team.mean(loss.detach())
         if not found.isfinite():

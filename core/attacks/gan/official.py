@@ -62,8 +62,8 @@ def official_networks(part: str, generator: Path, discriminator: Path | None) ->
     if part == "general_gan":
         return {**made, "discriminator": _filled(Critic, config, state, where)}
     classes = _shape(state, "fc_layer.weight", 2, where)[0]
-    own = PlainGanConfig(resolution=config.resolution, z_dim=config.z_dim, width=config.width, classes=classes)
-    return {**made, "discriminator": _filled(MinibatchDiscriminator, own, state, where)}
+    our_config = PlainGanConfig(resolution=config.resolution, z_dim=config.z_dim, width=config.width, classes=classes)
+    return {**made, "discriminator": _filled(MinibatchDiscriminator, our_config, state, where)}
 
 
 def _read(path: Path, wrappings: tuple[str, ...] = WRAPPINGS) -> dict[str, Tensor]:

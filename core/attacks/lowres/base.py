@@ -45,7 +45,7 @@ class LowResolution(OwnGan):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        factories = [own.default_factory for own in fields(self) if own.name == "gan"]
+        factories = [setting.default_factory for setting in fields(self) if setting.name == "gan"]
         [usual] = [make() for make in factories if make is not MISSING]
         self.gan.check_alone(usual)
 

@@ -42,8 +42,8 @@ class Objective:
     def __call__(self, leaf: Tensor, step: int) -> StepGradient:
         """As `core.attacks.optimisation.descent.walk` wants it; the image gradient is the identity loss's alone."""
         images = self.decoder(self.latent(leaf, step)[:, None])
-        shown = images.contiguous(memory_format=torch.channels_last)
-        identity = self.identity(shown, self.labels)
+        pixels = images.contiguous(memory_format=torch.channels_last)
+        identity = self.identity(pixels, self.labels)
         # Two half passes, through the target and then through the generator, cost what one would.
         (at_image,) = torch.autograd.grad(identity.sum(), images)
         prior = -self.realness((images + 1) / 2)

@@ -87,18 +87,18 @@ class LatentObjective:
     def _of_rows(self, w: Tensor, step: int, rows: slice) -> StepGradient:
         w = w[rows].detach().requires_grad_(True)
         images = self.synthesize(w)
-        shown = self.transform(images.clamp(-1, 1) if self.clip else images)
+        target_inputs = self.transform(images.clamp(-1, 1) if self.clip else images)
         span = slice(self.first + rows.start, self.first + rows.stop)
-        crops = None if self.views is None else self.views.at(step, shown, span)
+        crops = None if self.views is None else self.views.at(step, target_inputs, span)
         # Two half backward passes, through the target and then through the prior, cost what one would: no
         # parameter wants a gradient, and the gradient at the image is the quantity of the paper's eq. 4.
         if self.neighbours is None:
-            losses = self._losses(shown, crops, rows)
-            (at_image,) = torch.autograd.grad(losses.sum(), shown)
+            losses = self._losses(target_inputs, crops, rows)
+            (at_image,) = torch.autograd.grad(losses.sum(), target_inputs)
         else:
-            losses, at_image = self._averaged(shown, crops, self.neighbours, step, rows)
+            losses, at_image = self._averaged(target_inputs, crops, self.neighbours, step, rows)
         scale = self.scale[rows]
-        outputs, gradients = [shown], [at_image * scale[:, None, None, None]]
+        outputs, gradients = [target_inputs], [at_image * scale[:, None, None, None]]
         if self.discriminator is not None and self.discriminator_weight:
             realism = F.softplus(-self.discriminator(images)).flatten(1).mean(1)
             outputs.append(realism)

@@ -34,8 +34,8 @@ class DownBlock(nn.Module):
         """x [N, before, S, S] -> [N, after, S / 2, S / 2]."""
         inner = self.conv1(x if self.first else F.relu(x))
         inner = F.avg_pool2d(self.conv2(F.relu(inner)), 2)
-        beside = self.shortcut(F.avg_pool2d(x, 2)) if self.first else F.avg_pool2d(self.shortcut(x), 2)
-        return inner + beside
+        skip = self.shortcut(F.avg_pool2d(x, 2)) if self.first else F.avg_pool2d(self.shortcut(x), 2)
+        return inner + skip
 
 
 class ProjectionDiscriminator(nn.Module):

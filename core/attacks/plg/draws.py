@@ -33,8 +33,8 @@ class Fakes:
 
     def of(self, team: Team) -> Fakes:
         """This rank's."""
-        shown = self.distortion and self.distortion.of(team.rows)
-        return Fakes(z=team.share(self.z), labels=team.share(self.labels), distortion=shown)
+        distortion = self.distortion and self.distortion.of(team.rows)
+        return Fakes(z=team.share(self.z), labels=team.share(self.labels), distortion=distortion)
 
 
 @dataclass(frozen=True, kw_only=True)

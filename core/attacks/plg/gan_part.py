@@ -38,8 +38,8 @@ def make_gan(settings: Mapping[str, Any], inputs: AttackInputs, view: GradientVi
     index = inputs.parts["plg_labels"]["index"]
     if len(index) != view.num_classes:
         raise InputError(f"plg_labels: expected images of the target's {view.num_classes} classes, got {len(index)}")
-    told: dict[str, Any] = {**settings, "betas": tuple(settings["betas"])}
-    recipe = ConditionalTraining(**told)
+    gan_settings: dict[str, Any] = {**settings, "betas": tuple(settings["betas"])}
+    recipe = ConditionalTraining(**gan_settings)
     config = ConditionalConfig(
         classes=view.num_classes,
         resolution=view.image_size,

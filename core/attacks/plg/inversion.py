@@ -113,9 +113,9 @@ class _Objective:
         """Both views go through the target in one pass."""
         z, paper = z.detach().requires_grad_(True), self.wanted.protocol == "paper"
         images = self.synthesize(with_class(z, self.wanted.target_class))
-        shown = torch.cat([2 * distort((images + 1) / 2, view.of(rows)) - 1 for view in views])
-        logits = target_logits(self.target, shown, None)
-        labels = torch.full((len(shown),), self.wanted.target_class, device=logits.device)
+        distorted = torch.cat([2 * distort((images + 1) / 2, view.of(rows)) - 1 for view in views])
+        logits = target_logits(self.target, distorted, None)
+        labels = torch.full((len(distorted),), self.wanted.target_class, device=logits.device)
         per_view = attack_loss(self.wanted.loss)(logits, labels, self.wanted.protocol)
         losses = per_view.unflatten(0, (len(views), -1)).sum(0)
         (at_image,) = torch.autograd.grad(losses.sum() / (REFERENCE_BATCH if paper else 1), images)

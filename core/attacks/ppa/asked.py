@@ -34,8 +34,8 @@ class Asked:
     def alone(self) -> dict[str, Any]:
         """The same, as the stages of one class are told it."""
         run = self.run
-        told = {"seed": self.seed, "protocol": self.protocol, "transform": self.transform}
-        return {**told, "device": run.device, "execution": run}
+        common = {"seed": self.seed, "protocol": self.protocol, "transform": self.transform}
+        return {**common, "device": run.device, "execution": run}
 
     def lending(self) -> AbstractContextManager[None]:
         """What a stage computes in."""

@@ -147,8 +147,8 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
     @property
     def _stated(self) -> list[str]:
         again = (f"{self.restarts.count} descents each",) if self.restarts else ()
-        beside = {"discriminator": self.discriminator_weight, "feature pull": self.feature_weight}
-        weighed = (f"{name} {weight:g}" for name, weight in beside.items() if weight)
+        weights = {"discriminator": self.discriminator_weight, "feature pull": self.feature_weight}
+        weighed = (f"{name} {weight:g}" for name, weight in weights.items() if weight)
         return [self.loss, *weighed, *self.adapted, *again]
 
     @property

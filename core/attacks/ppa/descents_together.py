@@ -137,8 +137,8 @@ class _OfClasses(RowViews):
     def at(self, step: int, images: Tensor, rows: slice) -> Crops:
         """As of one class; drawn once per step."""
         if self._joined is None or self._joined[0] != step:
-            own = slice(0, self.count)
-            drawn = [views.at(step, images, own).repeated(self.count) for views in self.classes]
+            own_rows = slice(0, self.count)
+            drawn = [views.at(step, images, own_rows).repeated(self.count) for views in self.classes]
             self._joined = step, joined_crops(drawn)
         return self._joined[1].of(rows)
 

@@ -131,11 +131,15 @@ def _objective(
 
     networks: synthesize, target, transform. given: fields of `LatentObjective` that all groups share.
     """
-    asked = {**networks, "loss": loss}
+    networks_and_loss = {**networks, "loss": loss}
     if config.feature_weight and pull is not None:
-        asked |= {"target": pull.features, "loss": pull.beside(loss, config.feature_weight)}
+        networks_and_loss |= {"target": pull.features, "loss": pull.beside(loss, config.feature_weight)}
     return partial(
-        LatentObjective, **asked, **given, clip=config.clip, discriminator_weight=config.discriminator_weight
+        LatentObjective,
+        **networks_and_loss,
+        **given,
+        clip=config.clip,
+        discriminator_weight=config.discriminator_weight,
     )
 
 

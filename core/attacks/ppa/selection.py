@@ -93,8 +93,10 @@ def ranked_by_confidence(
 ) -> Selection:
     """The best of w [K, ...] by their mean softmaxes [K]."""
     order = best_first(grades)[: config.selected]
-    kept = images or {}
-    return Selection(w=w.detach().cpu()[order], scores=grades[order], order=order, all_scores=grades, images=kept)
+    known_images = images or {}
+    return Selection(
+        w=w.detach().cpu()[order], scores=grades[order], order=order, all_scores=grades, images=known_images
+    )
 
 
 def ranked_by_margin(
@@ -135,11 +137,11 @@ def _mean_grades(
         raise InputError(f"selected: expected at most the {len(w)} candidates, got {config.selected}")
     run = as_execution(execution, device)
     with torch.no_grad(), frozen(prior, target), run.arithmetic():
-        images, kept = decoded(run, prior, w.to(device), transform, keep, DECODE_ROWS)
+        images, judge_images = decoded(run, prior, w.to(device), transform, keep, DECODE_ROWS)
         grades = graded_views(
             run, target, images, target_class, config, grade, seed=seed, protocol=protocol, draw_crops=draw_crops
         )
-    return grades, kept
+    return grades, judge_images
 
 
 def graded_views(
@@ -191,8 +193,8 @@ def decoded(
 def _graded(
     grade: Grade, target: Target, images: Tensor, crops: Crops | None, size: int | None, target_class: int, rows: slice
 ) -> Tensor:
-    shown = None if crops is None else crops.of(rows)
-    return grade(target_logits(target, images[rows], shown, size=size).float(), target_class)
+    drawn_crops = None if crops is None else crops.of(rows)
+    return grade(target_logits(target, images[rows], drawn_crops, size=size).float(), target_class)
 
 
 def confidence(logits: Tensor, target_class: int) -> Tensor:

@@ -55,10 +55,10 @@ def _selected(
     with torch.no_grad(), asked.lending(), run.arithmetic():
         judge = run.target(asked.view.logits)
         images = [decoded(run, asked.prior, w.to(run.device), asked.transform, {}, DECODE_ROWS)[0] for w in latents]
-        shown = _AllViews(asked, images, classes, config)
+        views = _AllViews(asked, images, classes, config)
         what = ("selection", len(classes), count, config.selection_view_size, asked.protocol)
-        if len(classes) > 1 and asked.agree(what, (judge,), partial(_agree, shown, judge)):
-            return [ranked(w, g, config) for w, g in zip(latents, _graded(shown, judge, grade), strict=True)]
+        if len(classes) > 1 and asked.agree(what, (judge,), partial(_agree, views, judge)):
+            return [ranked(w, g, config) for w, g in zip(latents, _graded(views, judge, grade), strict=True)]
     return [
         alone(asked.prior, asked.view.logits, w, target_class, config, **asked.alone)
         for w, target_class in zip(latents, classes, strict=True)
@@ -87,21 +87,21 @@ class _AllViews:
         return target_logits(judge, self.whole, joined_crops(there) if there else None, size=size).float()
 
 
-def _agree(shown: _AllViews, judge: Callable[[Tensor], Tensor]) -> bool:
+def _agree(views: _AllViews, judge: Callable[[Tensor], Tensor]) -> bool:
     """Whether the first view of the first, the middle and the last class gets the same bits by itself."""
-    crops, size = shown.crops(0), shown.config.selection_view_size
-    whole = shown.logits(judge, crops).split(shown.count)
+    crops, size = views.crops(0), views.config.selection_view_size
+    whole = views.logits(judge, crops).split(views.count)
     return all(
-        same_bits(target_logits(judge, shown.images[n], crops[n], size=size).float(), whole[n])
+        same_bits(target_logits(judge, views.images[n], crops[n], size=size).float(), whole[n])
         for n in some_of(len(crops))
     )
 
 
-def _graded(shown: _AllViews, judge: Callable[[Tensor], Tensor], grade: Grade) -> list[Tensor]:
+def _graded(views: _AllViews, judge: Callable[[Tensor], Tensor], grade: Grade) -> list[Tensor]:
     """The mean grade of every class's images over their views, on the CPU."""
-    totals = [torch.zeros(()) for _ in shown.classes]
-    for repeat in range(shown.config.selection_repeats):
-        logits = shown.logits(judge, shown.crops(repeat)).split(shown.count)
-        pairs = zip(logits, shown.classes, strict=True)
+    totals = [torch.zeros(()) for _ in views.classes]
+    for repeat in range(views.config.selection_repeats):
+        logits = views.logits(judge, views.crops(repeat)).split(views.count)
+        pairs = zip(logits, views.classes, strict=True)
         totals = [total + grade(of_class, c) for total, (of_class, c) in zip(totals, pairs, strict=True)]
-    return [(total / shown.config.selection_repeats).cpu() for total in totals]
+    return [(total / views.config.selection_repeats).cpu() for total in totals]

@@ -70,11 +70,11 @@ def fitted_temperature(logits: Tensor, wanted: float) -> float:
     centred = logits.double() - logits.double().mean(1, keepdim=True)
     scale = float(centred.abs().amax()) or 1.0
     low, high = math.log(scale) - _BRACKET, math.log(scale) + _BRACKET
-    most, least = (mean_confidence(centred, math.exp(end)) for end in (low, high))
+    highest, lowest = (mean_confidence(centred, math.exp(end)) for end in (low, high))
     require(
-        least < wanted < most,
+        lowest < wanted < highest,
         "attack.temperature.mean_confidence",
-        f"more than {least:.4g} and less than {most:.4g}, what this target reaches",
+        f"more than {lowest:.4g} and less than {highest:.4g}, what this target reaches",
         wanted,
     )
     for _ in range(_HALVINGS):

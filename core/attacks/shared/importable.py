@@ -48,10 +48,10 @@ class Importable(Shared):
         """Raise InputError for a setting of a training beside a GAN that is not trained here. usual: the attack's."""
         if self.imported is None:
             return
-        said = [
+        given_settings = [
             field.name
             for field in fields(self)
             if getattr(self, field.name) not in (field.default, getattr(usual, field.name))
         ]
-        others = [name for name in said if name != "imported"]
+        others = [name for name in given_settings if name != "imported"]
         require(not others, "attack.gan", "no other key beside imported", ", ".join(others))

@@ -184,14 +184,14 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
         from smoothsweep.core.seeds import generator
 
         side, settings = view.image_size, LatentSettings(image_crop=self.pool.crop)
-        shown = LatentImages(present(inputs.prior, "prior"), settings, view.execution, image_size=side).of(w)
+        pictures = LatentImages(present(inputs.prior, "prior"), settings, view.execution, image_size=side).of(w)
         total = torch.zeros(len(w), 2, dtype=torch.float64)
         for number in range(self.views):
             source = generator(seed, target_class, "answer", number)
             crops = DRAW_CROPS[present(inputs.protocol, "protocol")](
                 SelectConfig().selection_crop_rule, len(w), side, side, source
             )
-            total += self._answers(view, apply_crops(shown, crops, side), target_class)
+            total += self._answers(view, apply_crops(pictures, crops, side), target_class)
         order = best_first(total[:, 0])[: self.selected]
         return order, (total[:, 1] / self.views).float()[order]
 
@@ -221,8 +221,8 @@ class SurrogateLabels(SurrogateAttack):
         return found + F.one_hot(inputs.parts[ANSWERS["labels"]]["answers"], found.shape[1])
 
     def _answers(self, view: Any, images: Tensor, target_class: int) -> Tensor:
-        said = (view.labels(images) == target_class).double()
-        return said[:, None].expand(-1, 2)
+        hits = (view.labels(images) == target_class).double()
+        return hits[:, None].expand(-1, 2)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -164,6 +164,6 @@ def _confidences(networks: list[Any], pictures: Tensor, view: View) -> Tensor:
     found, run = [], view.execution
     with torch.no_grad(), run.arithmetic():
         for rows in pictures.split(ROWS):
-            shown = rows.to(run.device).float() / 127.5 - 1
-            found.append(torch.stack([network(shown).float().softmax(1) for network in networks]).mean(0).cpu())
+            scaled = rows.to(run.device).float() / 127.5 - 1
+            found.append(torch.stack([network(scaled).float().softmax(1) for network in networks]).mean(0).cpu())
     return torch.cat(found)

@@ -97,10 +97,10 @@ def _loss(state: SurrogateState, lesson: Lesson, rows: Tensor, device: torch.dev
     source = generator(state.settings.seed, "surrogate view", state.number, state.step)
     views = draw_crop_per_image(VIEWS, len(rows), *pictures.shape[2:], source)
     changed = apply_crops(pictures, views, pictures.shape[-1])
-    shown = torch.cat([pictures, changed]) if state.settings.shown == "both" else changed
+    batch = torch.cat([pictures, changed]) if state.settings.shown == "both" else changed
     answers, weights = (
-        part[rows].to(device).repeat(len(shown) // len(rows), *[1] * (part.ndim - 1))
+        part[rows].to(device).repeat(len(batch) // len(rows), *[1] * (part.ndim - 1))
         for part in (lesson.answers, lesson.weights)
     )
-    per_picture = -(answers * state.network(shown).log_softmax(1)).sum(1)
+    per_picture = -(answers * state.network(batch).log_softmax(1)).sum(1)
     return (weights * per_picture).sum() / weights.sum()

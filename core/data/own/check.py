@@ -76,15 +76,15 @@ def check_own(path: Path, public: Path | None = None, *, workers: int | None = N
     entries, folders = list_labelled(path)
     labels, names, notes = assign_labels(entries, folders, path)
     seen = _seen(entries, path, workers)
-    kept = labels[seen.index]
-    train, test, lines, faults = _parts([entries[i] for i in seen.index], kept.numpy(), names, path)
+    kept_labels = labels[seen.index]
+    train, test, lines, faults = _parts([entries[i] for i in seen.index], kept_labels.numpy(), names, path)
     training, testing = seen.at(train), seen.at(test)
     others = None if public is None else _seen(list_unlabelled(public), public, workers)
     in_both = same(testing, training)
     faults = [*(f"unreadable: {text}" for text in seen.unreadable), *faults]
     faults += [f"unreadable, public: {text}" for text in (others.unreadable if others else ())]
     faults += [f"in training and test: {text}" for text in pair_labels(in_both, "=")]
-    sizes = [np.bincount(kept.numpy()[part], minlength=len(names)).tolist() for part in (train, test)]
+    sizes = [np.bincount(kept_labels.numpy()[part], minlength=len(names)).tolist() for part in (train, test)]
     near = {
         "within training": alike(training),
         "within test": alike(testing),
@@ -99,8 +99,8 @@ def check_own(path: Path, public: Path | None = None, *, workers: int | None = N
         notes=(*notes, *lines),
         faults=tuple(faults),
         doubts=(
-            *_doubts(seen, dict(zip(seen.where, kept.tolist(), strict=True)), names, near),
-            *_misfit(seen, kept.numpy(), others),
+            *_doubts(seen, dict(zip(seen.where, kept_labels.tolist(), strict=True)), names, near),
+            *_misfit(seen, kept_labels.numpy(), others),
         ),
         near={**near, **({"of private and public": _near(seen, others)} if others else {})},
         shared=same(seen, others) if others else (),

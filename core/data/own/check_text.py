@@ -31,9 +31,9 @@ def own_text(check: OwnCheck) -> list[str]:
 
 def _balance(check: OwnCheck) -> list[str]:
     """How many images the classes have, and which have most and fewest."""
-    least, most = min(check.totals), max(check.totals)
-    ratio = f"; the largest class has {most / least:.1f} times the smallest's" if least else ""
-    lines = [f"images per class: {least} to {most}, median {median(check.totals):g}{ratio}"]
+    fewest, most = min(check.totals), max(check.totals)
+    ratio = f"; the largest class has {most / fewest:.1f} times the smallest's" if fewest else ""
+    lines = [f"images per class: {fewest} to {most}, median {median(check.totals):g}{ratio}"]
     by_size = sorted(check.counts.items(), key=lambda item: -sum(item[1]))
     if len(by_size) <= 2 * _EXTREMES:
         return [*lines, f"classes: {_classes(by_size)}"]

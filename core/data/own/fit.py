@@ -109,15 +109,15 @@ def fit_of(private: np.ndarray, labels: np.ndarray, public: np.ndarray) -> Fit |
     if min(len(first), len(second)) < 2:
         return None
     halves = _levels(first), _levels(second)
-    own = (_left(*halves) + _left(*reversed(halves))) / 2
+    within = (_left(*halves) + _left(*reversed(halves))) / 2
     alike, scale, shift = _aligned(_mean(private), _mean(public))
     return Fit(
         common=_correlation(_mean(first), _mean(second)),
         alike=alike,
         scale=scale,
         shift=shift,
-        distance=_left(_levels(public), _levels(private)) / max(own, 1e-9),
-        aligned=_left(_levels(_moved(public, scale, shift)), _levels(private)) / max(own, 1e-9),
+        distance=_left(_levels(public), _levels(private)) / max(within, 1e-9),
+        aligned=_left(_levels(_moved(public, scale, shift)), _levels(private)) / max(within, 1e-9),
         colour=(_in_colour(private), _in_colour(public)),
     )
 

@@ -64,10 +64,10 @@ def refuse_shared(private: Path, public: Path) -> tuple[Pairs, tuple[str, ...]]:
     Pictures that cannot be read are passed over: whoever loads them says so.
     """
     entries, folders = list_labelled(private)
-    own, others = look_at(entries), look_at(list_unlabelled(public))
-    labels = assign_labels(entries, folders, private)[0].numpy()[own.index]
-    refuse_same(private, public, same(own, others))
-    return near_and_doubts(own, labels, others, what=f"--public {public}", private=f"in {private}")
+    private_looks, others = look_at(entries), look_at(list_unlabelled(public))
+    labels = assign_labels(entries, folders, private)[0].numpy()[private_looks.index]
+    refuse_same(private, public, same(private_looks, others))
+    return near_and_doubts(private_looks, labels, others, what=f"--public {public}", private=f"in {private}")
 
 
 def near_and_doubts(

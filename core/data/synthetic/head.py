@@ -27,15 +27,15 @@ def face_mask(frame: Frame, look: Look) -> Plane:
 def neck(image: np.ndarray, frame: Frame, look: Look, shot: Shot) -> None:
     """Neck in the shadow of the chin, and shoulders in clothes."""
     width = f32(0.62) * look.head_width
-    beside = np.abs(frame.u)
+    sideways = np.abs(frame.u)
     flare = np.maximum(frame.v - f32(0.80), f32(0))
-    distance = beside - width - f32(0.8) * flare * flare
+    distance = sideways - width - f32(0.8) * flare * flare
     mask = cover(distance, 1.5 * frame.pixel) * cover(f32(0.3) - frame.v, 0.2)
     shade = f32(0.56) + f32(0.30) * ramp(frame.v, 0.78, 1.05)
-    shade = shade - f32(0.20) * bump(np.minimum(beside / width, f32(1)) - f32(1))
+    shade = shade - f32(0.20) * bump(np.minimum(sideways / width, f32(1)) - f32(1))
     paint(image, look.skin * shade, mask)
-    inside = np.maximum(f32(0.48) - beside, f32(0))
-    collar = f32(0.93) + f32(0.55) * inside + f32(0.10) * np.maximum(beside - f32(0.48), f32(0))
+    inside = np.maximum(f32(0.48) - sideways, f32(0))
+    collar = f32(0.93) + f32(0.55) * inside + f32(0.10) * np.maximum(sideways - f32(0.48), f32(0))
     fold = f32(0.85) + f32(0.15) * ramp(frame.v, 0.85, 1.05)
     paint(image, shot.clothes * fold, cover(collar - frame.v, 1.5 * frame.pixel))
 

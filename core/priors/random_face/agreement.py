@@ -31,12 +31,12 @@ def agreement(network: MobileStyleGAN, held: Sequence[Seen], judge: str, weights
     theirs = torch.cat([seen.picture for seen in held if seen.picture is not None])
     whole = evaluate_logits(embedder, _face(theirs, size), image_size=size)
     cosine = functional.normalize(ours) @ functional.normalize(whole).T
-    own = cosine.diagonal()
-    others = (cosine.sum() - own.sum()) / (cosine.numel() - len(own))
+    same_face = cosine.diagonal()
+    others = (cosine.sum() - same_face.sum()) / (cosine.numel() - len(same_face))
     nearest = (cosine.argmax(dim=1) == torch.arange(len(cosine))).float().mean()
     return {
         "judge": judge,
-        "cosine_with_whole_image": round(float(own.mean()), 4),
+        "cosine_with_whole_image": round(float(same_face.mean()), 4),
         "cosine_with_other_images": round(float(others), 4),
         "nearest_is_own": round(float(nearest), 4),
     }
@@ -49,6 +49,6 @@ def _bytes(images: Tensor) -> Tensor:
 def _face(images: Tensor, size: int) -> Tensor:
     """The tight square around the face, at `size` pixels."""
     left, top, side = (round(number * images.shape[-1] / ALIGNED) for number in SHOWN)
-    shown = images[:, :, top : top + side, left : left + side].float()
-    resized = functional.interpolate(shown, size=(size, size), mode="bilinear", antialias=True, align_corners=False)
+    face = images[:, :, top : top + side, left : left + side].float()
+    resized = functional.interpolate(face, size=(size, size), mode="bilinear", antialias=True, align_corners=False)
     return resized.round().clamp(0, 255).byte()

@@ -1,1 +1,1 @@
-"""`smoothsweep audit`: how much does one model, somebody's own, leak of the people in it?"""
+"""`smoothsweep audit`: how much does a user's own model leak about the people it was trained on?"""

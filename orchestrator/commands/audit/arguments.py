@@ -1,4 +1,4 @@
-"""`smoothsweep audit MODEL`: what may be said of the model, the data and the attacker."""
+"""The command line of `smoothsweep audit MODEL`: options of the model, the data and the attacker."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MINUTES, REFERENCE_MINUTES, FIX_MINUTES = 5.0, 20.0, 60.0
 
 
 def add_audit_command(commands: argparse._SubParsersAction) -> None:
-    """Adds `audit` to a parser's commands."""
+    """Add `audit` to the commands of a parser."""
     audit = commands.add_parser(
         "audit",
         help="how much does one model leak? Attacks it, judges the reconstructions, names the people exposed most",
@@ -175,20 +175,20 @@ def _add_enrolling(enrolling: argparse._ArgumentGroup) -> None:
     )
 
 
-def _add_trainings(beside: argparse._ArgumentGroup) -> None:
-    beside.add_argument(
+def _add_trainings(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
         "--reference",
         nargs="?",
         const="",
         metavar="ARCHITECTURE",
         help="train such a reference; the network is to be named where the model is a program, e.g. resnet18",
     )
-    beside.add_argument(
+    group.add_argument(
         "--fix",
         action="store_true",
         help="and three recipes that are said to leak less: what each leaks, at which accuracy",
     )
-    beside.add_argument("--epochs", type=int, metavar="N", help=f"of each of these trainings (default: {EPOCHS})")
+    group.add_argument("--epochs", type=int, metavar="N", help=f"of each of these trainings (default: {EPOCHS})")
 
 
 def _audit(options: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""`smoothsweep audit`, from the model to its pages: a first answer, then rounds that refine it while there is time."""
+"""Run `smoothsweep audit`: a first answer, then wider rounds that refine it while there is time."""
 
 from __future__ import annotations
 
@@ -10,26 +10,29 @@ from smoothsweep.core.audit.portfolio import COMPONENTS, LEAST_PUBLIC, component
 from smoothsweep.core.data.own.overlap import refuse_shared, warnings_of
 from smoothsweep.core.data.sources import TEST, count_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.commands.audit import late
-from smoothsweep.orchestrator.commands.audit.rounds import FIRST, Asked, refinements
-from smoothsweep.orchestrator.commands.audit.subject import AuditRequest, as_target, imported_model
+from smoothsweep.orchestrator.commands.audit.importing import as_target, imported_model
+from smoothsweep.orchestrator.commands.audit.rounds import FIRST, PreparedAudit, refinements, seeds_left
+from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 from smoothsweep.orchestrator.commands.audit.work import Work
 from smoothsweep.orchestrator.commands.importing.converting import check_description
 
 
 def run_audit(request: AuditRequest) -> int:
-    """Everything. Returns the exit code; InputError before anything is attacked for what is wrong with the request."""
+    """Audit a model and write its pages. Returns the exit code.
+
+    Raises InputError for a faulty request, before anything is attacked.
+    """
     started = time.monotonic()
     request.check()
     people = count_labelled(request.data)
     request.check_split(people.of(TEST) > 0)
     if not request.gallery and request.imported is None:
         check_description(as_target(request, request.folder / "model", people.classes))
-    told = _look_for_the_same(request)
+    notes = _warn_of_shared_pictures(request)
     model, card = imported_model(request, people.classes)
-    asked = Asked(request=request, model=model, card=card, people=people)
-    work = Work(asked=asked, started=started, told=told)
-    for line in asked.coming:
+    prepared = PreparedAudit(request=request, model=model, card=card, people=people)
+    work = Work(prepared=prepared, started=started, told=notes)
+    for line in prepared.coming:
         screen.out(line)
     wanted = request.trainings(card)
     done = work.earlier(wanted) or FIRST
@@ -37,7 +40,7 @@ def run_audit(request: AuditRequest) -> int:
     trainings = () if code else work.fitting(wanted, after=done)
     if not code and all(one in done.trainings for one in trainings):
         code = work.attack_by_shadows()
-    for one in refinements(asked.access, trainings, seeds=request.seeds):
+    for one in refinements(prepared.access, trainings, seeds=request.seeds):
         wider = one.beyond(done)
         if wider == done:
             continue
@@ -47,14 +50,17 @@ def run_audit(request: AuditRequest) -> int:
     while not code and (more := done.further) and work.fits(more, after=done):
         code, done = work.do(more), more  # slow attacks that do not fit leave time for seeds of the quick ones
     if not code and len(done.seeds) < request.seeds and more is not None:
-        work.write(late.seeds_left(request, done, next_s=work.seconds_of(more, after=done)))
-    _say_where(work)
+        work.write(seeds_left(request, done, next_s=work.seconds_of(more, after=done)))
+    _print_result(work)
     return code
 
 
-def _look_for_the_same(request: AuditRequest) -> tuple[str, ...]:
-    """Raise InputError where a private picture is public too; say which only look it, and what does not fit. What of it
-    the pages say, without names; nothing of rendered public faces, which are new."""
+def _warn_of_shared_pictures(request: AuditRequest) -> tuple[str, ...]:
+    """Refuse private pictures that are public too, and warn of pairs that look alike and of ill-fitting images.
+
+    Returns the warnings for the pages, without names; none for rendered public faces, which nobody has photographed.
+    Raises InputError where a picture is in both sets.
+    """
     if request.public is None:
         return ()
     if (images := len(list_unlabelled(request.public))) < LEAST_PUBLIC:
@@ -69,14 +75,14 @@ def _look_for_the_same(request: AuditRequest) -> tuple[str, ...]:
     return warnings_of(pairs, doubts, private="the private set", named=False)
 
 
-def _say_where(work: Work) -> None:
-    """What the pages say, what they could not try, and where they are."""
+def _print_result(work: Work) -> None:
+    """Print the sentences of the pages, which attacks were not tried, and where the pages lie."""
     folder = work.request.folder
-    said = json.loads((folder / "audit.json").read_text(encoding="utf-8"))["said"]
+    sentences = json.loads((folder / "audit.json").read_text(encoding="utf-8"))["said"]
     for part in ("answer", "beside", "membership", "trainings", "access", "people"):
-        for line in said[part]:
+        for line in sentences[part]:
             screen.out(line)
     for line in work.left_out:
         screen.out(line)
     screen.out(f"audit: {folder / 'audit.html'}, {folder / 'audit.pdf'}, {folder / 'audit.json'}")
-    screen.out(f"compare: smoothsweep ui --store {work.asked.store}")
+    screen.out(f"compare: smoothsweep ui --store {work.prepared.store}")

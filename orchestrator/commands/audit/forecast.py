@@ -1,4 +1,4 @@
-"""What an audit's further trainings and attacks will cost, told before they begin."""
+"""Forecast what an audit's further trainings and attacks will cost."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from smoothsweep.tasks.parts_of_images import PART
 from smoothsweep.tasks.settings import recipe_from
 
 START_S = 20.0
-"""Of a round, before its first stage runs and after its last."""
+"""Seconds of a round before its first stage runs and after its last."""
 
 SHADOW_S = 5.0
-"""Of a shadow model beside its training: its process, the images, what it answers. There are many, and short ones."""
+"""Seconds of a shadow model besides its training: starting the process, reading images, answering."""
 
 
 def wall_seconds(device_s: float) -> float:
-    """How long so much work takes on this machine, whose devices all work at once."""
+    """Seconds that so many device-seconds take on this machine, whose devices work in parallel."""
     import torch
 
     devices = torch.cuda.device_count() if torch.cuda.is_available() else allotted_cpus()
@@ -41,19 +41,25 @@ def wall_seconds(device_s: float) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Device-seconds of what is missing in the store. training: of targets and shadow models; rest: attacks and judges.
-    done: of what is there."""
+    """Device-seconds of a sweep.
+
+    Attributes:
+        training: Targets and shadow models missing in the store.
+        rest: Attacks and judges missing in the store.
+        done: Everything that the store holds.
+    """
 
     training: float
     rest: float
     done: float = 0.0
 
     def without(self, other: Cost) -> Cost:
-        """What this costs on top of another."""
+        """The cost beyond that of another sweep."""
         return Cost(training=self.training - other.training, rest=self.rest - other.rest)
 
     @property
     def device_s(self) -> float:
+        """Device-seconds of everything missing in the store."""
         return self.training + self.rest
 
 
@@ -61,28 +67,28 @@ timed_once = lru_cache(training_seconds)
 
 
 def as_loaded(tree: dict[str, Any]) -> LoadedSweep:
-    """The sweep of this tree, checked. Raises InputError."""
+    """Check a parsed sweep file. Raises InputError."""
     return LoadedSweep(sweep=check(tree, "audit"), raw=tree, intro="", source="audit")
 
 
 def has_membership(tree: dict[str, Any], store: Store) -> bool:
-    """Whether the store holds what the sweep of this tree measures of the model's membership: of its first recipe."""
+    """Whether the store holds the judge of membership for the first recipe of a parsed sweep file."""
     trial = trials_of(as_loaded(tree))[0]
     stage = inversion_stages(inversion(trial.settings), trial.seed).judges.get(stage_of("membership"))
     return stage is not None and store.has(stage)
 
 
 def is_done(tree: dict[str, Any], store: Store) -> bool:
-    """Whether the store holds all of the sweep of this tree."""
+    """Whether the store holds every stage of a parsed sweep file."""
     return not make_plan(trials_of(as_loaded(tree)), store).missing
 
 
 def forecast(tree: dict[str, Any], store: Store, *, timed: Callable[..., float] = timed_once) -> Cost:
-    """The cost of whatever the sweep of this tree has not done yet.
+    """Forecast the cost of the stages of a parsed sweep file that the store, which must hold the data, lacks.
 
-    A stage that is like a measured one takes as long; of a training that was never measured a few steps are `timed`,
-    once for all that differ in their defense alone; an attack or a judge takes the mean of those measured. The store
-    must hold the data.
+    A stage like a measured one is expected to take as long. A few steps of a training that was never measured are
+    `timed`, once for all trainings that differ in their defense alone. An attack or a judge that was never measured is
+    expected to take the mean of the measured ones.
     """
     plan = make_plan(trials_of(as_loaded(tree)), store)
     history = read_history(store, {stage.name for stage in plan.stages}, known=plan.stages)
@@ -104,8 +110,8 @@ def _of_training(stage: Stage, store: Store, history: History, timed: Callable[.
     data = store.metrics(stage.inputs["data"])
     train, test = (int(present(data[name], name)) for name in ("num_train", "num_test"))
     part = stage.config.get(PART)
-    beside = 0.0 if part is None else SHADOW_S
-    return beside + timed(
+    shadow_s = 0.0 if part is None else SHADOW_S
+    return shadow_s + timed(
         recipe_from(stage.config),
         images=train if part is None else round(part["share"] * (train + test)),
         classes=int(present(data["num_classes"], "num_classes")),
@@ -115,15 +121,15 @@ def _of_training(stage: Stage, store: Store, history: History, timed: Callable[.
 
 
 def _means(store: Store, stages: Iterable[Stage]) -> dict[str, float]:
-    """Kind of stage -> mean seconds of these."""
-    found = defaultdict(list)
+    """Name of a stage -> mean seconds of the stages with this name."""
+    seconds_of = defaultdict(list)
     for stage in stages:
-        found[stage.name].append(float(store.manifest(stage)["seconds"]))
-    return {name: sum(seconds) / len(seconds) for name, seconds in found.items()}
+        seconds_of[stage.name].append(float(store.manifest(stage)["seconds"]))
+    return {name: sum(seconds) / len(seconds) for name, seconds in seconds_of.items()}
 
 
 def cost_words(one: AuditTraining, cost: Cost) -> str:
-    """The network, and what a training and its attacks cost, in words."""
+    """A phrase on the network of a training, and what training and attacking it cost."""
     network = f"{one.settings['architecture']}, {one.settings['epochs']} epochs"
     attacks = f"{duration(cost.rest)} to attack it and judge the reconstructions"
     return f"{network}, about {duration(cost.training)} of a device to train it and {attacks}"

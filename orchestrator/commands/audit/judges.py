@@ -1,4 +1,4 @@
-"""Who judges an audit: the judge that was named, and beside an embedder of faces a second one that is unlike it."""
+"""The independent judges of an audit: the one named by `--judge`, and a second, different embedder of faces."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from smoothsweep.core.models.weight_files import find_weight_file, weight_folder
 from smoothsweep.core.text import brief
 
 Judges = dict[str, dict[str, str]]
-"""As a sweep file's `judges` have them."""
+"""Judges as in the section `judges` of a sweep file: name -> settings."""
 
 FACE = judge_of_network(next(iter(FACES)))
 ENDINGS = (".safetensors", ".pth", ".pt", ".ckpt")
 
 
-def judge_of(said: str | None) -> Judges:
-    """The independent judge of `NAME=FILE`, empty for none. Raises InputError."""
-    if said is None:
+def judge_of(option: str | None) -> Judges:
+    """The judge that `NAME=FILE` names, empty for None. Raises InputError."""
+    if option is None:
         return {}
-    name, _, weights = said.partition("=")
+    name, _, weights = option.partition("=")
     if name not in EMBEDDERS:
         raise InputError(f"--judge: expected one of {', '.join(EMBEDDERS)}, got {brief(name)!r}")
     kind, judge = EMBEDDERS[name], judge_of_network(name)
@@ -34,39 +34,39 @@ def judge_of(said: str | None) -> Judges:
         weights = str(staged)
     if not weights or not Path(weights).is_file():
         where = ", or staged by smoothsweep weights stage" if kind.is_staged else ""
-        raise InputError(f"--judge: expected {name}=FILE with the file of its weights{where}, got {brief(said)!r}")
+        raise InputError(f"--judge: expected {name}=FILE with the file of its weights{where}, got {brief(option)!r}")
     return {judge: {"name": name, "weights": str(Path(weights).resolve())}}
 
 
-def two_judges(said: list[str] | None) -> tuple[str | None, str | None]:
-    """What `--judge` said, once or twice. Raises InputError for more."""
-    if said is not None and len(said) > 2:
-        raise InputError(f"--judge: expected it once or twice, got it {len(said)} times")
-    return (said[0] if said else None, said[1] if said and len(said) > 1 else None)
+def two_judges(options: list[str] | None) -> tuple[str | None, str | None]:
+    """The values of the first and of the second `--judge`. Raises InputError for more than two."""
+    if options is not None and len(options) > 2:
+        raise InputError(f"--judge: expected it once or twice, got it {len(options)} times")
+    return (options[0] if options else None, options[1] if options and len(options) > 1 else None)
 
 
-def second_judge(first: Judges, said: str | None, *, looked_for: bool) -> Judges:
+def second_judge(first: Judges, option: str | None, *, looked_for: bool) -> Judges:
     """The second embedder of faces, empty without one.
 
-    said: `NAME=FILE` of it. looked_for: whether, unless it was said, one whose weights lie beside the first's under its
-    own name, or are staged, is taken. Raises InputError for a second that is the first, or no embedder of faces.
+    option: `NAME=FILE` of the second `--judge`. looked_for: where no second is given, take an embedder whose weights
+    lie next to the first's or are staged. Raises InputError for a second that equals the first or embeds no faces.
     """
     one = first.get(FACE)
-    if said is not None:
-        found = judge_of(said)
+    if option is not None:
+        found = judge_of(option)
         if one is None or FACE not in found:
-            raise InputError(f"--judge: expected two embedders of faces where it is said twice, got {brief(said)!r}")
+            raise InputError(f"--judge: expected two embedders of faces where it is said twice, got {brief(option)!r}")
         if found[FACE]["name"] == one["name"]:
             raise InputError(f"--judge: expected two different embedders, got {one['name']} twice")
         return found
     if one is None or "weights" not in one or not looked_for:
         return {}
-    beside = Path(one["weights"]).parent
+    folder = Path(one["weights"]).parent
     for name in FACES:
         kind = EMBEDDERS[name]
         if name == one["name"] or kind.shipped is not None:
             continue
-        places = [beside / f"{name}{ending}" for ending in ENDINGS]
+        places = [folder / f"{name}{ending}" for ending in ENDINGS]
         staged = find_weight_file(name, weight_folders()) if kind.is_staged else None
         for place in (*places, *([staged] if staged else [])):
             if place.is_file():

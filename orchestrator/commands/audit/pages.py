@@ -1,4 +1,4 @@
-"""What an audit leaves: audit.html, audit.pdf and audit.json, from what is in its store."""
+"""Write audit.html, audit.pdf and audit.json from what is in the store of an audit."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.loaded import LoadedSweep, inversion
 
 NAMES_PLACES = ("Sweep file", "Store", "Devices")
-"""Facts of a sweep that name folders and machines: not for sharing."""
+"""Facts of a sweep that name folders and machines, which `--redact` leaves out."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditContext:
-    """What the run of an audit knows of it beside what its store holds.
+    """What the pages of an audit need besides its store.
 
     Attributes:
-        name: Of the model, as pages call it.
+        name: The model's name on the pages.
         card: How the model is read.
-        anonymous: No pictures of people and no names.
-        notes: What its pages say beside the numbers.
-        second: The sweep file of a second embedder's judging, None without.
-        member_access: What an attacker on membership sees; None where nobody asked for it.
-        shadowed: The sweep by whose shadow models the model was attacked, None without.
-        without_shadows: Why there are no shadow models, empty for the usual reason.
+        anonymous: Write no pictures of people and no names.
+        notes: Sentences and facts of this run that no artifact holds.
+        second: The sweep file in which a second embedder judges; None without one.
+        member_access: What an attacker on membership sees; None where membership is not measured.
+        shadowed: The sweep with the shadow models that attacked the model; None without one.
+        without_shadows: Why there are no shadow models; empty for the usual reason.
     """
 
     name: str
@@ -89,9 +89,11 @@ def write_audit(sweep: Path, location: str, out: Path, context: AuditContext) ->
 
 
 def _notes(context: AuditContext, trials: list[Trial], store: Store, data: ReportData, summary: Summary) -> AuditNotes:
-    """What the audit's reader is told beside the numbers."""
+    """The facts of the audit that its numbers do not hold: names, recipe, network, membership."""
     card, recipes = context.card, [inversion(trial.settings).recipe for trial in trials]
-    own = next(trial for trial, recipe in zip(trials, recipes, strict=True) if isinstance(recipe, ImportedClassifier))
+    imported = next(
+        trial for trial, recipe in zip(trials, recipes, strict=True) if isinstance(recipe, ImportedClassifier)
+    )
     trained = next((recipe for recipe in recipes if not isinstance(recipe, ImportedClassifier)), None)
     access = context.member_access
     members = read_membership(trials, store, data, summary, access) if access else None
@@ -99,7 +101,7 @@ def _notes(context: AuditContext, trials: list[Trial], store: Store, data: Repor
         **vars(context.notes),
         names=class_names(store, inversion_stages(inversion(trials[0].settings), trials[0].seed)),
         classes=card.num_classes,
-        recipe=recipe_label(data.axes, own.cell.axes),
+        recipe=recipe_label(data.axes, imported.cell.axes),
         architecture=trained.architecture if trained else "",
         epochs=trained.epochs if trained else 0,
         is_program=card.outside is not None,
@@ -110,7 +112,7 @@ def _notes(context: AuditContext, trials: list[Trial], store: Store, data: Repor
 
 
 def _described(name: str, card: TargetCard, *, anonymous: bool) -> dict[str, Any]:
-    """The model as audit.json has it; without its file's name where nobody is to be named."""
+    """The entry of the model in audit.json; without the name of its file where anonymous."""
     source = {"file": card.source.file, "sha256": card.source.sha256} if card.source else {}
     if anonymous:
         source.pop("file", None)
@@ -118,13 +120,13 @@ def _described(name: str, card: TargetCard, *, anonymous: bool) -> dict[str, Any
 
 
 def _with_shadows(found: AuditMembership, shadowed: LoadedSweep | None, store: Store, without: str) -> AuditMembership:
-    """Membership with what shadow models show of it, or why there are none."""
+    """Add to membership the attacks by shadow models, or why there are none."""
     shadows = None if shadowed is None else read_shadows(trials_of(shadowed, store), store)
     return replace(found, shadows=shadows, without_shadows=without or found.without_shadows)
 
 
 def _with_second(audit: Audit, second: Path, store: Store, out: Path) -> Audit:
-    """The audit with what a second embedder says of the same reconstructions, where it has judged them."""
+    """Add a second embedder's judgement of the same reconstructions, where the store holds it."""
     loaded = load_sweep(second)
     trials = trials_of(loaded, store)
     judge: Any = inversion(trials[0].settings).judges.built.get(FACE)
@@ -133,7 +135,7 @@ def _with_second(audit: Audit, second: Path, store: Store, out: Path) -> Audit:
 
 
 def _portraits(audit: Audit, trial: Trial, store: Store) -> list[Portrait]:
-    """Of the people exposed most, a photograph and what the strongest attack was surest of."""
+    """For the people exposed most: a photograph and the most confident reconstruction of the strongest attack."""
     stages = inversion_stages(inversion(trial.settings), trial.seed)
     labels = training_labels(store, stages)
     return [
@@ -148,5 +150,5 @@ def _portraits(audit: Audit, trial: Trial, store: Store) -> list[Portrait]:
 
 
 def _upright(image: np.ndarray) -> np.ndarray:
-    """uint8 [3, H, W] as [H, W, 3]."""
+    """Move the channels of a uint8 image [3, H, W] to the end: [H, W, 3]."""
     return np.ascontiguousarray(image.transpose(1, 2, 0))

@@ -1,4 +1,4 @@
-"""How often an endpoint may be asked, which attacks fit into that, and what is said of those that do not."""
+"""The query budget of an endpoint: which attacks fit into it, and a sentence on each that does not."""
 
 from __future__ import annotations
 
@@ -20,22 +20,27 @@ from smoothsweep.sweeps.imported import TargetCard
 
 PROTOCOL = "clean"
 OWN: Mapping[str, Any] = {"trained_on_data": True}
-"""The judge of membership, of a model that was trained on the training images of `--data`."""
+"""Settings of the judge of membership for a model trained on the training images of `--data`."""
 
 TEST_FRACTION = 0.1
 TRYING = 8
-"""Images beside those of `--data` by which an import finds out what a model gives."""
-
+"""Images, besides those of `--data`, that an import sends to find out what a model answers."""
 
 LEAST_DRAWN = 20
-"""Training images, and test images, of which labels are asked at least: fewer show nothing."""
+"""Fewest training images, and fewest test images, whose labels are queried: fewer show nothing."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class MembershipAsked:
-    """What measuring membership asks. settings: of its judge, None where it is not measured; queries: at most;
-    unbounded: as many as it would ask if --queries allowed any number; coming: what to say before they are sent;
-    left_out: why it is not measured, if it was asked for."""
+class MembershipQueries:
+    """The queries that measuring membership takes.
+
+    Attributes:
+        settings: Of the judge of membership; None where it is not measured.
+        queries: The most that it sends.
+        unbounded: The most that it would send without a limit by --queries.
+        coming: Lines to print before they are sent.
+        left_out: Why membership is not measured although it was asked for.
+    """
 
     settings: Mapping[str, Any] | None = None
     queries: int = 0
@@ -46,24 +51,34 @@ class MembershipAsked:
 
 @dataclass(frozen=True, kw_only=True)
 class Allowance:
-    """Queries that attacks may ask. queries: in all that may be sent, None without bound; reading: those that finding
-    out whether the model recognises the data takes; per_second: their pace; people: how many are attacked. membership:
-    what measuring it asks, once for all seeds; the attack that asks least comes before it, the others after it."""
+    """The query budget of an audit.
+
+    The attack with the fewest queries runs first, then membership, then the other attacks.
+
+    Attributes:
+        queries: The most that may be sent in all; None without bound.
+        reading: Queries that test whether the model recognises the data.
+        per_second: Queries sent per second.
+        people: How many people are attacked.
+        membership: The queries of membership, sent once for all seeds.
+    """
 
     queries: int | None
     reading: int
     per_second: float
     people: int
-    membership: MembershipAsked = MembershipAsked()
+    membership: MembershipQueries = MembershipQueries()
 
     @property
     def fixed(self) -> int:
-        """Queries that no attack asks."""
+        """Number of queries besides those of the attacks."""
         return self.reading + self.membership.queries
 
-    def asked(self, attacks: Iterable[Mapping[str, Any]], *, seeds: int = 1) -> int:
-        """What attacks ask at most, of all people together. Attacks that begin with the same parts, such as a pool,
-        ask about them once; one that states no bound asks nothing."""
+    def queries_of(self, attacks: Iterable[Mapping[str, Any]], *, seeds: int = 1) -> int:
+        """The most queries that attacks send, over all people and seeds.
+
+        Parts that several attacks share, such as a pool, count once. An attack that states no bound counts as 0.
+        """
         total, shared = 0, list[tuple[Part, ...]]()
         for settings in attacks:
             attack = _made(settings)
@@ -76,31 +91,31 @@ class Allowance:
                 total += attack.most_queries_once
         return seeds * total
 
-    def kept(self, attacks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """The attacks that fit, those that ask least first to be counted; their order stays."""
+    def fitting(self, attacks: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+        """The attacks that fit into the budget, chosen from the fewest queries upwards, in their given order."""
         if self.queries is None:
             return list(attacks)
         left, kept = self.queries - self.fixed, list[dict[str, Any]]()
         for settings in sorted(attacks, key=self._cost):
-            if self.asked([*kept, settings]) <= left:
+            if self.queries_of([*kept, settings]) <= left:
                 kept.append(settings)
         return [settings for settings in attacks if settings in kept]
 
     def covers(self, attacks: Sequence[Mapping[str, Any]], *, seeds: int) -> bool:
-        """Whether all of these can be asked for with so many seeds."""
+        """Whether the budget is enough for all of these attacks with so many seeds."""
         if self.queries is None:
             return True
-        return self.fixed + self.asked(attacks, seeds=seeds) <= self.queries
+        return self.fixed + self.queries_of(attacks, seeds=seeds) <= self.queries
 
     def seconds(self, attacks: Sequence[Mapping[str, Any]], *, seeds: int) -> float:
-        """How long asking takes at the agreed pace, of all attacks and seeds; 0 where there is none."""
+        """Seconds that the queries of all attacks and seeds take at the agreed pace; 0 without a limit."""
         if self.queries is None:
             return 0.0
-        return self.asked(attacks, seeds=seeds) / self.per_second
+        return self.queries_of(attacks, seeds=seeds) / self.per_second
 
     def left_out(self, attacks: Sequence[dict[str, Any]]) -> tuple[str, ...]:
-        """A sentence for each attack that does not fit: its name, what it needs, and what to say to try it."""
-        kept = self.kept(attacks)
+        """A sentence for each attack that does not fit: its name, its queries, and the option that would allow it."""
+        kept = self.fitting(attacks)
         ordered = sorted(attacks, key=self._cost)
         return tuple(
             self._sentence(settings, ordered[: ordered.index(settings) + 1], kept)
@@ -111,11 +126,11 @@ class Allowance:
     def _sentence(
         self, settings: dict[str, Any], until: Sequence[dict[str, Any]], kept: Sequence[dict[str, Any]]
     ) -> str:
-        """until: the attacks that a larger budget is spent on first, and this one."""
+        """Why an attack does not fit. until: the attacks that a larger budget is spent on first, this one the last."""
         attack = _made(settings)
         each, cost = attack.most_queries(PROTOCOL) or 0, self._cost(settings)
-        whole = self.reading + self.membership.unbounded + self.asked(until)
-        further = self.asked(until) - self.asked(one for one in until if one in kept)
+        whole = self.reading + self.membership.unbounded + self.queries_of(until)
+        further = self.queries_of(until) - self.queries_of(one for one in until if one in kept)
         after = " after those that ask less" if sum(one not in kept for one in until) > 1 else ""
         return (
             f"Not tried: {attack.words}, which may ask {cost:,} queries for {self.people} people ({each:,} a person); "
@@ -124,7 +139,7 @@ class Allowance:
         )
 
     def _cost(self, settings: Mapping[str, Any]) -> int:
-        return self.asked([settings])
+        return self.queries_of([settings])
 
 
 def _made(settings: Mapping[str, Any]) -> Attack:
@@ -132,13 +147,15 @@ def _made(settings: Mapping[str, Any]) -> Attack:
 
 
 def allowance_of(request: AuditRequest, card: TargetCard, data: Counted) -> Allowance:
-    """What an audit may ask its model: of an endpoint what was agreed, of any other as much as it takes. data: who the
-    private images show."""
+    """The query budget of an audit: what was agreed for an endpoint, without bound for any other model.
+
+    data: how many private images each person has.
+    """
     people, kind = min(request.people, card.num_classes), request.foreign(card.architecture)
     agreed = None if kind is None else kind.budget
     if agreed is None:
-        asked = MembershipAsked(settings={**OWN} if request.trained_on_data else None)
-        return Allowance(queries=None, reading=0, per_second=1.0, people=people, membership=asked)
+        membership = MembershipQueries(settings={**OWN} if request.trained_on_data else None)
+        return Allowance(queries=None, reading=0, per_second=1.0, people=people, membership=membership)
     reading = TRYING + 2 * tested(data)  # as the import shows them, and as the sweep keeps them
     found = Allowance(queries=agreed.queries, reading=reading, per_second=agreed.per_second, people=people)
     if not request.trained_on_data:
@@ -146,19 +163,20 @@ def allowance_of(request: AuditRequest, card: TargetCard, data: Counted) -> Allo
     every = portfolio(lesser(request.access, card.access), whole=False)
 
     def before(queries: int) -> int:
-        costs = sorted(found.asked([one]) for one in replace(found, queries=queries).kept(every))
+        costs = sorted(found.queries_of([one]) for one in replace(found, queries=queries).fitting(every))
         return reading + next((cost for cost in costs if cost), 0)
 
-    asked = _membership(found, before, (data.of(TRAIN), data.of(TEST)), scores=card.access != "labels")
-    return replace(found, membership=asked)
+    membership = _membership(found, before, (data.of(TRAIN), data.of(TEST)), scores=card.access != "labels")
+    return replace(found, membership=membership)
 
 
 def _membership(
     allowance: Allowance, before: Callable[[int], int], images: tuple[int, int], *, scores: bool
-) -> MembershipAsked:
-    """Membership within the budget: labels are asked of as many of the images as it allows.
+) -> MembershipQueries:
+    """Fit membership into the query budget, asking for the labels of as many images as it allows.
 
-    before: of so many that are allowed, those that come first; images: for training, for testing.
+    before: maps a budget to the queries that are sent before membership. images: number of training images and of test
+    images. scores: whether the model answers with scores.
     """
 
     def cost(drawn: int | None) -> int:
@@ -174,7 +192,7 @@ def _membership(
             enough = _rounded(before(agreed) + cost(None))
             while (needed := before(enough) + cost(None)) > enough:  # of more that are allowed attacks take their part
                 enough = _rounded(needed)
-            return MembershipAsked(
+            return MembershipQueries(
                 unbounded=cost(None),
                 left_out=(
                     f"Not measured: membership, which may ask {cost(None):,} queries for {sum(images):,} images "
@@ -184,7 +202,7 @@ def _membership(
                 ),
             )
         drawn = LEAST_DRAWN + fitting - 1
-    return MembershipAsked(
+    return MembershipQueries(
         settings={**OWN, **({} if drawn is None else {"images": drawn})},
         queries=cost(drawn),
         unbounded=cost(None),
@@ -193,11 +211,11 @@ def _membership(
 
 
 def tested(data: Counted) -> int:
-    """How many images of `--data` show whether the model recognises people: those for testing, or a tenth of all."""
+    """Number of images that test whether the model recognises people: the test images, or a tenth of all."""
     return data.of(TEST) or ceil(TEST_FRACTION * data.pictures.total())
 
 
 def _rounded(queries: int) -> int:
-    """Up to two digits that count."""
+    """Round up to two significant digits."""
     step = 10 ** max(0, len(str(queries)) - 2)
     return -(-queries // step) * step

@@ -1,19 +1,24 @@
-"""What an audit answers round by round: a first answer, then wider ones that have all of the earlier. And what a round
-asks of the model: by which attacks, within which queries, as which sweep."""
+"""The rounds of an audit: a first answer, then wider rounds that repeat nothing and add attacks, trainings or seeds.
+
+A round decides which attacks run, how many queries they may send, and which sweep file they make; what it leaves out
+for lack of time or queries gets a sentence.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.audit.portfolio import MOST_SEEDS, Reach, portfolio
 from smoothsweep.core.audit.references import AuditTraining
 from smoothsweep.core.data.sources import Counted, list_unlabelled
+from smoothsweep.core.durations import duration
 from smoothsweep.orchestrator.commands.audit.forecast import has_membership, is_done
 from smoothsweep.orchestrator.commands.audit.queries import Allowance, allowance_of
 from smoothsweep.orchestrator.commands.audit.shadows import ShadowModels, reference_of
@@ -30,7 +35,13 @@ REACHES: tuple[Reach, ...] = ("quick", "adapted", "whole")
 
 @dataclass(frozen=True, kw_only=True)
 class Round:
-    """seeds: of attacks and trainings; reach: which attacks; trainings: what is trained beside the model."""
+    """How much one round of an audit covers.
+
+    Attributes:
+        seeds: Of attacks and trainings.
+        reach: Which attacks of the portfolio are tried.
+        trainings: The models that are trained for comparison: a reference and fixes.
+    """
 
     seeds: tuple[int, ...]
     reach: Reach
@@ -38,11 +49,11 @@ class Round:
 
     @property
     def further(self) -> Round | None:
-        """The same with one seed more; None after the last."""
+        """The round with one more seed; None where all seeds are used."""
         return replace(self, seeds=SEEDS[: len(self.seeds) + 1]) if len(self.seeds) < len(SEEDS) else None
 
     def beyond(self, done: Round) -> Round:
-        """All that either of the two has: what was answered before is never left out again."""
+        """The union of this round and an earlier one, so that no earlier answer disappears."""
         added = tuple(one for one in self.trainings if one not in done.trainings)
         return Round(
             seeds=SEEDS[: max(len(self.seeds), len(done.seeds))],
@@ -55,8 +66,7 @@ FIRST = Round(seeds=SEEDS[:1], reach="quick")
 
 
 def refinements(access: str, trainings: tuple[AuditTraining, ...] = (), *, seeds: int = 1) -> Iterator[Round]:
-    """What comes after the first answer: what is trained beside the model, the seeds asked for, the slower attacks,
-    more seeds."""
+    """The rounds after the first answer, in order: trainings, the requested seeds, slower attacks, more seeds."""
     reach: Reach = "adapted" if trainings else "quick"
     if trainings:
         yield Round(seeds=SEEDS[:1], reach=reach, trainings=trainings)
@@ -69,10 +79,11 @@ def refinements(access: str, trainings: tuple[AuditTraining, ...] = (), *, seeds
 
 
 def round_of(tree: dict[str, Any], access: str, wanted: Sequence[AuditTraining]) -> Round:
-    """Which round a sweep file of an audit is: by its seeds, its attacks, its recipes. Attacks that an earlier version
-    tried otherwise, or in an earlier round, are of the widest.
+    """The round that a sweep file of an audit covers, recognised by its seeds, attacks and recipes.
 
-    Raises LookupError or TypeError for a file that is none.
+    tree: the parsed sweep file. access: what the attacker sees. wanted: the trainings to look for. A file with attacks
+    of unknown settings, as an earlier version wrote them, counts as the widest reach. Raises LookupError or TypeError
+    for a tree that is no audit's.
     """
     every = {reach: portfolio(access, whole=reach == "whole", adapted=reach == "adapted") for reach in REACHES}
     attacks = [attack for attack in tree["grid"]["attack"] if attack["kind"] in ATTACKS]
@@ -87,8 +98,15 @@ def _same(settings: Any, found: Any) -> bool:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked:
-    """An audit apart from what was done of it. model: a folder, with its card; people: who the private images show."""
+class PreparedAudit:
+    """An audit whose model is imported and whose data are counted, before any attack.
+
+    Attributes:
+        request: The options of the command.
+        model: The folder of the imported model.
+        card: How the model is read, as its folder says.
+        people: How many private images each person has.
+    """
 
     request: AuditRequest
     model: Path
@@ -97,65 +115,72 @@ class Asked:
 
     @property
     def access(self) -> Access:
+        """What the attacker sees: the access that was asked for, as far as the model gives it."""
         return lesser(self.request.access, self.card.access)
 
     @property
     def store(self) -> str:
-        """The place of its store."""
+        """Location of the audit's store."""
         return str(self.request.folder / STORE)
 
     @cached_property
     def allowance(self) -> Allowance:
-        """Of queries to the model: without bound unless it is an endpoint."""
+        """The query budget; without bound unless the model is an endpoint."""
         return allowance_of(self.request, self.card, self.people)
 
     @cached_property
     def images(self) -> int | None:
-        """How many images are public; None where they are rendered."""
+        """Number of public images; None where they are rendered."""
         return len(list_unlabelled(self.request.public)) if self.request.public else None
 
     @property
     def coming(self) -> tuple[str, ...]:
-        """What to say of queries before they are sent; nothing of answers that are in the store."""
+        """Lines that announce the queries of membership; none where the store holds the answers already."""
         lines = self.allowance.membership.coming
         return () if lines and has_membership(self.tree(FIRST), open_store(self.store)) else lines
 
     @property
     def left_out(self) -> tuple[str, ...]:
-        """A sentence on every attack that the model cannot give enough for, or may not be asked enough for."""
+        """A sentence on every attack that needs more access than the model gives, or more queries than allowed."""
         every = portfolio(self.access, whole=True)
         return (*untried(self.request.access, self.card), *self.allowance.left_out(every))
 
     def attacks(self, one: Round) -> list[dict[str, Any]]:
-        """Those of the round that the model may be asked enough for; of the first answer those that it waits for."""
+        """Settings of the attacks of a round for which the query budget is enough."""
         if one.reach == FIRST.reach:
             return self._first
-        return self.allowance.kept(portfolio(self.access, whole=one.reach == "whole", adapted=True))
+        return self.allowance.fitting(portfolio(self.access, whole=one.reach == "whole", adapted=True))
 
     @cached_property
     def _first(self) -> list[dict[str, Any]]:
-        """The attacks that the first answer waits for: where the model is asked at an agreed pace, the one that asks
-        least and as many others as --minutes hold, and whatever is in the store already."""
-        attacks = self.allowance.kept(portfolio(self.access, whole=False))
+        """Settings of the attacks of the first answer.
+
+        Where the rate of queries is limited: the attack with the fewest queries, as many others as fit into --minutes,
+        and those whose results are in the store already.
+        """
+        attacks = self.allowance.fitting(portfolio(self.access, whole=False))
         if self.allowance.queries is None:
             return attacks
         kept = list[dict[str, Any]]()
-        for one in sorted(attacks, key=lambda one: self.allowance.asked([one])):
-            is_first = not self.allowance.asked(kept)
+        for one in sorted(attacks, key=lambda one: self.allowance.queries_of([one])):
+            is_first = not self.allowance.queries_of(kept)
             within = self.allowance.seconds([*kept, one], seeds=1) <= 60 * self.request.minutes
             if is_first or within or is_done(self.tree(FIRST, membership=False, attacks=[one]), open_store(self.store)):
                 kept.append(one)
         return [one for one in attacks if one in kept]
 
     def covers(self, one: Round) -> bool:
-        """Whether there are queries for a round."""
+        """Whether the query budget is enough for a round."""
         return self.allowance.covers(self.attacks(one), seeds=len(one.seeds))
 
     def tree(
         self, one: Round, *, membership: bool = True, attacks: list[dict[str, Any]] | None = None
     ) -> dict[str, Any]:
-        """The sweep of a round. membership: with its judge, where that is asked for and fits. attacks: others than its
-        own."""
+        """The parsed sweep file of a round.
+
+        membership: include the judge of membership, where it is asked for and fits the query budget. attacks: settings
+        to use instead of the round's.
+        """
         request, size = self.request, self.card.image_size
         return audit_sweep(
             model=self.model,
@@ -174,9 +199,34 @@ class Asked:
         )
 
     def shadow_models(self, trainings: Sequence[AuditTraining]) -> ShadowModels | None:
-        """Those that attack the model's membership beside these trainings; None without a reference among them, and
-        where membership is not measured."""
+        """The shadow models of the reference's recipe; None without a reference or without membership."""
         reference, settings = reference_of(trainings), self.allowance.membership.settings
         if reference is None or settings is None:
             return None
         return ShadowModels(first=self.tree(FIRST), reference=reference, settings=settings, store=self.store)
+
+
+def attacks_left(prepared: PreparedAudit, done: Round, *, until_s: float) -> tuple[str, ...]:
+    """A sentence on the attacks that the model allows and a finished audit has not tried; empty where all were.
+
+    until_s: seconds from the beginning of the command until these attacks would be done.
+    """
+    whole, tried = prepared.attacks(replace(done, reach="whole")), prepared.attacks(done)
+    left = [one for one in whole if one not in tried]
+    if not left:
+        return ()
+    words = "; ".join(make_attack(**one).words for one in left)  # which have commas
+    if not prepared.allowance.covers(whole, seeds=len(done.seeds)):
+        return (f"Not tried with {len(done.seeds)} seeds: {words}; the same command with more --queries tries more.",)
+    minutes = max(math.ceil(until_s / 60) + 1, math.floor(prepared.request.minutes) + 1)
+    return (
+        f"Not tried, for lack of time: {words}. The same command with --minutes {minutes} or more goes on with them.",
+    )
+
+
+def seeds_left(request: AuditRequest, done: Round, *, next_s: float) -> str:
+    """A sentence on seeds for which --minutes were not enough. next_s: expected seconds of one more seed."""
+    return (
+        f"--seeds {request.seeds} was asked for; --minutes {request.minutes:g} were enough for {len(done.seeds)}: the "
+        f"next takes about {duration(next_s)} on this machine. The same command with more minutes goes on."
+    )

@@ -1,4 +1,4 @@
-"""Shadow models of the reference's recipe, by which the model's membership is attacked: how many there is time for."""
+"""Shadow models that attack the membership of the model under audit: their sweep, their cost, how many there are."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from smoothsweep.orchestrator.store.opening import open_store
 
 FILE, NAME = "audit-shadows.yaml", "audit-shadows"
 COUNTS = (16, 8, LEAST_SHADOWS)
-"""Of shadow models, the most that there is time for; a larger number keeps those of a smaller one."""
+"""Numbers of shadow models to choose from by time, the largest first; a larger number includes a smaller one's."""
 
 TITLE = "membership by shadow models"
 
 
 def reference_of(trainings: Sequence[AuditTraining]) -> AuditTraining | None:
-    """The training without any defense, whose recipe shadow models have."""
+    """The training without any defense, whose recipe the shadow models share; None without one."""
     return next((one for one in trainings if one.is_reference), None)
 
 
 def shadow_sweep(
     tree: Mapping[str, Any], reference: AuditTraining, count: int, membership: Mapping[str, Any], *, alone: bool = False
 ) -> dict[str, Any]:
-    """The tree of the sweep that attacks the membership of the model, and of the first training of the reference.
+    """The sweep file, parsed, that attacks the membership of the model and of the reference's first training.
 
-    tree: the audit's; membership: settings of its judge. count: of shadow models. alone: the model without the
-    reference.
+    tree: the parsed sweep file of the audit. count: number of shadow models. membership: settings of its judge. alone:
+    attack the model without the reference.
     """
     recipes = [tree["recipe"], *([] if alone else [dict(reference.settings)])]
     return {
@@ -55,13 +55,13 @@ def shadow_sweep(
 
 @dataclass(frozen=True, kw_only=True)
 class ShadowModels:
-    """Shadow models beside one audit.
+    """The shadow models of one audit.
 
     Attributes:
-        first: The sweep of the audit's first answer.
-        reference: What they are trained like.
+        first: The parsed sweep file of the audit's first answer.
+        reference: The training whose recipe they share.
         settings: Of the judge of membership.
-        store: The place of the audit's store.
+        store: Location of the audit's store.
     """
 
     first: Mapping[str, Any]
@@ -70,22 +70,22 @@ class ShadowModels:
     store: str
 
     def tree(self, count: int, *, alone: bool = False) -> dict[str, Any]:
-        """The sweep that attacks by so many of them. alone: the model without the reference."""
+        """The parsed sweep file that attacks with `count` shadow models. alone: without the reference."""
         return shadow_sweep(self.first, self.reference, count, self.settings, alone=alone)
 
     @cached_property
     def finished(self) -> int:
-        """The largest number by which the store holds an attack on the model; 0 for none."""
+        """The largest number of shadow models with which the store holds a finished attack; 0 for none."""
         store = open_store(self.store)
         return next((count for count in COUNTS if has_membership(self.tree(count, alone=True), store)), 0)
 
     def costs(self) -> dict[int, Cost]:
-        """What larger numbers than those that are finished will cost, the most first."""
+        """Number of shadow models -> its cost, for numbers beyond the finished one, the largest first."""
         store = open_store(self.store)
         return {count: forecast(self.tree(count, alone=True), store) for count in COUNTS if count > self.finished}
 
     def words(self, count: int, cost: Cost) -> str:
-        """What they are, and what training them and attacking by them costs."""
+        """A line on so many shadow models: how they are trained, and what training and attacking cost."""
         network = f"{self.reference.settings['architecture']}, {self.reference.settings['epochs']} epochs"
         return (
             f"{TITLE}: {count} of {self.reference.label}, each on a random half of the images ({network}), about "
@@ -94,14 +94,14 @@ class ShadowModels:
 
 
 def without(request: AuditRequest, access: Access) -> str:
-    """Why no shadow model can attack this model's membership, a sentence for its pages; empty where one can."""
+    """A sentence for the pages on why shadow models cannot attack this model; empty where they can."""
     if access != "labels" or (request.reference is None and not request.fix):
         return ""
     return "No shadow model was trained: attacks by shadow models compare scores, and this attacker sees labels alone."
 
 
 def too_few(people: Counted) -> str:
-    """Why a person has too few images for a half; empty where everybody has enough."""
+    """A sentence on a person with too few images for half of them to train a shadow model; empty without one."""
     counts: Counter[str] = Counter()
     for (label, split), images in people.pictures.items():
         if split in (TRAIN, TEST):

@@ -30,24 +30,24 @@ from smoothsweep.sweeps.yaml_reader import as_yaml
 
 NAME = "audit"
 WHOLE = 1024
-"""Side in pixels of what the released generator of faces draws."""
+"""Side in pixels of the pictures that the released generator of faces draws."""
 
 
-def lesser(asked: Access, given: Access) -> Access:
-    """What an attacker gets who asks for one access level of a model that gives another."""
-    return min(asked, given, key=ACCESS_LEVELS.index)
+def lesser(wanted: Access, given: Access) -> Access:
+    """The lower of the access that an attacker wants and the access that the model gives."""
+    return min(wanted, given, key=ACCESS_LEVELS.index)
 
 
 def untried(asked: Access, card: TargetCard) -> tuple[str, ...]:
-    """For the page: which attacks were left out because the model cannot give what they need, and what it is."""
+    """A sentence on the attacks that need more access than the model gives; empty without any."""
     if card.outside is None or lesser(asked, card.access) == asked:
         return ()
     reach = range(ACCESS_LEVELS.index(card.access) + 1, ACCESS_LEVELS.index(asked) + 1)
     beyond = [tried for tried in (*PORTFOLIO, CHEAPEST) if ACCESS_LEVELS.index(tried.access) in reach]
     titles = dict.fromkeys((attack_class(tried.settings["kind"]).title, tried.access) for tried in beyond)
-    named = ", ".join(f"{title} (needs {access})" for title, access in titles)
+    attacks = ", ".join(f"{title} (needs {access})" for title, access in titles)
     return (
-        f"Not tried: {named}, because the model is {KINDS[card.architecture].words} that gives {card.access} alone. "
+        f"Not tried: {attacks}, because the model is {KINDS[card.architecture].words} that gives {card.access} alone. "
         "An attacker who holds its weights may find more.",
     )
 
@@ -68,20 +68,20 @@ def audit_sweep(
     prior: Mapping[str, Any] | None = None,
     membership: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """The tree of the sweep file.
+    """The sweep file of an audit, parsed.
 
-    public: None for rendered faces; images: how many it shows, where that is known. independent: the judge that the
-    user brought, as `judges` has it. attacks: settings of attacks and controls, one or more; people: how many to attack
-    at most; seeds: of attacks and trainings; trainings: of the reference and of fixes; prior: the attacker's, None for
-    eigenfaces. membership: settings of its judge, None where it is not measured. has_second:
-    whether an evaluator is trained also beside an independent judge, whose first answer does not wait for a second
-    opinion; where nobody else judges, one always is.
+    model: folder of the imported model. card: its card. data: the private images. public: the attacker's images, None
+    for rendered faces. images: number of public images, None where unknown. independent: the user's judge, as `judges`
+    has it. attacks: settings of one or more attacks and controls. people: the most people to attack. seeds: of attacks
+    and trainings. trainings: the reference and the fixes. prior: the attacker's, None for eigenfaces. membership:
+    settings of its judge, None where it is not measured. has_second: train an evaluator as well where there is an
+    independent judge; without one, an evaluator is always trained.
     """
     size = min(STORED_SIZE, card.image_size)
     judged = min(size, 64)
-    shown: dict[str, Any] = {"kind": "synthetic", "size": size}
+    public_images: dict[str, Any] = {"kind": "synthetic", "size": size}
     if public:
-        shown = {"kind": "unlabelled", "path": str(public), "size": size, "limit": 8000}
+        public_images = {"kind": "unlabelled", "path": str(public), "size": size, "limit": 8000}
     learns = prior is None or any("public" in make_attack(**attack).reads for attack in attacks)
     judges = verified(independent)
     if not independent or has_second:
@@ -96,7 +96,7 @@ def audit_sweep(
         "name": NAME,
         "seeds": seeds,
         "data": {"kind": "labelled", "path": str(data), "size": size},
-        **({"public": shown} if learns or independent else {}),
+        **({"public": public_images} if learns or independent else {}),
         "classes": "all" if card.num_classes <= people else spread(card.num_classes, people),
         "recipe": recipes[0],
         "prior": dict(prior) if prior else {"kind": "eigenfaces", "components": components_of(images)},
@@ -109,12 +109,12 @@ def audit_sweep(
 
 
 def verified(judges: Mapping[str, Any]) -> dict[str, Any]:
-    """Independent judges as `judges` has them, which verify where there are public images enough."""
+    """Independent judges that also verify faces where there are enough public images."""
     return {key: {**one, "verify": None} for key, one in judges.items()}
 
 
 def as_file(tree: dict[str, Any]) -> str:
-    """The text of the file, with what a reader should know on top."""
+    """The text of a sweep file, with a comment for its reader on top."""
     return (
         "# An audit of one model, as `smoothsweep audit` wrote it: the attacks of its portfolio, and controls that\n"
         "# know nothing of the model. Run it again, change it, or grow it: smoothsweep run FILE --store STORE\n"
@@ -125,8 +125,8 @@ def as_file(tree: dict[str, Any]) -> str:
 def imported_prior(folder: Path, eyes: Sequence[float] | None, image_size: int) -> dict[str, Any]:
     """The `prior` of a sweep file for a folder that `smoothsweep import prior` wrote.
 
-    eyes: x and y of the left and the right eye and the side of the data's images, in pixels; None: all of the prior's
-    image is shown. image_size: of the model, in pixels. Raises InputError, one line.
+    eyes: x and y of the left and of the right eye and the side of the data's images, in pixels; None: use the prior's
+    whole image. image_size: side of the model's input, in pixels. Raises InputError.
     """
     if (folder / DESCRIPTION).is_file():
         if eyes is not None:
@@ -146,7 +146,7 @@ def imported_prior(folder: Path, eyes: Sequence[float] | None, image_size: int) 
 
 
 def _resolution(prior: dict[str, Any], found: list[int], image_size: int) -> int:
-    """The least that shows as many pixels as the model sees, else the largest there is. Raises InputError."""
+    """The smallest resolution that shows as many pixels as the model sees, else the largest. Raises InputError."""
     for size in found:
         settings: Any = make_settings(**prior, resolution=size)
         if network_card(settings, None).config.resolution >= image_size:

@@ -1,4 +1,4 @@
-"""One audit while it is made: what a round costs, what there is time and queries for, and the pages after it."""
+"""Run the rounds of one audit within its time and its query budget, and write the pages after each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
 from smoothsweep.core.readers.files import read_text
 from smoothsweep.core.text import brief
-from smoothsweep.orchestrator.commands.audit import late, shadows
+from smoothsweep.orchestrator.commands.audit import shadows
 from smoothsweep.orchestrator.commands.audit.forecast import (
     START_S,
     Cost,
@@ -27,7 +27,15 @@ from smoothsweep.orchestrator.commands.audit.forecast import (
     wall_seconds,
 )
 from smoothsweep.orchestrator.commands.audit.pages import AuditContext, write_audit
-from smoothsweep.orchestrator.commands.audit.rounds import FIRST, REACHES, SEEDS, Asked, Round, round_of
+from smoothsweep.orchestrator.commands.audit.rounds import (
+    FIRST,
+    REACHES,
+    SEEDS,
+    PreparedAudit,
+    Round,
+    attacks_left,
+    round_of,
+)
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 from smoothsweep.orchestrator.commands.audit.sweep_file import (
     as_file,
@@ -46,14 +54,22 @@ SLOWER = 2.0
 
 @dataclass(kw_only=True)
 class Work:
-    """One audit while it is made. started: monotonic seconds; told: what the pages say of the public images. planned:
-    of what is trained beside the model, by its label. unfit: sentences on what there was no time for,
-    short_of_time: the same of attacks. has_pages:
-    whether this run has written them. shadows: models by which membership is attacked beside the reference, those
-    there are and those to be trained; attacked_by: how many this run has attacked with. round: the last one.
+    """One audit while it runs.
+
+    Attributes:
+        prepared: The audit's request, model and data.
+        started: When the command began, in monotonic seconds.
+        told: Sentences on the public images for the pages.
+        planned: Label of a training -> its forecast cost.
+        unfit: Sentences on trainings and seeds for which there was no time.
+        short_of_time: Sentences on attacks for which there was no time.
+        has_pages: Whether this run has written the pages.
+        shadows: Number of shadow models, both finished and still to be trained.
+        attacked_by: Number of shadow models that this run has attacked with.
+        round: The last round begun.
     """
 
-    asked: Asked
+    prepared: PreparedAudit
     started: float
     told: tuple[str, ...] = ()
     planned: dict[str, Cost] = field(default_factory=dict)
@@ -66,7 +82,8 @@ class Work:
 
     @property
     def request(self) -> AuditRequest:
-        return self.asked.request
+        """The options of the command."""
+        return self.prepared.request
 
     @property
     def spent(self) -> float:
@@ -74,67 +91,70 @@ class Work:
         return time.monotonic() - self.started
 
     def has_time_for(self, seconds: float) -> bool:
-        """Always for what is in the store: a shorter budget makes no answer poorer than it was."""
+        """Whether so many seconds fit into --minutes; 0, which means everything is in the store, always fits."""
         return not seconds or self.spent + seconds <= 60 * self.request.minutes
 
     def fits(self, one: Round, *, after: Round) -> bool:
-        """Whether there is time, and there are queries, for a round."""
-        return self.asked.covers(one) and self.has_time_for(self.seconds_of(one, after=after))
+        """Whether a round fits into the remaining time and the query budget."""
+        return self.prepared.covers(one) and self.has_time_for(self.seconds_of(one, after=after))
 
     @cached_property
     def sweep(self) -> Path:
+        """The sweep file of the audit."""
         return self.request.folder / SWEEP
 
     @cached_property
     def second(self) -> Path:
-        """The sweep file of the second embedder's judging."""
+        """The sweep file in which the second embedder judges."""
         return self.request.folder / SECOND
 
     def earlier(self, wanted: Sequence[AuditTraining]) -> Round | None:
-        """The widest round that an earlier run of this command answered, with all of it in the store; None without.
+        """The widest round of an earlier run whose results are all in the store; None without an earlier run.
 
-        What the pages show already is where a further run begins, however few its minutes are.
+        A further run begins there, so that it shows no less than the pages do, however few its minutes are.
         """
         if not self.sweep.is_file() or not (self.request.folder / "audit.json").is_file():
             return None
         try:
-            tree, store = read_yaml(read_text(self.sweep), SWEEP), open_store(self.asked.store)
-            before = round_of(tree, self.asked.access, wanted)
+            tree, store = read_yaml(read_text(self.sweep), SWEEP), open_store(self.prepared.store)
+            before = round_of(tree, self.prepared.access, wanted)
             if not forecast(tree, store).device_s:
                 return before  # also where a later version tries more attacks, which it then does first
             for many in range(len(before.seeds), 0, -1):
                 for reach in reversed(REACHES[: REACHES.index(before.reach) + 1]):
                     one = replace(before, seeds=SEEDS[:many], reach=reach)
-                    if not forecast(self.asked.tree(one, membership=False), store).device_s:
+                    if not forecast(self.prepared.tree(one, membership=False), store).device_s:
                         return one
         except (InputError, OSError, LookupError, TypeError, ValueError):  # another audit's file, or a damaged one
             return None
         return None
 
     def seconds_of(self, one: Round, *, after: Round) -> float:
-        """How long a round is expected to take; 0 where everything is in the store, and for what `fitting` let through.
+        """Expected seconds of a round; 0 where everything is in the store, and for trainings, which `fitting` admits.
 
-        Attacks that were never measured are the slow ones: about twice the whole so far, by whichever run it was made.
+        Attacks that were never measured are the slow ones: they are expected to take twice as long as all work so far.
         """
         if one.trainings != after.trainings:
             return 0.0
-        cost = forecast(self.asked.tree(one), open_store(self.asked.store))
+        cost = forecast(self.prepared.tree(one), open_store(self.prepared.store))
         if not cost.device_s:
             return 0.0
-        paced = self.asked.allowance.seconds(self.asked.attacks(one), seeds=len(one.seeds))
+        paced = self.prepared.allowance.seconds(self.prepared.attacks(one), seeds=len(one.seeds))
         if one.reach != after.reach:
             return max(SLOWER * max(self.spent, wall_seconds(cost.done)), paced)
         return START_S + max(wall_seconds(cost.device_s), paced)
 
     def do(self, one: Round) -> int:
-        """Run a round, and write the pages. Returns the exit code."""
+        """Run a round and write the pages. Returns the exit code."""
         self.round = one
-        return self._run(self.sweep, self.asked.tree(one)) or self._judge_again(one) or self.attack_by_shadows()
+        return self._run(self.sweep, self.prepared.tree(one)) or self._judge_again(one) or self.attack_by_shadows()
 
     def attack_by_shadows(self) -> int:
-        """Train the shadow models, where there are any to be trained beside the reference, and attack the membership of
-        the model and of the reference by them. Returns the exit code."""
-        models = self.asked.shadow_models(self.round.trainings)
+        """Train the planned shadow models, and attack the membership of the model and the reference with them.
+
+        Returns the exit code; 0 where no further shadow models are planned.
+        """
+        models = self.prepared.shadow_models(self.round.trainings)
         self.shadows = max(self.shadows, models.finished if models else 0)
         if models is None or self.shadows <= self.attacked_by:
             return 0
@@ -143,22 +163,24 @@ class Work:
 
     def _run(self, sweep: Path, tree: dict[str, Any]) -> int:
         """Run a sweep and write the pages. Returns the exit code."""
-        self._say_so_far()
+        self._print_finding_so_far()
         write_file(sweep, as_file(tree), parents=True)
-        code = run_and_report(sweep, [], self.asked.store, None, None, None, Confirmation(yes=True), tells=False)
+        code = run_and_report(sweep, [], self.prepared.store, None, None, None, Confirmation(yes=True), tells=False)
         self.write()
         return code
 
     def _judge_again(self, one: Round) -> int:
-        """The same reconstructions by the second embedder, as a sweep of its own in the same store, and the pages with
-        it. Returns the exit code."""
+        """Judge the same reconstructions by the second embedder, as a further sweep, and write the pages with it.
+
+        Returns the exit code; 0 without a second embedder.
+        """
         if not self.request.second:
             return 0
         judges = verified(self.request.second)
-        return self._run(self.second, {**self.asked.tree(one), "name": SECOND_NAME, "judges": judges})
+        return self._run(self.second, {**self.prepared.tree(one), "name": SECOND_NAME, "judges": judges})
 
-    def _say_so_far(self) -> None:
-        """The finding, and where the pages are, while there is more to come; nothing before this run wrote them."""
+    def _print_finding_so_far(self) -> None:
+        """Print the finding so far and where the pages are; nothing before this run has written them."""
         if not self.has_pages:
             return
         finding = json.loads(read_text(self.request.folder / "audit.json"))["said"]["answer"][0]
@@ -166,45 +188,47 @@ class Work:
         screen.out(f"so far: {self.request.folder / 'audit.html'}; what follows refines it")
 
     def write(self, *further: str) -> None:
-        """The pages from what is in the store. further: sentences on what there was no time for."""
+        """Write the pages from what is in the store. further: sentences on what there was no time for."""
         self.unfit.extend(further)
         whole = replace(self.round, reach="whole")
         until = self.spent + self.seconds_of(whole, after=self.round)
-        self.short_of_time = late.attacks_left(self.asked, self.round, until_s=until)
-        models = self.asked.shadow_models(self.round.trainings)
+        self.short_of_time = attacks_left(self.prepared, self.round, until_s=until)
+        models = self.prepared.shadow_models(self.round.trainings)
         found = models.finished if models else 0
         context = AuditContext(
             name=brief(self.request.model.stem),
-            card=self.asked.card,
+            card=self.prepared.card,
             anonymous=self.request.redact,
             notes=RunNotes(
                 untried=self.left_out,
                 unfit=tuple(self.unfit),
-                own_test=self.asked.people.of(TEST) > 0,
+                own_test=self.prepared.people.of(TEST) > 0,
                 planned={label: cost.device_s for label, cost in self.planned.items()},
-                strangers=self.asked.images,
+                strangers=self.prepared.images,
                 told=self.told,
-                unmeasured=self.asked.allowance.membership.left_out,
+                unmeasured=self.prepared.allowance.membership.left_out,
             ),
-            member_access=self.asked.access if self.request.trained_on_data else None,
+            member_access=self.prepared.access if self.request.trained_on_data else None,
             second=self.second if self.request.second and self.second.is_file() else None,
             shadowed=as_loaded(models.tree(found)) if models and found else None,
-            without_shadows=shadows.without(self.request, self.asked.access),
+            without_shadows=shadows.without(self.request, self.prepared.access),
         )
-        write_audit(self.sweep, self.asked.store, self.request.folder, context)
+        write_audit(self.sweep, self.prepared.store, self.request.folder, context)
         self.has_pages = True
 
     def fitting(self, wanted: Sequence[AuditTraining], *, after: Round) -> tuple[AuditTraining, ...]:
-        """Those of the trainings that there is time for, the reference first; without it none. Says what each will
-        cost, and notes of the others that they were left out. after: the round on top of which they come."""
+        """The trainings for which there is time, the reference first; none where the reference does not fit.
+
+        Prints what each will cost, and notes the others for the pages. after: the round that has run before them.
+        """
         if not wanted:
             return ()
-        store, alone = open_store(self.asked.store), Round(seeds=SEEDS[:1], reach="adapted").beyond(after)
-        model_alone = forecast(self.asked.tree(alone), store)
+        store, alone = open_store(self.prepared.store), Round(seeds=SEEDS[:1], reach="adapted").beyond(after)
+        model_alone = forecast(self.prepared.tree(alone), store)
         kept: list[AuditTraining] = []
         total, left = START_S + wall_seconds(model_alone.device_s), 0.0
         for one in wanted:
-            tree = self.asked.tree(replace(alone, trainings=(one,)).beyond(alone))
+            tree = self.prepared.tree(replace(alone, trainings=(one,)).beyond(alone))
             cost = forecast(tree, store).without(model_alone)
             seconds = wall_seconds(cost.device_s)
             if (kept or one.is_reference) and (not cost.device_s or self.has_time_for(total + seconds)):
@@ -227,15 +251,17 @@ class Work:
         return tuple(kept)
 
     def _plan_shadows(self, wanted: Sequence[AuditTraining], *, fit: bool, before: float) -> int:
-        """How many shadow models there are, or are to be trained: says what they will cost, or notes why there are
-        none. wanted: what is trained beside the model. fit: whether the reference is among what there is time for.
-        before: seconds that all else takes which comes before them."""
-        models, before = self.asked.shadow_models(wanted), before + START_S
+        """Number of shadow models to attack with. Prints their cost, or notes for the pages why there are none.
+
+        wanted: the trainings asked for. fit: whether there is time for the reference. before: seconds of all work that
+        precedes the shadow models.
+        """
+        models, before = self.prepared.shadow_models(wanted), before + START_S
         if models is None:
             return 0
-        if models.finished == shadows.COUNTS[0] or self.asked.access == "labels" or not self._claims_membership:
+        if models.finished == shadows.COUNTS[0] or self.prepared.access == "labels" or not self._claims_membership:
             return models.finished
-        if few := shadows.too_few(self.asked.people):
+        if few := shadows.too_few(self.prepared.people):
             self.leave_out(few)
             return models.finished
         costs = models.costs()
@@ -244,10 +270,10 @@ class Work:
                 screen.out(f"to come: {models.words(count, cost)}")
                 return count
         if not models.finished:
-            least = costs[count := shadows.COUNTS[-1]]
-            minutes = (self.spent + before + wall_seconds(least.device_s)) / 60
+            cheapest = costs[count := shadows.COUNTS[-1]]
+            minutes = (self.spent + before + wall_seconds(cheapest.device_s)) / 60
             self.leave_out(
-                f"Not tried: {models.words(count, least)}. The same command with --minutes "
+                f"Not tried: {models.words(count, cheapest)}. The same command with --minutes "
                 f"{max(minutes + 1, self.request.minutes + 1):.0f} or more tries it."
             )
         return models.finished
@@ -261,9 +287,9 @@ class Work:
     @property
     def left_out(self) -> tuple[str, ...]:
         """A sentence on every attack that was not tried, and why."""
-        return (*self.asked.left_out, *self.short_of_time)
+        return (*self.prepared.left_out, *self.short_of_time)
 
     def leave_out(self, line: str) -> None:
-        """Say what there is no time or no use for, here and on the pages that are written next."""
+        """Print a sentence on what is left out, and note it for the pages."""
         self.unfit.append(line)
         screen.out(line)

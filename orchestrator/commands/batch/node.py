@@ -93,13 +93,13 @@ def _stay(ray: subprocess.Popen, folder: Path) -> int:
 
     A signal to `srun` would not do: it ends with a kill that leaves files behind.
     """
-    told = False
+    stopping = False
     while (code := ray.poll()) is None:
-        if not told and ((folder / ENDED).exists() or not folder.exists()):
-            told = True
+        if not stopping and ((folder / ENDED).exists() or not folder.exists()):
+            stopping = True
             ray.terminate()
         time.sleep(LOOK_EVERY_S)
-    return 0 if told else code
+    return 0 if stopping else code
 
 
 def start_options(address: str | None) -> list[str]:
@@ -132,8 +132,8 @@ def _own_address() -> str | None:
         named = socket.gethostbyname(os.environ.get("SLURMD_NODENAME", ""))
     except OSError:
         return None
-    own = {entry.address for entries in psutil.net_if_addrs().values() for entry in entries}
-    return named if named in own and not named.startswith("127.") else None
+    addresses = {entry.address for entries in psutil.net_if_addrs().values() for entry in entries}
+    return named if named in addresses and not named.startswith("127.") else None
 
 
 def _free_port() -> int:

@@ -222,6 +222,6 @@ def _sbatch(options: list[str], script: str | None = None) -> str:
     except (OSError, subprocess.TimeoutExpired) as error:
         raise InputError(f"sbatch: expected an answer from Slurm, got: {brief(str(error))}") from None
     if answer.returncode:
-        said = " ".join(answer.stderr.replace("sbatch: error:", "").replace("allocation failure:", "").split())
-        raise InputError(f"sbatch: expected a job that this cluster accepts, got: {brief(said)}")
+        message = " ".join(answer.stderr.replace("sbatch: error:", "").replace("allocation failure:", "").split())
+        raise InputError(f"sbatch: expected a job that this cluster accepts, got: {brief(message)}")
     return answer.stdout.strip().split(";")[0]

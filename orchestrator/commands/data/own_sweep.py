@@ -170,8 +170,8 @@ def _about_data(data: Path | None, sizes: Sizes, subject: Subject) -> str:
             "Your images: a Parquet file (columns image, label or identity, maybe split) or a folder with one\n"
             f"folder per {subject.class_}. largest_classes: {most}."
         )
-    total, least, most = sum(sizes.training), min(sizes.training), max(sizes.training)
-    counts = f"{sizes.classes} classes with {total} training images, {least} to {most} of each"
+    total, fewest, most = sum(sizes.training), min(sizes.training), max(sizes.training)
+    counts = f"{sizes.classes} classes with {total} training images, {fewest} to {most} of each"
     if sizes.largest:
         return f"Your images: {counts}.\nlargest_classes: those with most images; remove the line for all."
     return f"Your images: {counts}."

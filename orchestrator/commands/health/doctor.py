@@ -87,9 +87,9 @@ def running() -> list[Finding]:
         guarded = [port for port in ports if port.is_guarded and port.is_loopback]
         findings += [_open_port(driver, port) for port in ports if port not in guarded]
         calls = sum(port.refused for port in guarded)
-        said = f"run {driver}: its Ray listens on {len(guarded)} ports of the loopback interface"
-        said += f"; all of {calls} calls without the run's token were refused"
-        findings.append(Finding(fine=True, needed=False, text=said))
+        text = f"run {driver}: its Ray listens on {len(guarded)} ports of the loopback interface"
+        text += f"; all of {calls} calls without the run's token were refused"
+        findings.append(Finding(fine=True, needed=False, text=text))
     return findings
 
 

@@ -165,22 +165,22 @@ def add_kind_options(command: argparse.ArgumentParser) -> None:
     for kind in (one for one in KINDS.values() if fields(one)):
         group = command.add_argument_group(*kind.options)
         for field in fields(kind):
-            said, name = field.metadata, f"--{field.name.replace('_', '-')}"
-            if said["reads"] is None:
-                group.add_argument(name, action="store_true", help=said["help"])
+            option, name = field.metadata, f"--{field.name.replace('_', '-')}"
+            if option["reads"] is None:
+                group.add_argument(name, action="store_true", help=option["help"])
             else:
-                group.add_argument(name, type=said["reads"], metavar=said["metavar"], help=said["help"])
+                group.add_argument(name, type=option["reads"], metavar=option["metavar"], help=option["help"])
 
 
 def reading_of(options: argparse.Namespace) -> dict[str, Any]:
     """What was said of how a classifier reads an image, and what its kind alone is told: fields of `Reading`."""
-    said = ("architecture", "image_size", "mean", "std", "input_range", "class_names", "answers", "channels")
-    own = [field.name for kind in KINDS.values() for field in fields(kind)]
+    names = ("architecture", "image_size", "mean", "std", "input_range", "class_names", "answers", "channels")
+    kind_options = [field.name for kind in KINDS.values() for field in fields(kind)]
     return {
-        **{name: getattr(options, name) for name in said},
+        **{name: getattr(options, name) for name in names},
         "transform_input": None if options.transform_input is None else options.transform_input == "true",
         "stated_acc": options.test_acc,
-        "options": {name: getattr(options, name) for name in own},
+        "options": {name: getattr(options, name) for name in kind_options},
     }
 
 

@@ -214,10 +214,10 @@ def said_of(card: TargetCard) -> list[str]:
     mean, std = (" ".join(f"{value + 0.0:g}" for value in values) for values in (card.mean, card.std))  # no -0
     order = "the data's own order" if card.class_names is None else f"{card.class_names[0]}, {card.class_names[1]}, ..."
     is_sent = is_external(card.architecture) and KINDS[card.architecture].sent_pictures
-    shown = (
+    normalised = (
         "sent as pictures" if is_sent else f"mean {mean}, std {std}{'' if card.channels == 'rgb' else ', blue first'}"
     )
-    lines = [f"images of {card.image_size} pixels, {shown}; classes: {order}"]
+    lines = [f"images of {card.image_size} pixels, {normalised}; classes: {order}"]
     measured = {"test accuracy": card.test_acc, "test accuracy other input": card.test_acc_other_input}
     lines += [f"{name}: {value:.2%}" for name, value in measured.items() if value is not None]
     if card.test_acc is None:

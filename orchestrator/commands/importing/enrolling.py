@@ -50,8 +50,8 @@ class Gallery:
     def digest(self) -> str:
         """Of the photographs and of how they are enrolled."""
         strangers = content_digest(self.strangers) if self.threshold is None and self.strangers else ""
-        said = [content_digest(self.people), self.templates, self.threshold, strangers]
-        return hashlib.sha256(json.dumps(said).encode()).hexdigest()
+        parts = [content_digest(self.people), self.templates, self.threshold, strangers]
+        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 @dataclass(frozen=True, kw_only=True)

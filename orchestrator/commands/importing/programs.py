@@ -109,8 +109,8 @@ def _import(
     )
     card = card.found(outside={**stated, "access": found.access, "rows": found.rows})
     measured, name = tried(request, card, partial(_adopt, file)), request.file.name
-    told = None if facts is None else {"file": name, **asdict(facts)}
-    source = told or program_source(name, kind, card.num_classes, file_sha256(file))
+    facts_source = None if facts is None else {"file": name, **asdict(facts)}
+    source = facts_source or program_source(name, kind, card.num_classes, file_sha256(file))
     card = card.found(source=source, **measured)
     with making_folder(request.out) as draft:
         shutil.copyfile(file, draft / model.file)

@@ -53,8 +53,8 @@ def lineage_text(store: Store, stages: Sequence[Provenance]) -> list[str]:
         lines += ["", *_block(store, artifact)]
     seconds = [artifact.manifest["seconds"] for artifact in stages if artifact.manifest is not None]
     codes = sorted({artifact.manifest["code_version"] for artifact in stages if artifact.manifest is not None})
-    told = f"{len(seconds)} of {len(stages)} stages, {duration(sum(seconds))} in all"
-    return [*lines, "", f"{told}; code {', '.join(codes)}" if codes else told]
+    time_text = f"{len(seconds)} of {len(stages)} stages, {duration(sum(seconds))} in all"
+    return [*lines, "", f"{time_text}; code {', '.join(codes)}" if codes else time_text]
 
 
 def _block(store: Store, artifact: Provenance) -> list[str]:

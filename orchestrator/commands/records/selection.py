@@ -119,8 +119,8 @@ def _refuse(name: str, text: str, known: dict[str, set[int]], trials: Sequence[T
     key, equals, _ = _first_unknown(text, known).partition("=")
     if equals and key in (*keys, "seed"):
         values = [one[len(key) + 1 :] for one in sorted(known) if one.startswith(f"{key}=")]
-        told = f"expected trials with these values, got none; {key} is one of {', '.join(values[:_MOST])}"
-        raise InputError(f"{brief(name)}: {told}")
+        message = f"expected trials with these values, got none; {key} is one of {', '.join(values[:_MOST])}"
+        raise InputError(f"{brief(name)}: {message}")
     expected = f"expected axis=value with an axis of {', '.join([*keys, 'seed'][:_MOST])}"
     if recipes:
         expected = f"{expected}, or a recipe's name ({'; '.join(map(plain_name, recipes[:_MOST]))})"

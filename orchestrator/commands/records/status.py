@@ -109,8 +109,8 @@ def _incomplete(trials: list[Trial], rows: Sequence[dict[str, Any]], axes: Seque
 
 def _at_work(entry: dict[str, Any], known: Inside | None) -> dict[str, Any]:
     """What the driver says of a stage in work, and what the stage has left since."""
-    said = Inside(fraction=entry["fraction"], words=entry["text"])
-    return {**entry, **vars(known or said)}
+    progress = Inside(fraction=entry["fraction"], words=entry["text"])
+    return {**entry, **vars(known or progress)}
 
 
 def _line(entry: dict[str, Any], width: int) -> str:

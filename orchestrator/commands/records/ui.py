@@ -46,7 +46,7 @@ def serve_pages(location: str, port: int, *, browser: bool) -> None:
             ]
         screen.out_with_token("\n".join(lines))
         first = with_token(root + found[0].table, token) if found else ""
-        beside = open_beside(port, first) if browser and first else None  # noqa: F841 - ours until then
+        browser_thread = open_beside(port, first) if browser and first else None  # noqa: F841 - ours until then
         sys.stdout.flush()
         become_server(uri, listening, token)
 

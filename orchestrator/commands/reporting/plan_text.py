@@ -32,8 +32,8 @@ def plan_text(summary: dict[str, Any]) -> str:
     absent += [_card_text(card) for card in summary.get("cards", [])]
     stated = summary.get("stated")
     says = [f"the sweep file says: {stated}"] if stated and summary["device_hours"] is None else []
-    told = ["", *power_lines(summary["power"])] if summary.get("power") else []
-    told += membership_lines(summary.get("membership"))
+    power_text = ["", *power_lines(summary["power"])] if summary.get("power") else []
+    power_text += membership_lines(summary.get("membership"))
     by_rate = [*stated_text(summary.get("stated_cost")), *calibrated_text(summary.get("calibrated_cost"))]
     if device := summary.get("no_rate_of"):
         by_rate += [
@@ -41,14 +41,14 @@ def plan_text(summary: dict[str, Any]) -> str:
             "such a device counts it",
             "",
         ]
-    lines += ["", *by_rate, *expectation(summary), *says, *absent, *weights_text(summary), *told]
+    lines += ["", *by_rate, *expectation(summary), *says, *absent, *weights_text(summary), *power_text]
     return "\n".join(map(printable, lines))
 
 
 def known_text(summary: dict[str, Any]) -> list[str]:
     """The trials that are known: how many, what they consist of, and what the store has of it."""
-    shown = {shown_stage(name): row for name, row in summary["by_stage"].items()}
-    width = max(map(len, ("stage", *shown)))
+    by_stage = {shown_stage(name): row for name, row in summary["by_stage"].items()}
+    width = max(map(len, ("stage", *by_stage)))
     done, ahead = summary["stages_cached"], summary["stages_to_run"]
     others = summary["stages"] - done - ahead  # whatever is made of them is in the store
     lines = [
@@ -58,7 +58,7 @@ def known_text(summary: dict[str, Any]) -> list[str]:
         "",
         f"  {'stage':<{width}} {'total':>6} {'cached':>7} {'to run':>7}   {'reused':<19} device time to run",
     ]
-    for name, row in shown.items():
+    for name, row in by_stage.items():
         counts = f"{name:<{width}} {row['total']:>6} {row['cached']:>7} {row['to_run']:>7}"
         lines.append(f"  {counts}   {_saved(row['cached'], row['reused']):<19} {time_text(row)}")
     reused = summary["reused"]
@@ -153,9 +153,9 @@ def search_text(summary: dict[str, Any]) -> list[str]:
 def looks_text(looks: dict[str, Any]) -> list[str]:
     """What looks may add to the trials above, which are needed whatever they say."""
     most = time_text({**looks, "to_run": looks["at_most_more_trials"]})
-    least = time_text({**looks["without"], "to_run": looks["without_stages"]})
+    without_looks = time_text({**looks["without"], "to_run": looks["without_stages"]})
     return [
-        f"looks: at least the trials above ({least}); then, for recipes that are still undecided, up to "
+        f"looks: at least the trials above ({without_looks}); then, for recipes that are still undecided, up to "
         f"{' and '.join(map(str, looks['seeds']))} seeds: at most {looks['at_most_more_trials']} more trials ({most})"
     ]
 
@@ -169,8 +169,8 @@ def expectation(summary: dict[str, Any]) -> list[str]:
         return ["expected device time: none, every stage is in the store"]
     any_known = summary["device_hours"] is not None or summary["known_device_hours"]
     measured = f", measured on {' and '.join(summary['measured_on'])}" if summary["measured_on"] and any_known else ""
-    told = summary["device_hours"] is not None or summary["about"]
-    most = "at most " if further and told else ""
+    has_forecast = summary["device_hours"] is not None or summary["about"]
+    most = "at most " if further and has_forecast else ""
     whole = {**summary, "to_run": summary["stages_to_run"] + further}
     lines = [f"expected device time: {most}{time_text(whole, name_machine=True)}{measured}"]
     if (price := summary["price_per_device_hour"]) is not None:

@@ -108,8 +108,8 @@ def gathered(
     """What a report shows, and its cells: everything but the pictures."""
     data = report_data(loaded, trials, store, table, out)
     summary = summarise(data)
-    asked = query_frame(summary, asked_by_parts(_of_sweep(trials), store))
-    return replace(data, queries=asked if len(asked) else None), summary
+    queries = query_frame(summary, asked_by_parts(_of_sweep(trials), store))
+    return replace(data, queries=queries if len(queries) else None), summary
 
 
 def contact_sheets(trials: list[Trial], store: Store, data: ReportData, summary: Summary) -> tuple[ContactSheet, ...]:
@@ -216,6 +216,6 @@ def _sheets(trials: list[Trial], axes: tuple[Axis, ...], store: Store, recipes: 
     of_first_seed = [trial for trial in trials if trial.seed == trials[0].seed]
     sheets = []
     for attack, columns in by_attack(of_first_seed, axes).items():
-        shown = {recipe: cells[0] for recipe, cells in columns.items() if recipe in recipes}
-        sheets.append(comparison_sheet([*shown.values()], [*shown], store, title=attack or UNNAMED_ATTACK))
+        chosen = {recipe: cells[0] for recipe, cells in columns.items() if recipe in recipes}
+        sheets.append(comparison_sheet([*chosen.values()], [*chosen], store, title=attack or UNNAMED_ATTACK))
     return [sheet for sheet in sheets if sheet is not None]

@@ -99,14 +99,14 @@ def _seed(request: StudyRequest, out: Path) -> int:
 
 
 def _check_numbers(request: StudyRequest) -> None:
-    for option, value, least, most in (
+    for option, value, minimum, maximum in (
         ("--seed", request.seed, 0, LARGEST),
         ("--people", request.people, 1, None),
         ("--examples", request.examples, 1, MOST_EXAMPLES),
         ("--checks", request.checks, 1, None),
     ):
-        if value is not None and (value < least or (most is not None and value > most)):
-            expected = f"at least {least}" if value < least else f"at most {most}"
+        if value is not None and (value < minimum or (maximum is not None and value > maximum)):
+            expected = f"at least {minimum}" if value < minimum else f"at most {maximum}"
             raise InputError(f"{option}: expected {expected}, got {value}")
 
 
@@ -125,9 +125,11 @@ def _questions(
     options = len(chosen.recipes)
     if request.people is not None and request.people > len(rows):
         raise InputError(f"--people: expected at most the {len(rows)} people reconstructed, got {request.people}")
-    least = least_checks(options)
-    if request.checks is not None and request.checks < least:
-        why = f"expected at least {least}, or nobody who passes with {options} choices differs from one who guesses"
+    min_checks = least_checks(options)
+    if request.checks is not None and request.checks < min_checks:
+        why = (
+            f"expected at least {min_checks}, or nobody who passes with {options} choices differs from one who guesses"
+        )
         raise InputError(f"--checks: {why}, got {request.checks}")
     if all(len(of_person) < 2 for of_person in rows.values()):
         raise InputError("study: expected somebody with 2 training images for the attention checks, got nobody")
@@ -140,7 +142,7 @@ def _questions(
         tuple(chosen.stages),
         options=options,
         people=request.people or min(PAPERS_PEOPLE, len(rows)),
-        checks=request.checks or least,
+        checks=request.checks or min_checks,
         examples=request.examples,
         generator=np.random.default_rng(entropy),
     )
@@ -168,8 +170,8 @@ def _refuse_another_study(out: Path, key: StudyKey) -> None:
 
 def _tell(key: StudyKey, out: Path) -> None:
     checks = sum(question.is_check for question in key.questions)
-    asked = f"{len(key.questions)} questions, {checks} of them attention checks"
-    screen.out(f"{out / PAGE_FILE}: {asked}; give it to annotators")
+    counts = f"{len(key.questions)} questions, {checks} of them attention checks"
+    screen.out(f"{out / PAGE_FILE}: {counts}; give it to annotators")
     screen.out(f"{out / KEY_FILE}: says which picture stands where; keep it, and put their answers beside it")
     if key.real_people:
         screen.out("the page shows people from your data: give it to nobody who may not see them, and have it deleted")

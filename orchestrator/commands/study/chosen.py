@@ -136,5 +136,5 @@ def published_preferences(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple
 
 
 def _one_of(names: Mapping[str, object]) -> str:
-    shown = [repr(ascii_text(brief(name))) for name in names if name]
-    return f"one of {', '.join(shown)}" if shown else ""
+    quoted = [repr(ascii_text(brief(name))) for name in names if name]
+    return f"one of {', '.join(quoted)}" if quoted else ""

@@ -46,23 +46,23 @@ def tile_uri(tile: Tile) -> str:
 
 def sheet_image(sheet: ContactSheet, *, tile: int = TILE, rows: int | None = None) -> Image.Image:
     """The sheet as one picture: training images first, names at the left, red frames explained in a line below."""
-    shown, gap, margin = sheet.rows[:rows], 10, 16
+    kept_rows, gap, margin = sheet.rows[:rows], 10, 16
     pitch = tile + gap
     heads = [_lines(name, tile + gap - 4) for name in (sheet.real_label, *sheet.columns)]
     top = margin + 16 + HEAD_LINE * max(map(len, heads))
-    names = [_fit(row.name, 150) for row in shown]
+    names = [_fit(row.name, 150) for row in kept_rows]
     left = margin + int(max(map(font(14).getlength, names), default=0)) + 12
     width = left + pitch * (1 + len(sheet.columns)) + gap + margin
-    legend = _legend(sheet, width - 2 * margin) if any(_is_framed(row) for row in shown) else []
-    bottom = top + pitch * len(shown)
+    legend = _legend(sheet, width - 2 * margin) if any(_is_framed(row) for row in kept_rows) else []
+    bottom = top + pitch * len(kept_rows)
     image = Image.new("RGB", (width, bottom + margin + HEAD_LINE * len(legend)), PAPER)
     draw = ImageDraw.Draw(image)
     places = [left + column * pitch + (gap if column else 0) for column in range(1 + len(sheet.columns))]
     for x, head in zip(places, heads, strict=True):
         for above, words in enumerate(reversed(head)):
             draw.text((x + tile / 2, top - 18 - HEAD_LINE * above), words, font=font(14), fill=INK, anchor="mm")
-    draw.line([(left + pitch, top - 28), (left + pitch, top + pitch * len(shown) - gap)], fill=LINE, width=2)
-    for down, (name, row) in enumerate(zip(names, shown, strict=True)):
+    draw.line([(left + pitch, top - 28), (left + pitch, top + pitch * len(kept_rows) - gap)], fill=LINE, width=2)
+    for down, (name, row) in enumerate(zip(names, kept_rows, strict=True)):
         y = top + down * pitch
         draw.text((left - 12, y + tile / 2), name, font=font(14), fill=INK, anchor="rm")
         for x, picture in zip(places, (row.real, *row.reconstructions), strict=True):

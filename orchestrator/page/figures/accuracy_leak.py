@@ -161,10 +161,10 @@ def _title_lines(title: str, width: float) -> tuple[list[str], float]:
         return [words_for(title)], 12.5
     words = title.split()
     first = _fitting(words, room)
-    rest, shown = words[first:], _fitting(words[first:], room)
-    if shown < len(rest):
-        shown = _fitting(rest, room - text_width("\u2026", 10))
-        rest = [*rest[:shown], "\u2026"]
+    rest, fitting = words[first:], _fitting(words[first:], room)
+    if fitting < len(rest):
+        fitting = _fitting(rest, room - text_width("\u2026", 10))
+        rest = [*rest[:fitting], "\u2026"]
     return [words_for(" ".join(line)) for line in (words[:first], rest) if line], 10
 
 
@@ -246,8 +246,8 @@ class _Drawing:
     def names(self) -> None:
         """The names beside their points, the chosen one's first; an accuracy outside the panel stands in its name."""
         named = sorted((point for point in self.panel.points if point.name), key=lambda point: not point.chosen)
-        shown = [Named(point.recipe, self._text(point), *self._held(point), point.colour) for point in named]
-        write_names(self.canvas, self.axes, self.labels, shown)
+        labelled = [Named(point.recipe, self._text(point), *self._held(point), point.colour) for point in named]
+        write_names(self.canvas, self.axes, self.labels, labelled)
 
     def _text(self, point: Point) -> str:
         inside = self.panel.x[0] <= point.x <= self.panel.x[1]

@@ -124,16 +124,16 @@ class Figures:
         if not self.data.sheets and not panels:
             return None
         sheet = sheet_image(self.data.sheets[0], rows=OVERVIEW_ROWS) if self.data.sheets else None
-        beside = sheet is not None and len(panels) == 1
-        width = OVERVIEW if beside or len(panels) > 1 else OVERVIEW_OF_ONE
+        side_by_side = sheet is not None and len(panels) == 1
+        width = OVERVIEW if side_by_side or len(panels) > 1 else OVERVIEW_OF_ONE
         # few columns make a narrow strip, not huge faces
-        wide = min(OVERVIEW / 2 if beside else width, 0.9 * sheet.width) if sheet else 0.0
+        wide = min(OVERVIEW / 2 if side_by_side else width, 0.9 * sheet.width) if sheet else 0.0
         strip = wide * sheet.height / sheet.width if sheet else 0.0
         plot_height = OVERVIEW_PLOT if panels else 0.0
-        canvas = Canvas(width, max(strip, plot_height) if beside else strip + plot_height, self.data.title)
-        left, top = (wide, 0.0) if beside else (0.0, strip)
+        canvas = Canvas(width, max(strip, plot_height) if side_by_side else strip + plot_height, self.data.title)
+        left, top = (wide, 0.0) if side_by_side else (0.0, strip)
         if sheet is not None:
-            start = 0.0 if beside else (width - wide) / 2
+            start = 0.0 if side_by_side else (width - wide) / 2
             axes = canvas.axes(start, 0, start + wide, strip, grid=None)
             axes.imshow(np.asarray(sheet), interpolation="lanczos", aspect="auto")
             axes.axis("off")
@@ -177,8 +177,8 @@ class Figures:
     @cached_property
     def _features(self) -> dict[str, FeatureView]:
         """Of a few recipes all, else those that the decision is about."""
-        shown = sheet_recipes(self.summary)
-        return {recipe: view for recipe, view in self.data.features.items() if recipe in shown}
+        recipes = sheet_recipes(self.summary)
+        return {recipe: view for recipe, view in self.data.features.items() if recipe in recipes}
 
     @cached_property
     def _named(self) -> frozenset[str]:

@@ -48,9 +48,12 @@ class Panels:
             return None
         spec, front, frame = summary.spec, decide(summary).front, summary.frame.loc[list(rows.values())]
         named = [r for r in rows if not is_crowded(summary) or r in front or r == summary.baseline_recipe]
-        asked = summary.min_test_acc
+        min_test_acc = summary.min_test_acc
         near = frame["test_acc"] >= frame["test_acc"].max() - REACH
-        held = [*frame.loc[near | frame["recipe"].isin(front), "test_acc"], *([] if asked is None else [asked])]
+        held = [
+            *frame.loc[near | frame["recipe"].isin(front), "test_acc"],
+            *([] if min_test_acc is None else [min_test_acc]),
+        ]
         lo, hi = limits(held, share=0.1, least=0.008)
         top = [*frame[spec.key], *frame[f"{spec.key}_high"].dropna()]
         rate = spec.unit == "percent"
@@ -60,7 +63,9 @@ class Panels:
             points=_small_first(self._of_frontier(recipe, row, recipe in named) for recipe, row in rows.items()),
             x=(max(0.0, lo), min(hi, 1 + 0.25 * (hi - lo))),
             y=(0.0, min(1.0, max(0.05, 1.04 * max(top)))) if rate else limits(frame[spec.key], least=1e-6),
-            asked=None if asked is None else (asked, f"{number(metric_of('test_acc'), asked)} asked for"),
+            asked=None
+            if min_test_acc is None
+            else (min_test_acc, f"{number(metric_of('test_acc'), min_test_acc)} asked for"),
             stairs=tuple(self._spot(rows[recipe], spec.key) for recipe in front if recipe in rows),
             control=self._control(spec.key),
         )
@@ -82,12 +87,12 @@ class Panels:
         attack: one attack; None sets every recipe under the one that works best against it.
         """
         rows = self._in_group(group, metric, attack)
-        shown = [family for family in group.families if any(point.recipe in rows for point in family.points)]
-        if not shown:
+        families = [family for family in group.families if any(point.recipe in rows for point in family.points)]
+        if not families:
             return []
         seen = self.summary.frame.loc[list(rows.values()), "test_acc"]
         x, y = limits(list(seen[seen >= seen.max() - REACH]), least=0.008), self._leak_span(metric, rows)
-        return [(family, self._of_family(group, family, metric, rows, x, y)) for family in shown]
+        return [(family, self._of_family(group, family, metric, rows, x, y)) for family in families]
 
     def best(self, group: DefenseGroup) -> Panel | None:
         """Every family's best point with its name, the other recipes small; None with fewer than two such points."""

@@ -111,10 +111,10 @@ def _of_parameter(name: str, met: Sequence[Proposed]) -> Scale:
         return _of_numbers(name, numbers, lambda value: minus(f"{value:g}"))
     kinds = sorted({*given}, key=str)
     places = {kind: (index + 0.5) / len(kinds) for index, kind in enumerate(kinds)}
-    shown = tuple(
+    dots = tuple(
         (height, minus(f"{kind:g}") if isinstance(kind, float) else str(kind)) for kind, height in places.items()
     )
-    return Scale(title=name, places=places, ticks=shown)
+    return Scale(title=name, places=places, ticks=dots)
 
 
 def _of_objective(objective: Objective, met: Sequence[Proposed]) -> Scale:
@@ -205,6 +205,6 @@ def _bare(objective: Objective, value: float) -> str:
 
 
 def _words(view: SearchView, one: Proposed) -> str:
-    shown = [f"{o.label}: {value_words(o, one.objectives.get(o.column))}" for o in view.objectives]
+    objectives = [f"{o.label}: {value_words(o, one.objectives.get(o.column))}" for o in view.objectives]
     settings = ", ".join(f"{name} {value}" for name, value in one.values.items())
-    return "\n".join([f"{settings} (proposal {one.number})", *shown])
+    return "\n".join([f"{settings} (proposal {one.number})", *objectives])

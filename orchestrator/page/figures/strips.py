@@ -52,8 +52,8 @@ def judges(summary: Summary, colours: Colours) -> Canvas | None:
                 one, recipe = summary.estimate(row, key), values["recipe"]
                 axes.plot([one.low, one.high], [y + off] * 2, color=colour, lw=1.6, zorder=2)
                 (dot,) = axes.plot([one.mean], [y], mark, ms=11, mfc=face, mec=colour, mew=2, zorder=3, clip_on=False)
-                shown = f"{summary.shown(row, key)} (n = {count(int(one.n), 'seed')})"
-                canvas.describe(dot, f"{recipe}, {metric_of(key).label}: {shown}", recipe=recipe)
+                leak_text = f"{summary.shown(row, key)} (n = {count(int(one.n), 'seed')})"
+                canvas.describe(dot, f"{recipe}, {metric_of(key).label}: {leak_text}", recipe=recipe)
         if not seen:
             axes.text(0.01, y, "not measured", fontsize=11, color=SOFT, va="center")
     return canvas
@@ -117,8 +117,8 @@ def exposure(summary: Summary, colours: Colours) -> Canvas | None:
                 clip_on=False,
                 color=colours.of(recipe),
             )
-            told = f"{one.key}: {rate_words(spec, one)}, among the {AMONG} most exposed: {among_words(one)}"
-            canvas.describe(dot, told, recipe=recipe)
+            tooltip = f"{one.key}: {rate_words(spec, one)}, among the {AMONG} most exposed: {among_words(one)}"
+            canvas.describe(dot, tooltip, recipe=recipe)
         often = f"{sum(one.rate > 0.5 for one in people)} of {len(people)}"
         note(axes, often, (1, y), (14, -4), place="across", size=12.5, colour=INK, bold=True)
     return canvas
@@ -144,8 +144,8 @@ def triangle(summary: Summary) -> Canvas:
         rows, columns = np.nonzero(mask)
         axes.plot(columns + 0.5, rows + 0.5, shape, ms=size, mew=0, color=colour)
     for place, tick in enumerate(axes.get_yticklabels()):
-        told = f"{everyone[place]}: differs from {int(clear[place].sum())} of the {many - 1} others"
-        canvas.describe(tick, told, recipe=everyone[place])
+        tooltip = f"{everyone[place]}: differs from {int(clear[place].sum())} of the {many - 1} others"
+        canvas.describe(tick, tooltip, recipe=everyone[place])
     return canvas
 
 

@@ -89,10 +89,10 @@ def _drawable(data: ToyData, path: np.ndarray, most: int = 400) -> np.ndarray:
     """The path up to where it stops being finite, kept within reach of a renderer's arithmetic; at most `most` of its
     points, both ends among them."""
     finite = np.isfinite(path).all(axis=1).cumprod().astype(bool)
-    kept = path[finite] if finite[0] else np.zeros((1, 2))
+    drawable = path[finite] if finite[0] else np.zeros((1, 2))
     reach = 20 * max(abs(end) for end in data.extent)
-    keep = np.unique(np.linspace(0, len(kept) - 1, min(len(kept), most)).round().astype(int))
-    return np.clip(kept[keep], -reach, reach)
+    keep = np.unique(np.linspace(0, len(drawable) - 1, min(len(drawable), most)).round().astype(int))
+    return np.clip(drawable[keep], -reach, reach)
 
 
 def background(data: ToyData, panel: ToyPanel) -> np.ndarray:

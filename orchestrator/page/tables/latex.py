@@ -159,9 +159,9 @@ def _breakable(text: str) -> str:
 
 def _cell(spec: Metric, one: Estimate, *, is_reduction: bool = False) -> str:
     mean, ends = shown_reduction(spec, one) if is_reduction else shown_estimate(spec, one)
-    shown = escaped(mean)
-    shown = rf"\textbf{{{shown}}}" if one.differs else shown
-    return rf"{shown} {{\scriptsize {escaped(ends)}}}" if ends else shown
+    text = escaped(mean)
+    text = rf"\textbf{{{text}}}" if one.differs else text
+    return rf"{text} {{\scriptsize {escaped(ends)}}}" if ends else text
 
 
 def _mark(number: int) -> str:

@@ -111,9 +111,9 @@ def _column(table: PrintedTable, key: str) -> float:
     return max(*cells, *(width(line, _TEXT) for line in _head(key)), 0.0) + _GAP
 
 
-def _cell(shown: tuple[str, str]) -> float:
+def _cell(text_and_width: tuple[str, str]) -> float:
     """Points of a mean, bold at worst, and its interval."""
-    mean, ends = shown
+    mean, ends = text_and_width
     return 1.13 * width(mean, _TEXT) + (width(" ", _TEXT) + width(ends, _SCRIPT) if ends else 0.0)
 
 

@@ -36,19 +36,18 @@ def membership_of_plan(stages: Sequence[Stage]) -> dict[str, Any]:
     }
 
 
-def membership_lines(told: dict[str, Any] | None) -> list[str]:
-    """The same for a terminal; nothing without membership attacks."""
-    if told is None:
+def membership_lines(limits: dict[str, Any] | None) -> list[str]:
+    """Lines on the limits of the membership attacks for a terminal; none without membership attacks."""
+    if limits is None:
         return []
     rate = "the number of test images, known once the data are read"
-    if told["smallest_fpr"] is not None:
-        rate = (
-            f"{told['test_images']:,} test images show no false positive rate below {100 * told['smallest_fpr']:.3g} %"
-        )
+    if limits["smallest_fpr"] is not None:
+        smallest = f"{100 * limits['smallest_fpr']:.3g} %"
+        rate = f"{limits['test_images']:,} test images show no false positive rate below {smallest}"
     shadows = "no shadow models: thresholds and labels alone"
-    if told["shadows"]:
+    if limits["shadows"]:
         shadows = (
-            f"{told['shadows']} shadow models per recipe give each image about {told['with_image']} answers with it "
-            f"and {told['without_image']} without"
+            f"{limits['shadows']} shadow models per recipe give each image "
+            f"about {limits['with_image']} answers with it and {limits['without_image']} without"
         )
     return ["", f"membership: {rate}; {shadows}"]

@@ -70,22 +70,22 @@ def power_summary(size: Size, found: Measured, costs: Costs | None, tell: float 
     """What a sweep of this size can tell, as JSON values; differences are fractions."""
     now = size.design
     advisor = Advisor(components=found.components, now=now, available=size.available, costs=costs)
-    told, asked = advisor.planned, tell or TELL
-    wanted = tell is not None or told.tells > asked
-    reached = advisor.cheapest(asked) if wanted else None
+    power, limit = advisor.planned, tell or TELL
+    wanted = tell is not None or power.tells > limit
+    reached = advisor.cheapest(limit) if wanted else None
     return {
-        "tells": told.tells,
-        "half_width": told.half,
-        "standard_error": told.error,
+        "tells": power.tells,
+        "half_width": power.half,
+        "standard_error": power.error,
         "power": POWER,
         **asdict(now),
         "classes_available": size.available,
         "leak": size.leak.key,
         "components": {**asdict(found.components), "trials": found.trials, "same_data": found.same_data},
         "to_tell": {
-            "difference": asked,
+            "difference": limit,
             "sweep": None if reached is None else _as_json(reached, costs),
-            "seeds_with_these_classes": advisor.seeds_alone(asked),
+            "seeds_with_these_classes": advisor.seeds_alone(limit),
         }
         if wanted
         else None,
@@ -103,17 +103,17 @@ def power_lines(power: dict[str, Any]) -> list[str]:
         lines.append(_to_tell(power))
     if power["moves"]:
         best, *others = power["moves"]
-        beside = "".join(f"; {_move(one)}" for one in others)
-        lines.append(f"per device-second {MOVES[best['name']]} buy most: {_move(best)}{beside}")
+        other_moves = "".join(f"; {_move(one)}" for one in others)
+        lines.append(f"per device-second {MOVES[best['name']]} buy most: {_move(best)}{other_moves}")
     if power["classes"] == power["classes_available"]:
         lines.append(f"more classes: none, all {power['classes']} of the data are attacked")
     return lines
 
 
 def _told(power: dict[str, Any]) -> str:
-    least = f"differences of {_points(power['tells'])} points or more" if power["tells"] < 1 else "no difference"
+    smallest = f"differences of {_points(power['tells'])} points or more" if power["tells"] < 1 else "no difference"
     return (
-        f"with {power['seeds']} seeds and {power['classes']} classes this sweep can detect {least} "
+        f"with {power['seeds']} seeds and {power['classes']} classes this sweep can detect {smallest} "
         f"(power {100 * power['power']:.0f} %; spreads {_source(power['components'])})"
     )
 
@@ -163,11 +163,11 @@ def _as_json(option: Option, costs: Costs | None) -> dict[str, Any]:
 
 
 def _to_tell(power: dict[str, Any]) -> str:
-    asked, found, available = power["to_tell"], power["to_tell"]["sweep"], power["classes_available"]
-    start = f"for {100 * asked['difference']:g} points:"
+    target, found, available = power["to_tell"], power["to_tell"]["sweep"], power["classes_available"]
+    start = f"for {100 * target['difference']:g} points:"
     if found is None:
         return f"{start} no number of seeds up to {MOST_SEEDS} detects them with the {available} classes of the data"
-    alone = asked["seeds_with_these_classes"]
+    alone = target["seeds_with_these_classes"]
     text = f"{start} {found['seeds']} seeds x {found['classes']} classes{_times(found)}"
     if found["classes"] == power["classes"]:
         return text

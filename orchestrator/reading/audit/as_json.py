@@ -1,4 +1,4 @@
-"""audit.json: the audit of one model as data."""
+"""Write an audit as the data of audit.json."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ JSON_VERSION = 1
 
 
 def audit_json(audit: Audit, card: Mapping[str, Any], *, anonymous: bool = False) -> dict[str, Any]:
-    """audit.json, as docs/audit.md describes it."""
+    """The content of audit.json, as docs/audit.md describes it."""
     return {
         "version": JSON_VERSION,
         "model": dict(card),
@@ -78,7 +78,7 @@ def _standing_json(one: Standing) -> dict[str, Any]:
 
 
 def _membership_json(found: AuditMembership | None) -> dict[str, Any] | None:
-    """Without the attacks where no claim is made; None where membership was not measured."""
+    """The entry of membership, without attacks where no claim is made; None where it was not measured."""
     if found is None:
         return None
     recipes = found.recipes if found.holds else ()
@@ -96,7 +96,7 @@ def _membership_json(found: AuditMembership | None) -> dict[str, Any] | None:
                 "role": one.role,
                 "recipe": one.recipe,
                 "trainings": one.trainings,
-                "attacks": [_told_json(told) for told in one.told],
+                "attacks": [_told_json(one_attack) for one_attack in one.told],
             }
             for one in recipes[1:]
         ],
@@ -157,7 +157,7 @@ def _trained_json(audit: Audit, one: Trained) -> dict[str, Any]:
 
 
 def _reduction_json(one: LeakComparison | None) -> dict[str, Any] | None:
-    """How much less leaks than from the reference; None where the two were not compared."""
+    """The reduction of the leak relative to the reference; None where the two were not compared."""
     if one is None:
         return None
     part = one.hidden.part if one.hidden else None
@@ -179,8 +179,7 @@ def _reduction_json(one: LeakComparison | None) -> dict[str, Any] | None:
 
 
 def _earlier_keys(one: LeakComparison | None) -> dict[str, Any]:
-    """The same under the keys of earlier versions, whose difference is minus the reduction, for programs that read
-    them."""
+    """The reduction under the keys of earlier versions, as the negative difference, for programs that read those."""
     if one is None:
         return {"leak_beside_reference": _gap_json(NOTHING), "removed_or_hidden": None}
     low, high = (None if end is None else 0.0 - end for end in (one.high, one.low))

@@ -1,4 +1,4 @@
-"""What an audit says of membership: a claim with its interval, or why there is none."""
+"""The sentences of an audit on membership: a claim with its interval, or why no claim is made."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ONE = "What another training of this model would give away is not known."
 
 
 def membership_lines(found: AuditMembership) -> tuple[str, ...]:
-    """The finding first, then what it rests on; where training and test images differ, why no claim is made."""
+    """Sentences on membership, the finding first; where training and test images differ, why no claim is made."""
     if not found.holds:
         return (
             f"No claim about membership is made: a classifier that never asks the model distinguishes "
@@ -73,7 +73,7 @@ def _by_labels(found: AuditMembership) -> tuple[str, ...]:
 
 
 def _beside_reference(found: AuditMembership) -> tuple[str, ...]:
-    """The reference's numbers under the same attack, and whether the two differ."""
+    """A sentence that compares the model with the reference under the same attack; empty without a reference."""
     plain = found.reference
     same = None if plain is None else plain.by(found.strongest.attack)
     if plain is None or same is None:

@@ -1,4 +1,4 @@
-"""Membership of the model under audit, and of what was trained beside it, as the audit's store has it."""
+"""Read from the store how well membership attacks work on the model, the reference and the fixes."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from smoothsweep.sweeps.loaded import inversion
 
 NO_SHADOWS = "No shadow model was trained: a stronger attack may find more."
 LEAST_OTHERS = 100
-"""Test images without which no false positive rate of 1 % is shown."""
+"""Fewest test images that can show a false positive rate of 1 %."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AttackFound(Attacked):
-    """One attack over all images; the mean over trainings where there are several.
+    """The result of one attack over all images; the mean over trainings where there are several.
 
     Attributes:
-        access: What it sees: labels or scores.
+        access: What the attack sees: labels or scores.
         found: Fraction of training images found at 1 % false positives; None with fewer than 100 test images.
     """
 
@@ -47,15 +47,15 @@ class AttackFound(Attacked):
 
 @dataclass(frozen=True, kw_only=True)
 class Membership:
-    """Membership of one model, or of the trainings of one recipe.
+    """The results of membership attacks on the trainings of one recipe.
 
     Attributes:
         recipe: Its name among those of the sweep.
         role: `model`, `reference` (plain training), or `fix`.
-        told: Its attacks, the strongest first.
-        trainings: Of how many the numbers are the mean.
-        word: What can be said of it beside the reference, of `reading.leak.membership.WORDS`; empty for the reference
-            itself, and where the two were not compared.
+        told: The attacks, the strongest first.
+        trainings: Number of trainings over which results are averaged.
+        word: The verdict relative to the reference, of `reading.leak.membership.WORDS`; empty for the reference itself
+            and where the two were not compared.
     """
 
     recipe: str
@@ -65,29 +65,29 @@ class Membership:
     word: str = ""
 
     def by(self, attack: str) -> AttackFound | None:
-        """What one attack reaches; None where it was not made."""
+        """The result of an attack by its name; None where it did not run."""
         return next((one for one in self.told if one.attack == attack), None)
 
     @property
     def by_labels(self) -> AttackFound | None:
-        """What the attack that was chosen beforehand reaches by labels alone."""
+        """The result of the attack by labels that was chosen beforehand; None where it did not run."""
         return self.by(BY_LABELS)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AuditMembership:
-    """The model's membership, and that of what was trained beside it.
+    """The results of membership attacks on the model and on the trainings it is compared with.
 
     Attributes:
-        shift: AUC of a classifier that tells training from test images by their pixels and never asks the model.
+        shift: AUC of a classifier that distinguishes training from test images by their pixels, without the model.
         members: Training images.
         others: Test images that are no copies.
         copies: Test images that are copies of training images; they were left out.
-        drawn: Images that labels were asked of, where these are fewer than all; else None.
+        drawn: Images whose labels were queried, where these are fewer than all; else None.
         drawn_members: Training images among them.
-        recipes: The model first, then the others in the order of the sweep.
-        shadows: The same by shadow models; None where none were trained.
-        without_shadows: Then why, a sentence.
+        recipes: The model first, then the other recipes in the order of the sweep.
+        shadows: The results of attacks by shadow models; None where none were trained.
+        without_shadows: A sentence on why none were trained.
     """
 
     shift: float
@@ -110,7 +110,7 @@ class AuditMembership:
         return self.recipes[0]
 
     def tried_on(self, one: AttackFound) -> tuple[int, int]:
-        """How many training and how many test images an attack was tried on."""
+        """The numbers of training images and of test images that an attack was tried on."""
         if self.drawn is None or self.drawn_members is None or one.access != "labels":
             return self.members, self.others
         return self.drawn_members, self.drawn - self.drawn_members
@@ -125,7 +125,7 @@ class AuditMembership:
 
     @property
     def strongest(self) -> AttackFound:
-        """The attack that tells most of the model's images."""
+        """The attack on the model with the highest AUC."""
         return self.model.told[0]
 
     @property
@@ -137,7 +137,7 @@ class AuditMembership:
 def read_membership(
     trials: Sequence[Trial], store: Store, data: ReportData, summary: Summary, access: str
 ) -> AuditMembership | None:
-    """What an attacker with this access can say of who was trained on; None where the model's was not measured."""
+    """Read the results of membership attacks with this access; None where the model was not attacked."""
     stages: dict[str, dict[str, Stage]] = {}
     roles: dict[str, Literal["model", "reference", "fix"]] = {}
     for trial in trials:
@@ -149,12 +149,12 @@ def read_membership(
         imported = isinstance(settings.recipe, ImportedClassifier)
         roles[name] = "model" if imported else "reference" if trial.cell.is_baseline else "fix"
         stages.setdefault(name, {})[stage.fingerprint] = stage
-    own = next((name for name, role in roles.items() if role == "model"), None)
-    if own is None:
+    model_recipe = next((name for name, role in roles.items() if role == "model"), None)
+    if model_recipe is None:
         return None
     files = {name: tuple(store.needed_file(s, SCORES) for s in found.values()) for name, found in stages.items()}
-    first = measured_in(files[own][0])
-    facts = store.metrics(next(iter(stages[own].values())))
+    first = measured_in(files[model_recipe][0])
+    facts = store.metrics(next(iter(stages[model_recipe].values())))
     words = _words(data, summary, access)
     seen = np.isfinite(first.scores[BY_LABELS]) if BY_LABELS in first.scores else np.zeros(len(first.member), bool)
     few = not seen.all()
@@ -173,13 +173,13 @@ def read_membership(
                 trainings=len(files[name]),
                 word=words.get(name, ""),
             )
-            for name in sorted(roles, key=lambda name: name != own)
+            for name in sorted(roles, key=lambda name: name != model_recipe)
         ),
     )
 
 
 def _words(data: ReportData, summary: Summary, access: str) -> dict[str, str]:
-    """Recipe -> its word beside the baseline: by scores and labels, or by labels where nothing else is seen."""
+    """Recipe -> its verdict relative to the baseline, by scores and labels, or by labels where only those are seen."""
     leaks = two_leaks(data, summary)
     if leaks is None or leaks.baseline is None:
         return {}
@@ -195,7 +195,10 @@ def _words(data: ReportData, summary: Summary, access: str) -> dict[str, str]:
 
 @lru_cache(maxsize=64)
 def _told(files: tuple[Path, ...], access: str) -> tuple[AttackFound, ...]:
-    """Of the trainings with these scores, which never change; pages are written again after every round."""
+    """The results of all attacks on the trainings with these score files.
+
+    Cached, since the files never change and pages are written again after every round.
+    """
     within = ACCESS_LEVELS.index(access)
     table = attack_table([measured_in(file) for file in files])
     return tuple(

@@ -1,4 +1,4 @@
-"""What the numbers of an audit do not say, and its pages do: from its run, and from its store."""
+"""Facts and sentences of an audit that its pages show besides the numbers."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from smoothsweep.orchestrator.reading.audit.members import AuditMembership
 
 @dataclass(frozen=True, kw_only=True)
 class RunNotes:
-    """What the run of an audit tells its readers beside the numbers.
+    """Facts and sentences that only the run of an audit knows.
 
     Attributes:
-        untried: Sentences on the attacks that the model could not be put under.
-        unfit: Sentences on what there was no time for.
-        own_test: Whether the data say which images are for testing.
-        planned: Recipe -> device-seconds that were expected of its first seed.
+        untried: Sentences on attacks that need more access or queries than the model gives.
+        unfit: Sentences on trainings and seeds for which there was no time.
+        own_test: Whether the data mark test images.
+        planned: Recipe -> forecast device-seconds of its first seed.
         strangers: Public images for the thresholds of verification; None where they are rendered.
         told: Sentences on public images that may not fit.
-        unmeasured: Why membership was not measured, where it was asked.
+        unmeasured: Why membership was not measured although it was asked for.
     """
 
     untried: tuple[str, ...] = ()
@@ -33,17 +33,18 @@ class RunNotes:
 
 @dataclass(frozen=True, kw_only=True)
 class AuditNotes(RunNotes):
-    """What else the numbers do not say.
+    """The facts of a run, and those that its store holds besides the numbers.
 
     Attributes:
-        names: The people by label.
-        classes: Of the model.
-        recipe: The model's among those of the sweep; None where it is the only one.
-        architecture: Of what was trained beside it, with its epochs.
-        is_program: Whether the model itself cannot be trained here.
+        names: Names of the people, by label.
+        classes: Number of the model's classes.
+        recipe: Name of the model's recipe in the sweep; None where it is the only one.
+        architecture: Of the reference and the fixes.
+        epochs: Of the reference and the fixes.
+        is_program: Whether the model is a program, which cannot be trained here.
         is_enrolled: Whether its classes are people enrolled with an embedder.
-        asked_once: Trial -> images that the parts of its attack have shown the model.
-        membership: Which images it was trained on; None where that was not measured.
+        asked_once: Trial -> queries sent by the parts of its attack.
+        membership: Results of membership attacks; None where membership was not measured.
     """
 
     names: Sequence[str]

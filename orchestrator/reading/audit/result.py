@@ -1,4 +1,4 @@
-"""What the audit of one model found: what each attack reaches beside the controls, at what cost, and who is exposed."""
+"""The result of the audit of one model: the leak and cost of each attack and control, and the people exposed."""
 
 from __future__ import annotations
 
@@ -19,15 +19,23 @@ from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.reading.standing.judged import FIRST, Standing, standings
 
 HALF = 0.5
-"""Share of its reconstructions from which on a person counts as matched."""
+"""Fraction of a person's reconstructions that must be hits for the person to count as matched."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Reached:
-    """What one attack reaches. leak: share of its reconstructions that the judge takes for the person, with its
-    interval (NaN without one); queries: images shown to the model per person, None where the attack asks nothing;
-    seconds: of a device, per person. Parts that serve all people are included in both, a share for each. row: of the
-    summary's frame."""
+    """The leak and the cost of one attack or control.
+
+    Attributes:
+        access: What it sees of the model.
+        control: Whether it is a control.
+        leak: Fraction of its reconstructions that the judge matches with the person, or a distance.
+        low, high: Ends of the interval of the leak, NaN without one.
+        seeds: Number of runs.
+        queries: Images sent to the model per person, with a share of parts that serve all people; None without queries.
+        seconds: Device-seconds per person, with a share of such parts.
+        row: Its row in the summary's frame.
+    """
 
     attack: str
     access: str
@@ -43,9 +51,13 @@ class Reached:
 
 @dataclass(frozen=True, kw_only=True)
 class Person(Exposed):
-    """A person in the model, under the strongest attack. label: the class's number. control: the share of the control's
-    images that the judge takes for this person; verified: the share of the attack's that a recogniser accepts at 1 %
-    false accepts; None where not measured."""
+    """A person among the model's classes, under the strongest attack.
+
+    Attributes:
+        label: Number of the class.
+        control: Fraction of the control's images that the judge matches with this person; None where not measured.
+        verified: Fraction of the attack's images that a recogniser accepts at 1 % false accepts; None likewise.
+    """
 
     name: str
     label: int
@@ -55,11 +67,17 @@ class Person(Exposed):
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """What was trained here beside the model, or the model itself. recipe: in words; role: "model", "reference" (plain
-    training) or "fix". reached: by the attack that works best against it. leak: beside the reference's (None for the
-    reference itself, and where the two were not compared); accuracy: minus that of the reference. training_s,
-    attacking_s: device-seconds of all its seeds, attacks and judging together; of the model, None. planned_s: what was
-    expected of its first seed, None where nobody planned.
+    """The model, the reference or a fix, with its accuracy and its leak.
+
+    Attributes:
+        recipe: In words.
+        role: "model", "reference" (plain training) or "fix".
+        reached: The attack that works best against it.
+        leak: Comparison of its leak with the reference's; None for the reference and where the two were not compared.
+        accuracy: Its test accuracy minus that of the reference.
+        training_s: Device-seconds of its trainings; None for the model.
+        attacking_s: Device-seconds of its attacks and their judging; None for the model.
+        planned_s: Forecast device-seconds of its first seed; None without a forecast.
     """
 
     recipe: str
@@ -75,18 +93,20 @@ class Trained:
 
 @dataclass(frozen=True, kw_only=True)
 class Audit(AuditNotes):
-    """The numbers, beside their notes.
+    """The numbers of an audit, with its notes.
 
     Attributes:
-        judge: The metric that decides, and ceiling what it says of real photographs (None: not measured).
+        judge: The metric that decides.
+        ceiling: Its value on real photographs; None where not measured.
         reached: All attacks, then all controls, the strongest first.
-        beyond: The strongest attack minus the best control, by person and seed.
-        people: First who is most probably among the most exposed.
-        test_acc: Of the model on the test images.
-        chance: One over the classes.
-        beside: The model, the reference and what else was trained, in the order of the sweep; empty where nothing was.
-        standing: The strongest attack by every judge, beside chance, the control, the prior's reach and the ceiling.
-        second: The same attack by a second embedder of the name `second_name`; empty without one.
+        beyond: The strongest attack minus the best control, paired by person and seed.
+        people: The person who is most probably among the most exposed comes first.
+        test_acc: The model's accuracy on the test images.
+        chance: One over the number of classes.
+        beside: The model, the reference and the fixes, in the order of the sweep; empty without trainings.
+        standing: The strongest attack by every judge, compared with chance, control, the prior's reach and the ceiling.
+        second: The same attack by a second embedder; empty without one.
+        second_name: Name of the second embedder.
     """
 
     judge: str
@@ -123,11 +143,11 @@ class Audit(AuditNotes):
 
     @property
     def strongest(self) -> Reached:
-        """The strongest attack; where none was tried, the strongest control."""
+        """The strongest attack; without any attack, the strongest control."""
         return self.reached[0]
 
     def by_access(self) -> dict[str, Reached]:
-        """Access level -> the strongest attack that sees no more, lowest first; levels without attack left out."""
+        """Access level -> the strongest attack that needs no more access; levels without an attack are left out."""
         found: dict[str, Reached] = {}
         for place, level in enumerate(ACCESS_LEVELS):
             within = [one for one in self.attacks if ACCESS_LEVELS.index(one.access) <= place]
@@ -137,24 +157,25 @@ class Audit(AuditNotes):
 
     @property
     def matched_words(self) -> str:
-        """What a hit of the deciding judge is called."""
+        """What pages call a hit of the deciding judge."""
         return f"matched among {self.classes}"
 
     @property
     def matched(self) -> int:
-        """How many people are matched in half or more of what the strongest attack drew of them."""
+        """Number of people matched in half or more of the strongest attack's reconstructions of them."""
         return sum(person.share >= HALF for person in self.people)
 
 
 def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit | None:
-    """The findings; None while nothing that was drawn of the model's people has been judged. Where only controls were
-    tried, nobody is named: what they draw says nothing of the model.
+    """The result of an audit; None while no reconstruction of the model's people has been judged.
+
+    Where only controls ran, no person is named: a control knows nothing of the model.
     """
     if summary.primary is None:
         return None
     measured = summary.frame[summary.frame[summary.primary].notna()]
-    own = summary.recipes[0] if notes.recipe is None else notes.recipe
-    frame = measured[measured["recipe"] == own]
+    recipe = summary.recipes[0] if notes.recipe is None else notes.recipe
+    frame = measured[measured["recipe"] == recipe]
     reached = [_reached(data, summary, int(row), notes.asked_once) for row in frame.index]
     ordered = sorted(reached, key=lambda one: (one.control, -summary.spec.sign * one.leak))
     judged = summary.evidence.rows if summary.evidence else ()
@@ -173,12 +194,12 @@ def read_audit(data: ReportData, summary: Summary, notes: AuditNotes) -> Audit |
         standing=() if strongest.control else standings(summary, strongest.row, *line, notes.classes),
         test_acc=float(frame["test_acc"].mean()),
         chance=1 / notes.classes,
-        beside=_beside(data, summary, own, notes),
+        beside=_beside(data, summary, recipe, notes),
     )
 
 
 def _beside(data: ReportData, summary: Summary, own: str, notes: AuditNotes) -> tuple[Trained, ...]:
-    """The model and what was trained beside it, each under the attack that works best against it."""
+    """The model, the reference and the fixes, each under the attack that works best against it; may be empty."""
     rows, reference = summary.rows(summary.deciding), summary.baseline_recipe
     if reference not in rows or own not in rows or len(rows) < 2:
         return ()
@@ -203,8 +224,10 @@ def _beside(data: ReportData, summary: Summary, own: str, notes: AuditNotes) -> 
 
 
 def _seconds(data: ReportData, summary: Summary, own: str) -> dict[str, tuple[float, float]]:
-    """Recipe -> device-seconds of its trainings, and of its attacks and their judging; what it shares with the model
-    (data, prior, judges' networks) is left out."""
+    """Recipe -> device-seconds of its trainings, and device-seconds of its attacks and their judging.
+
+    Stages shared with the model (data, prior, the judges' networks) are left out.
+    """
     frame = summary.frame
     shared = {
         link.path
@@ -269,7 +292,7 @@ def _people(
 
 
 def _shares(summary: Summary, row: int, metric: str) -> dict[int, float]:
-    """Label -> mean over the seeds of the share of its images."""
+    """Label -> the metric's mean over seeds, by class."""
     by_class = [one.by_class for one in summary.samples[row].get(metric, {}).values() if one.by_class is not None]
     means = pd.concat(by_class, axis=1).mean(axis=1) if by_class else pd.Series(dtype=float)
     return {int(label): float(mean) for label, mean in zip(means.index.to_numpy(), means, strict=True)}

@@ -1,4 +1,4 @@
-"""A second embedder's judgement of an audit's reconstructions: another network, trained on other photographs."""
+"""The judgement of an audit's reconstructions by a second embedder, trained on other photographs."""
 
 from __future__ import annotations
 
@@ -10,35 +10,37 @@ from smoothsweep.orchestrator.reading.standing.judged import APART, Standing, st
 
 
 def with_second(audit: Audit, summary: Summary, name: str) -> Audit:
-    """The audit with the standings of the same attack by the embedder `name`, from the summary of its judging; as it is
-    where that has not judged this attack."""
+    """Add to an audit how the second embedder `name` judges the strongest attack.
+
+    summary: of the sweep in which it judges. The audit is returned unchanged where that holds no such attack.
+    """
     frame = summary.frame
     if summary.primary is None or summary.primary not in frame:
         return audit
     rows = frame[(frame["attack"] == audit.strongest.attack) & frame[summary.primary].notna()]
     rows = rows[rows["recipe"] == summary.recipes[0]] if len(rows) > 1 else rows
     control = [one.attack for one in audit.controls[:1]]
-    beside = frame[frame["attack"].isin(control)].index
+    control_rows = frame[frame["attack"].isin(control)].index
     if not len(rows):
         return audit
-    found = standings(summary, int(rows.index[0]), int(beside[0]) if len(beside) else None, audit.classes)
+    found = standings(summary, int(rows.index[0]), int(control_rows[0]) if len(control_rows) else None, audit.classes)
     return replace(
         audit, second=tuple(replace(one, words=f"{one.words}, by {name}") for one in found), second_name=name
     )
 
 
 def second_lines(audit: Audit) -> tuple[str, ...]:
-    """A sentence for what is verified, or else matched: both judges' numbers, and whether they agree."""
+    """A sentence with the numbers of both embedders and whether they agree; empty without a second one."""
     pairs = [(one, other) for one in audit.standing for other in audit.second if one.metric == other.metric]
-    asked = [pair for pair in pairs if pair[0].spec.reach is not None]
-    if not asked:
+    verifying = [pair for pair in pairs if pair[0].spec.reach is not None]
+    if not verifying:
         return ()
-    one, other = next((pair for pair in asked if pair[0].spec.verifies), asked[0])
+    one, other = next((pair for pair in verifying if pair[0].spec.verifies), verifying[0])
     apart = abs((one.leak.value or 0.0) - (other.leak.value or 0.0)) >= APART
-    said = (
+    verdict = (
         f"A second embedder ({audit.second_name}): {other.shown('leak')} {_verb(other)}, the first {one.shown('leak')}"
     )
-    return (f"{said}. {'The two disagree: the truth may be either.' if apart else 'The two agree.'}",)
+    return (f"{verdict}. {'The two disagree: the truth may be either.' if apart else 'The two agree.'}",)
 
 
 def _verb(one: Standing) -> str:

@@ -1,4 +1,4 @@
-"""The audit of one model in sentences."""
+"""The sentences of the audit of one model."""
 
 from __future__ import annotations
 
@@ -20,15 +20,18 @@ from smoothsweep.orchestrator.reading.standing.judged import standing_lines
 
 
 def more_seeds(seeds: int) -> str:
-    """` (--seeds 3, or more --minutes, adds some)`; empty where an audit has all that it goes up to."""
+    """A remark such as ` (--seeds 3, or more --minutes, adds some)`; empty at the maximum number of seeds."""
     return f" (--seeds {min(seeds + 2, MOST_SEEDS)}, or more --minutes, adds some)" if seeds < MOST_SEEDS else ""
 
 
 def audit_sentences(audit: Audit, *, anonymous: bool = False) -> dict[str, tuple[str, ...]]:
-    """The words of the audit: `answer` (first the finding, then how sure), `beside` (how a reference and other recipes
-    compare), `membership` (empty where nobody asked), `trainings` (what these took, what they rest on, what there was
-    no time for), `access` (what each attacker gets), `people`, `unknown` (what this does not say). anonymous: no
-    names."""
+    """The sentences of an audit, by section of its page.
+
+    `answer`: the finding, then its uncertainty. `beside`: the comparison with the reference and the fixes.
+    `membership`: empty where it was not asked for. `trainings`: their cost, their limits, and what there was no time
+    for. `access`: the leak by access level. `people`: who is exposed most. `unknown`: what the audit does not show.
+    anonymous: write no names.
+    """
     return {
         "answer": _answer(audit),
         "beside": (*_reference(audit), *_fixes(audit)),
@@ -41,11 +44,12 @@ def audit_sentences(audit: Audit, *, anonymous: bool = False) -> dict[str, tuple
 
 
 def share(audit: Audit, value: float) -> str:
-    """A leak of this audit's judge for a sentence: `48 %`."""
+    """A leak by this audit's judge as text, such as `48 %`."""
     return number(metric_of(audit.judge), value)
 
 
 def person_name(person: Person, *, anonymous: bool) -> str:
+    """The name of a person, or `person N` where names are left out."""
     return f"person {person.label}" if anonymous else person.name
 
 
@@ -58,12 +62,14 @@ def _answer(audit: Audit) -> tuple[str, ...]:
         )
     best, judge = audit.strongest, metric_of(audit.judge).label
     line = audit.controls[0] if audit.controls else None
-    beside = f"; of images drawn without knowing the model ({line.attack}), {share(audit, line.leak)}" if line else ""
+    control_text = (
+        f"; of images drawn without knowing the model ({line.attack}), {share(audit, line.leak)}" if line else ""
+    )
     first = (
         f"Of what the strongest attack ({best.attack}) draws from this model, the {judge} matches "
         f"{share(audit, best.leak)} with the right one of {audit.classes} people (chance: {share(audit, audit.chance)})"
-        f"{beside}. {audit.matched} of {count(len(audit.people), 'person', 'people')} are matched in half or more of "
-        "their images."
+        f"{control_text}. {audit.matched} of {count(len(audit.people), 'person', 'people')} are matched "
+        "in half or more of their images."
     )
     if audit.beyond.verdict == HIGHER:
         sure = "The model gives away more to the strongest attack than to any control."
@@ -86,7 +92,7 @@ def _answer(audit: Audit) -> tuple[str, ...]:
 
 
 def _not_verified(audit: Audit) -> tuple[str, ...]:
-    """Why nobody says whether a face recogniser would accept what was drawn; empty where somebody does."""
+    """A sentence on why no face recogniser verified the reconstructions; empty where one did."""
     if any(one.spec.verifies for one in audit.standing):
         return ()
     if audit.judge == "attack_acc1":
@@ -97,7 +103,7 @@ def _not_verified(audit: Audit) -> tuple[str, ...]:
 
 
 def _reference(audit: Audit) -> tuple[str, ...]:
-    """What the reference leaks, and how the model stands to it."""
+    """Sentences on the reference's leak and the model's relative to it; empty without a reference."""
     model, plain = audit.model, audit.reference
     if model is None or plain is None:
         return ()
@@ -114,7 +120,7 @@ def _leak(audit: Audit, one: Trained) -> str:
 
 
 def accuracy(one: Trained) -> str:
-    """Its test accuracy: `94.1 %`."""
+    """The test accuracy as text, such as `94.1 %`."""
     return number(metric_of("test_acc"), one.test_acc)
 
 
@@ -123,11 +129,11 @@ def _model_uncertainty(audit: Audit, gap: LeakComparison | None) -> str:
         return "The two were not met by the same attacks and seeds, so they are not compared."
     if gap.seeds < LEAST_SEEDS:
         return f"Which of the two leaks more is inconclusive with one seed{more_seeds(gap.seeds)}."
-    shown = f"reduction {reduction_words(metric_of(audit.judge), gap)}, {count(gap.seeds, 'seed')}"
+    text = f"reduction {reduction_words(metric_of(audit.judge), gap)}, {count(gap.seeds, 'seed')}"
     if gap.word == INCONCLUSIVE:
-        return f"Which of the two leaks more is inconclusive ({'; '.join(filter(None, (shown, settling(gap))))})."
+        return f"Which of the two leaks more is inconclusive ({'; '.join(filter(None, (text, settling(gap))))})."
     return (
-        f"Against trainings like the reference this model {WORDING[gap.word].as_verb} ({shown}); what another training "
+        f"Against trainings like the reference this model {WORDING[gap.word].as_verb} ({text}); what another training "
         "of it would leak is not known."
     )
 
@@ -154,7 +160,7 @@ def _spent(audit: Audit) -> tuple[str, ...]:
 
 
 def _fixes(audit: Audit) -> tuple[str, ...]:
-    """What recipes change, as far as the seeds show."""
+    """Sentences on which fixes reduce the leak, as far as the seeds show."""
     gaps = [(one, one.leak) for one in audit.fixes if one.leak is not None]
     if not gaps:
         return ()
@@ -164,7 +170,7 @@ def _fixes(audit: Audit) -> tuple[str, ...]:
     sample = count(seeds, "seed")
     less = [(one, gap) for one, gap in gaps if gap.word == REDUCES]
     rest = [f"{one.recipe}: {gap.word} ({reduction_words(spec, gap)})" for one, gap in gaps if gap.word != REDUCES]
-    said = [
+    sentences = [
         f"{start(one.recipe)} {WORDING[gap.word].as_verb} of plain training on these images, by the attacks tried, at "
         f"{sample}: {_leak(audit, one)} at {accuracy(one)} test accuracy, reduction {reduction_words(spec, gap)}."
         for one, gap in less
@@ -173,20 +179,20 @@ def _fixes(audit: Audit) -> tuple[str, ...]:
         more = more_seeds(seeds) if any(gap.word == INCONCLUSIVE for _, gap in gaps) else ""
         more = more and f" More seeds may settle what is inconclusive{more}."
         first = "Of the others" if less else f"At {sample} no recipe is shown to reduce the leak of plain training"
-        said.append(f"{first}: {'; '.join(rest)}.{more}")
-    return tuple(said)
+        sentences.append(f"{first}: {'; '.join(rest)}.{more}")
+    return tuple(sentences)
 
 
 def _of_access(audit: Audit, level: str, one: Reached) -> str:
-    asked = f"{one.queries:,.0f} queries" if one.queries else "no queries"
+    queries_text = f"{one.queries:,.0f} queries" if one.queries else "no queries"
     return (
         f"Of what an attacker who sees {SEES[level]} reconstructs, the judge matches {share(audit, one.leak)} "
-        f"({one.attack}; {asked} and {duration(one.seconds)} of device time per person)."
+        f"({one.attack}; {queries_text} and {duration(one.seconds)} of device time per person)."
     )
 
 
 def _exposed(audit: Audit, *, anonymous: bool) -> tuple[str, ...]:
-    """Who is more probably than not among the most exposed, and how these rates are to be read."""
+    """Sentences on the people who are probably among the most exposed, and on how to read their rates."""
     if not audit.people:
         return ("No person is named, since no attack was tried.",)
     if not any(person.share > 0 for person in audit.people):
@@ -216,9 +222,9 @@ def _exposed(audit: Audit, *, anonymous: bool) -> tuple[str, ...]:
 
 
 def _matched(spec: Metric, person: Person) -> str:
-    """`matched in 74 % [52, 90], the control's images in 17.5 %`."""
-    own = "" if person.control is None else f", the control's images in {number(spec, person.control)}"
-    return f"matched in {rate_words(spec, person)}{own}"
+    """A phrase such as `matched in 74 % [52, 90], the control's images in 17.5 %`."""
+    control_text = "" if person.control is None else f", the control's images in {number(spec, person.control)}"
+    return f"matched in {rate_words(spec, person)}{control_text}"
 
 
 def _unknown(audit: Audit) -> tuple[str, ...]:

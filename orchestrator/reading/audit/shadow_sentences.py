@@ -1,4 +1,4 @@
-"""What an audit says of membership by shadow models: what they find beyond thresholds, and what they rest on."""
+"""The sentences of an audit on membership attacks by shadow models, compared with thresholds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from smoothsweep.orchestrator.reading.numbers.format import count, duration
 
 
 def shadow_lines(found: ByShadows) -> tuple[str, ...]:
-    """The finding beside thresholds first, then rates, the reference, and what the shadow models are not."""
+    """Sentences on attacks by shadow models: the finding, rates, the reference, and the limits of the attack."""
     return (
         _finding(found),
         *_at_low_rates(found),
@@ -22,7 +22,7 @@ def shadow_lines(found: ByShadows) -> tuple[str, ...]:
 
 
 def shown_rate(value: float | None) -> str:
-    """`5.2 %`; `too few test images` where the rate cannot be shown."""
+    """A rate as text, such as `5.2 %`; `too few test images` for None."""
     return "too few test images" if value is None else f"{100 * value:.1f}{NBSP}%"
 
 
@@ -41,7 +41,7 @@ def _finding(found: ByShadows) -> str:
 
 
 def _at_low_rates(found: ByShadows) -> tuple[str, ...]:
-    """What either finds at the false positive rates that so many test images show; empty where they show none."""
+    """Sentences on the images found at low false positive rates; empty where there are too few test images."""
     best, plain = found.strongest, found.threshold
     return tuple(
         f"At {100 * rate:g}{NBSP}% false positives the attack ({best.title}) finds {shown_rate(best.found[name])} of "

@@ -1,4 +1,4 @@
-"""Membership by shadow models: of the model under audit and of the reference, as the audit's store has it."""
+"""Read from the store the membership attacks by shadow models on the model under audit and on the reference."""
 
 from __future__ import annotations
 
@@ -25,15 +25,17 @@ SCORES = "scores.parquet"
 
 @dataclass(frozen=True, kw_only=True)
 class ByShadows:
-    """What attacks with shadow models of the reference's recipe find, beside thresholds on the same scores.
+    """Results of attacks with shadow models of the reference's recipe, and of thresholds on the same scores.
 
     Attributes:
-        count: Shadow models.
-        recipe: Their recipe in words, its architecture and its epochs.
-        persons: Over how many the intervals are.
+        count: Number of shadow models.
+        recipe: Their recipe in words.
+        architecture: Of their networks.
+        epochs: Of their trainings.
+        persons: Number of people over whom the intervals are computed.
         told: Attacks on the model that see scores, the strongest first.
-        reference: The same on the first training of the reference; empty where it was not attacked.
-        seconds: Of a device, to train the shadow models.
+        reference: The same attacks on the first training of the reference; empty where it was not attacked.
+        seconds: Device-seconds to train the shadow models.
     """
 
     count: int
@@ -51,26 +53,26 @@ class ByShadows:
 
     @property
     def strongest(self) -> Within:
-        """The attack with shadow models that tells most of the model's images."""
+        """The attack with shadow models that has the highest AUC on the model."""
         return self.by_shadows[0]
 
     @property
     def beforehand(self) -> Within:
-        """The one that was chosen before any result."""
+        """The attack with shadow models that was chosen before any result."""
         return next((one for one in self.by_shadows if one.attack == WITH_SHADOWS), self.strongest)
 
     @property
     def threshold(self) -> Within:
-        """The strongest that needs no shadow model."""
+        """The strongest attack without shadow models."""
         return next(one for one in self.told if not one.has_shadows)
 
     def of_reference(self, attack: str) -> Within | None:
-        """What one attack reaches on the reference; None where it was not made."""
+        """The result of an attack on the reference; None where it did not run."""
         return next((one for one in self.reference if one.attack == attack), None)
 
 
 def read_shadows(trials: Sequence[Trial], store: Store) -> ByShadows | None:
-    """From the sweep of shadow models; None where the model was not attacked by them.
+    """Read the results of the sweep with shadow models; None where they did not attack the model.
 
     trials: the model's first, then the reference's.
     """
@@ -83,7 +85,7 @@ def read_shadows(trials: Sequence[Trial], store: Store) -> ByShadows | None:
     if True not in judged:
         return None
     shadows = [source for source in judged[True].inputs.values() if source.name == "shadow"]
-    told, persons = _within(store.needed_file(judged[True], SCORES))
+    attacks, persons = _within(store.needed_file(judged[True], SCORES))
     reference = next(trial for trial in trials if not isinstance(inversion(trial.settings).recipe, ImportedClassifier))
     recipe = inversion(reference.settings).recipe
     return ByShadows(
@@ -92,14 +94,14 @@ def read_shadows(trials: Sequence[Trial], store: Store) -> ByShadows | None:
         architecture=recipe.architecture,
         epochs=shadows[0].config["epochs"],
         persons=persons,
-        told=told,
+        told=attacks,
         reference=_within(store.needed_file(judged[False], SCORES))[0] if False in judged else (),
         seconds=sum(float(store.manifest(one)["seconds"]) for one in shadows if store.has(one)),
     )
 
 
 def measured_in(file: Path) -> Measured:
-    """The scores of every attack that a judge of membership has left."""
+    """Read the scores of every attack from the file of a judge of membership."""
     frame = pd.read_parquet(file)
     return Measured(
         scores={name: frame[name].to_numpy(dtype=np.float64) for name in frame.columns if name in MEMBERSHIP_ATTACKS},
@@ -110,5 +112,5 @@ def measured_in(file: Path) -> Measured:
 
 @lru_cache(maxsize=16)
 def _within(file: Path) -> tuple[tuple[Within, ...], int]:
-    """Attacks that see scores, the strongest first, and over how many persons; the file never changes."""
+    """Attacks that see scores, the strongest first, and the number of people. Cached: the file never changes."""
     return within_persons(measured_in(file))

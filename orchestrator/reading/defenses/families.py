@@ -62,8 +62,8 @@ class DefenseGroup:
     @property
     def points(self) -> tuple[Point, ...]:
         """Every recipe of the group, plain training first."""
-        own = tuple(point for family in self.families for point in family.points)
-        return own if self.plain is None else (self.plain, *own)
+        family_points = tuple(point for family in self.families for point in family.points)
+        return family_points if self.plain is None else (self.plain, *family_points)
 
     @property
     def parts(self) -> list[tuple[str, tuple[Point, ...]]]:
@@ -161,13 +161,15 @@ def _group(summary: Summary, setting: str, points: Sequence[Point]) -> DefenseGr
     stated = summary.frame.loc[summary.frame["is_baseline"] & summary.frame["recipe"].isin(mine), "recipe"].unique()
     reference = str(stated[0]) if len(stated) == 1 else plain.recipe if plain else None
     by_label = {point.words.label: point for point in points}
-    own = {key: [p for p in points if p.words.family == key and not p.words.plain] for key in family_keys(summary)}
-    families = tuple(_family(key, members, plain, by_label) for key, members in own.items() if members)
+    by_family = {
+        key: [p for p in points if p.words.family == key and not p.words.plain] for key in family_keys(summary)
+    }
+    families = tuple(_family(key, members, plain, by_label) for key, members in by_family.items() if members)
     return DefenseGroup(setting=setting, families=families, plain=plain, reference=reference)
 
 
-def _family(key: str, own: Sequence[Point], plain: Point | None, by_label: Mapping[str, Point]) -> DefenseFamily:
-    ordered = sorted(own, key=_rank)
+def _family(key: str, defended: Sequence[Point], plain: Point | None, by_label: Mapping[str, Point]) -> DefenseFamily:
+    ordered = sorted(defended, key=_rank)
     arms: dict[str, list[Point]] = {}
     for point in ordered:
         arms.setdefault(point.words.arm, []).append(point)

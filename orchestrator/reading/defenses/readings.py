@@ -56,16 +56,16 @@ def _clear(
     if not clear:
         return []
     largest = max(clear, key=lambda point: abs(leaks[point.recipe].reduction))
-    told = [_sentence(summary, group, largest, compared[largest.recipe], gain=gain)]
+    sentences = [_sentence(summary, group, largest, compared[largest.recipe], gain=gain)]
     cheapest = max(clear, key=lambda point: compared[point.recipe].accuracy.difference)
     saved = compared[cheapest.recipe].accuracy.difference - compared[largest.recipe].accuracy.difference
     if gain and cheapest != largest and saved >= 0.005:
-        told.append(_sentence(summary, group, cheapest, compared[cheapest.recipe], gain=gain, again=True))
+        sentences.append(_sentence(summary, group, cheapest, compared[cheapest.recipe], gain=gain, again=True))
         clear = [point for point in clear if point != cheapest]
     others = [point for point in clear if point != largest]
     if others:
-        told.append(f"Smaller, in the same direction: {_strengths(others)}.")
-    return told
+        sentences.append(f"Smaller, in the same direction: {_strengths(others)}.")
+    return sentences
 
 
 def _sentence(

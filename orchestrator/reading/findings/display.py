@@ -85,8 +85,8 @@ def hover(values: Mapping[str, Any], judge: str) -> str:
     pieces = [name]
     for key in ("test_acc", judge):
         spec = metric_of(key)
-        shown = estimate(spec, values[key], values[f"{key}_low"], values[f"{key}_high"])
-        pieces.append(f"{spec.label}: {shown} (n = {count(int(values[f'{key}_n']), 'seed')})")
+        text = estimate(spec, values[key], values[f"{key}_low"], values[f"{key}_high"])
+        pieces.append(f"{spec.label}: {text} (n = {count(int(values[f'{key}_n']), 'seed')})")
     return "\n".join(pieces)
 
 

@@ -62,11 +62,11 @@ def _find(data: ReportData, summary: Summary) -> Findings:
     if not choice.rows:
         if inverts_nothing(data):
             return Findings(answer=(without_leak(data, summary),), cautions=cautions)
-        parts = _states(data, {"done": "done", "failed": "failed", "missing": "missing"}, least=0)
+        parts = _states(data, {"done": "done", "failed": "failed", "missing": "missing"}, fewest=0)
         trials = count(len(data.results), "trial")
         what = "No leak has been measured" if summary.primary is None else "No recipe has results of every attack"
-        said = f"{what} yet: of {trials}, {listing(parts)}."
-        return Findings(answer=(said,), cautions=cautions if summary.primary else ())
+        no_answer = f"{what} yet: of {trials}, {listing(parts)}."
+        return Findings(answer=(no_answer,), cautions=cautions if summary.primary else ())
     if choice.best is None:
         return Findings(answer=(_none_accurate(summary, choice),), cautions=cautions)
     if len(choice.rows) > 1 and choice.seeds < LEAST_SEEDS:
@@ -137,13 +137,13 @@ def _alone(summary: Summary, choice: Decision) -> tuple[str, ...]:
 def _of_one_seed(summary: Summary, choice: Decision) -> tuple[str, ...]:
     """The numbers of recipes with one seed each, which prove no difference."""
     best, reference, of_attack = choice.chosen, choice.reference, _attack(summary)
-    beside = ""
+    comparison = ""
     if reference not in (None, best):
-        beside = f", against {summary.shown(reference)} at {_recipe(summary, reference)}"
-        beside += _price(summary, best, reference)
+        comparison = f", against {summary.shown(reference)} at {_recipe(summary, reference)}"
+        comparison += _price(summary, best, reference)
     return (
         start(f"{_among(summary)}with one seed, what leaks least {_judge(summary)}{of_attack} is inconclusive."),
-        f"The smallest number is that of {_recipe(summary, best)}: {_leak(summary, best)}{beside}. Another "
+        f"The smallest number is that of {_recipe(summary, best)}: {_leak(summary, best)}{comparison}. Another "
         "training run may reverse any of these differences: add seeds.",
     )
 
@@ -194,10 +194,10 @@ def _accuracy_uncertainty(summary: Summary, best: int, reference: int) -> tuple[
     gap = summary.compare("test_acc", best, reference)
     if gap.n == 0 or gap.low == gap.high == 0:
         return ()
-    said = f"The difference in test accuracy is {accuracy_gap(gap)}"
+    sentence = f"The difference in test accuracy is {accuracy_gap(gap)}"
     if accuracy_kept(gap, summary.accuracy_margin):
-        return (f"{said}: a loss of {margin_words(summary.accuracy_margin)} or more is ruled out.",)
-    return (f"{said}.",)
+        return (f"{sentence}: a loss of {margin_words(summary.accuracy_margin)} or more is ruled out.",)
+    return (f"{sentence}.",)
 
 
 def _cheaper(summary: Summary, choice: Decision) -> tuple[str, ...]:
@@ -240,12 +240,12 @@ def _judges(summary: Summary, choice: Decision) -> tuple[str, ...]:
     verdicts = {None if gap is None else gap.word for gap in gaps} or {None}
     if abs(frame.loc[best, other] - frame.loc[best, metric]) < 0.2 and len(verdicts) == 1:
         return ()
-    beside = ""
+    comparison = ""
     if compared and not pd.isna(frame.loc[reference, other]):
-        beside = f" ({summary.shown(reference, other)} at {_recipe(summary, reference)})"
+        comparison = f" ({summary.shown(reference, other)} at {_recipe(summary, reference)})"
     return (
         f"The judges disagree: at {_recipe(summary, best)} the {metric_of(other).label} accepts "
-        f"{summary.shown(best, other)}{beside}, the {summary.spec.label} {summary.shown(best)}.",
+        f"{summary.shown(best, other)}{comparison}, the {summary.spec.label} {summary.shown(best)}.",
     )
 
 
@@ -255,8 +255,8 @@ def _cautions(summary: Summary, choice: Decision) -> tuple[str, ...]:
         rows = [row for row in (best, reference) if row is not None]
         met = {_recipe(summary, row): str(summary.frame.loc[row, "attack"]) for row in rows}
         pairs = "; ".join(f"{recipe}: {attack}" for recipe, attack in met.items())
-        shown = next(iter(met.values())) if len(set(met.values())) == 1 else pairs
-        found.append(f"Each recipe counts with the attack that worked best against it ({shown}).")
+        attacks = next(iter(met.values())) if len(set(met.values())) == 1 else pairs
+        found.append(f"Each recipe counts with the attack that worked best against it ({attacks}).")
     if reference not in (None, best):
         mine, theirs = (summary.frame.loc[row, "gradient_cosine"] for row in (best, reference))
         if theirs - mine >= 0.1:
@@ -267,15 +267,15 @@ def _cautions(summary: Summary, choice: Decision) -> tuple[str, ...]:
 
 
 def _trial_cautions(data: ReportData) -> tuple[str, ...]:
-    absent = _states(data, {"failed": "failed", "missing": "not run yet"}, least=1)
+    absent = _states(data, {"failed": "failed", "missing": "not run yet"}, fewest=1)
     trials = count(len(data.results), "trial")
     return (f"Of {trials}, {listing(absent)}: the numbers rest on the others.",) if absent else ()
 
 
-def _states(data: ReportData, words: dict[str, str], *, least: int) -> list[str]:
+def _states(data: ReportData, words: dict[str, str], *, fewest: int) -> list[str]:
     """`3 failed`: how many trials are in each of these states, where that is at least so many."""
     status = data.results["status"].value_counts()
-    return [f"{status.get(name, 0)}{NBSP}{word}" for name, word in words.items() if status.get(name, 0) >= least]
+    return [f"{status.get(name, 0)}{NBSP}{word}" for name, word in words.items() if status.get(name, 0) >= fewest]
 
 
 def limits(data: ReportData, summary: Summary) -> tuple[str, ...]:

@@ -63,8 +63,8 @@ def fresh_words(summary: Summary, found: Checked) -> list[str]:
         )
     if len(found.recipes) > 1:
         one, many = found.together, count(len(found.recipes), "recipe")
-        shown = difference(spec, one.bias, one.low, one.high)
-        lines.append(f"Over the {many} checked, selection bias is {shown} on average, {meaning(summary, one)}.")
+        bias_text = difference(spec, one.bias, one.low, one.high)
+        lines.append(f"Over the {many} checked, selection bias is {bias_text} on average, {meaning(summary, one)}.")
     return lines
 
 

@@ -23,10 +23,10 @@ def covered(summary: Summary) -> tuple[float, float] | None:
         return None
     spec, rows = summary.spec, summary.compared.rows
     worst = summary.frame.loc[list(rows.values()), spec.key]
-    least = REFERENCE_RATE if spec.unit == "percent" else float(worst.max() if spec.better == "low" else worst.min())
+    corner = REFERENCE_RATE if spec.unit == "percent" else float(worst.max() if spec.better == "low" else worst.min())
     points = summary.frame.loc[[rows[recipe] for recipe in front], ["test_acc", spec.key]]
     directions = ("max", "min" if spec.better == "low" else "max")
-    return hypervolume(points, (REFERENCE_ACC, least), directions), least
+    return hypervolume(points, (REFERENCE_ACC, corner), directions), corner
 
 
 def frontier_words(summary: Summary) -> str:
@@ -34,17 +34,17 @@ def frontier_words(summary: Summary) -> str:
     front, found, spec = decide(summary).front, covered(summary), summary.spec
     if found is None:
         return ""
-    area, least = found
+    area, corner = found
     size = f"{100 * area:.1f}{NBSP}% of the plane" if spec.unit == "percent" else significant(area)
     rest = [count(len(front) - MANY, "other")] if len(front) > MANY else []
-    shown = listing([*map(named, front[:MANY]), *rest])
-    asked = ""
+    names = listing([*map(named, front[:MANY]), *rest])
+    accuracy_note = ""
     if summary.min_test_acc is not None:
-        asked = f" Only recipes with the {number(metric_of('test_acc'), summary.min_test_acc)} asked for count."
-    accuracy, leak = number(metric_of("test_acc"), REFERENCE_ACC, rough=True), number(spec, least, rough=True)
+        accuracy_note = f" Only recipes with the {number(metric_of('test_acc'), summary.min_test_acc)} asked for count."
+    accuracy, leak = number(metric_of("test_acc"), REFERENCE_ACC, rough=True), number(spec, corner, rough=True)
     return (
-        f"The line is the frontier: {shown}; no other recipe beats {'it' if len(front) == 1 else 'these'} in both."
-        f"{asked} Hypervolume: {size}, the shaded part, measured from {accuracy} accuracy and {leak} leak. Bars are "
-        "intervals (an arrow head: the bar leaves the panel). Hover over a point for its numbers; select it for its "
-        "row of the table."
+        f"The line is the frontier: {names}; no other recipe beats {'it' if len(front) == 1 else 'these'} in both."
+        f"{accuracy_note} Hypervolume: {size}, the shaded part, measured from {accuracy} accuracy and {leak} "
+        "leak. Bars are intervals (an arrow head: the bar leaves the panel). Hover over a point for its numbers; "
+        "select it for its row of the table."
     )

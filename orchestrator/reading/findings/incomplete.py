@@ -42,12 +42,12 @@ def incomplete_sentences(
     attacks, None where the cases hold their names."""
     lines, words = [], words or {}
     if cases.missing and cases.attacks:
-        shown = [
+        sentences = [
             f"{named(words.get(recipe, recipe))} ({_lacks(lacking, words)})"
             for recipe, lacking in list(cases.missing.items())[:NAMED]
         ]
-        rest = len(cases.missing) - len(shown)
-        names = listing([*shown, count(rest, "other recipe")] if rest else shown)
+        rest = len(cases.missing) - len(sentences)
+        names = listing([*sentences, count(rest, "other recipe")] if rest else sentences)
         lines.append(f"Incomplete, and so compared with no other recipe: {names}.")
     if cases.unused:
         which, them = ("Seed", "it") if len(cases.unused) == 1 else ("Seeds", "them")

@@ -52,8 +52,8 @@ def without_leak(data: ReportData, summary: Summary) -> str:
         for row in (values.idxmin(), values.idxmax())
     )
     same = f"is {number(spec, values.min())} under every recipe"
-    shown = same if values.min() == values.max() else f"lies between {low} and {high}"
-    return f"{first}. {start(spec.label)} {shown}{_beside_baseline(summary, spec)}."
+    values_text = same if values.min() == values.max() else f"lies between {low} and {high}"
+    return f"{first}. {start(spec.label)} {values_text}{_beside_baseline(summary, spec)}."
 
 
 def _beside_baseline(summary: Summary, spec: Metric) -> str:
@@ -63,8 +63,8 @@ def _beside_baseline(summary: Summary, spec: Metric) -> str:
     baselines = frame.loc[frame["is_baseline"], spec.key].dropna()
     if compared.empty or len(baselines) != 1:
         return ""
-    told = compared[compared[f"{spec.key}_verdict"] != INCONCLUSIVE]
-    words = [f"{named(recipe)} is {verdict}" for recipe, verdict in told.itertuples(index=False)]
+    decided = compared[compared[f"{spec.key}_verdict"] != INCONCLUSIVE]
+    words = [f"{named(recipe)} is {verdict}" for recipe, verdict in decided.itertuples(index=False)]
     baseline = f"{named(frame.loc[baselines.index[0], 'recipe'])} ({number(spec, baselines.iloc[0])})"
     return f"; {listing(words)} than {baseline}" if words else f"; every recipe is inconclusive against {baseline}"
 
@@ -84,8 +84,8 @@ def _masked(summary: Summary) -> tuple[str, ...]:
             pd.Series([cell[key] for key in keys], dtype=float).max() for keys in (PUBLISHED, UNMASKING)
         )
         if pd.notna(published) and pd.notna(unmasking) and unmasking - published >= MASKED:
-            shown = number(metric_of(PUBLISHED[0]), published), number(metric_of(UNMASKING[0]), unmasking)
-            found.append(f"{named(cell['recipe'])} ({shown[0]} against {shown[1]})")
+            leaks = number(metric_of(PUBLISHED[0]), published), number(metric_of(UNMASKING[0]), unmasking)
+            found.append(f"{named(cell['recipe'])} ({leaks[0]} against {leaks[1]})")
     if not found:
         return ()
     return (

@@ -34,10 +34,10 @@ def search_words(view: SearchView) -> list[str]:
     up = {"max": "up", "min": "down"}
     aims = listing(f"{aim_words(objective)} {up[objective.way]}" for objective in view.objectives)
     met = len({proposal.key for proposal in view.proposals})
-    asked = f" of at most {view.asked:,}" if view.asked and view.asked > met else ""
-    kept = f", with {listing(view.constraints)}" if view.constraints else ""
+    planned_text = f" of at most {view.asked:,}" if view.asked and view.asked > met else ""
+    constraints_text = f", with {listing(view.constraints)}" if view.constraints else ""
     did = by_plugin(STRATEGIES[view.strategy].words, "search", view.strategy)
-    first = f"{did}: {count(met, 'recipe')}{asked}, to drive {aims}{kept}."
+    first = f"{did}: {count(met, 'recipe')}{planned_text}, to drive {aims}{constraints_text}."
     status = Counter(proposal.status for proposal in view.proposals)
     states = [f"{status[name]}{NBSP}{name}" for name in ("open", "failed") if status[name]]
     troubled = f" ({listing(states)})" if states else ""

@@ -38,14 +38,14 @@ def setting_answer(summary: Summary) -> tuple[str, ...]:
     """What the settings change: the baseline's leak, then whatever is distinguishable from it, then what is not."""
     spec, cells = summary.spec, summary.cells
     [baseline] = [row for row, cell in cells.items() if cell["is_baseline"]]
-    told = {row: one for row, cell in cells.items() if (one := of_setting(spec, cell))}
+    readings = {row: one for row, cell in cells.items() if (one := of_setting(spec, cell))}
     unit = " points" if spec.unit == "percent" else ""
     clear = [
         f"{named(setting_name(summary, cells[row]))} {one.words}: {summary.shown(row)}, reduction {one.size}{unit}"
-        for row, one in told.items()
+        for row, one in readings.items()
         if one.words != INCONCLUSIVE
     ]
-    unclear = sum(one.words == INCONCLUSIVE for one in told.values())
+    unclear = sum(one.words == INCONCLUSIVE for one in readings.values())
     first = (
         f"This sweep compares settings with {named(setting_name(summary, cells[baseline]))}: {summary.shown(baseline)}"
         f"{hits_in_words(spec, summary.people)}"
@@ -62,7 +62,9 @@ def settings_text(summary: Summary) -> str:
     spec = summary.spec
     rows = [[spec.label, "n", "reduction", "verdict", "setting"]]
     for row, cell in summary.cells.items():
-        told = of_setting(spec, cell)
-        size, word = ("", "baseline" if cell["is_baseline"] else "") if told is None else (told.size, told.words)
+        reading = of_setting(spec, cell)
+        size, word = (
+            ("", "baseline" if cell["is_baseline"] else "") if reading is None else (reading.size, reading.words)
+        )
         rows.append([summary.shown(row), str(cell["n"]), size, word, setting_name(summary, cell)])
     return "\n".join([*aligned([[ascii_text(cell) for cell in one] for one in rows], {3, 4}), LEGEND])

@@ -71,7 +71,7 @@ def standing(summary: Summary) -> tuple[str, ...]:
         return ()
     choice, shares = evidence.recommendation, evidence.recommendation.probability_best
     many, best = len(choice.allowed), named(evidence.recommendation.best)
-    told = [recipe for recipe in choice.allowed if recipe not in (choice.best, *choice.runners_up)]
+    ruled_out = [recipe for recipe in choice.allowed if recipe not in (choice.best, *choice.runners_up)]
     if shares is None:
         return (f"With one seed per recipe, how probable it is that {best} is the best of {many} is not known.",)
     capped = bool(choice.runners_up) and shares[present(choice.best, "best recipe")] >= summary.settings.level
@@ -82,12 +82,12 @@ def standing(summary: Summary) -> tuple[str, ...]:
     if not choice.runners_up:
         every = "the other" if many == 2 else "each of the others"
         return (f"{sentence}; it leaks less than {every}.",)
-    shown = [f"{named(recipe)} ({share(shares[recipe])})" for recipe in choice.runners_up[:NAMED]]
+    names = [f"{named(recipe)} ({share(shares[recipe])})" for recipe in choice.runners_up[:NAMED]]
     rest = len(choice.runners_up) - NAMED
     corrected = ", corrected for all pairs" if evidence.pairs > 1 else ""
-    if not told and rest > 0:
-        return (f"{sentence}; inconclusive against each of the others{corrected}. Next come {listing(shown)}.",)
-    others = listing([*shown, f"{count(rest, 'other')}"]) if rest > 0 else listing(shown)
+    if not ruled_out and rest > 0:
+        return (f"{sentence}; inconclusive against each of the others{corrected}. Next come {listing(names)}.",)
+    others = listing([*names, f"{count(rest, 'other')}"]) if rest > 0 else listing(names)
     return (f"{sentence}; inconclusive against {others}{corrected}.",)
 
 
@@ -121,8 +121,8 @@ def flattery(summary: Summary) -> tuple[str, ...]:
             f"The smallest of {many} noisy numbers tends to be too small; here they differ too much for that to "
             "matter.",
         )
-    shown = points(spec, found.optimism) if spec.unit == "percent" else significant(found.optimism)
+    size = points(spec, found.optimism) if spec.unit == "percent" else significant(found.optimism)
     return (
-        f"The smallest of {many} noisy numbers tends to be too small, here by about {shown}. Only fresh seeds "
+        f"The smallest of {many} noisy numbers tends to be too small, here by about {size}. Only fresh seeds "
         "show what it really leaks.",
     )

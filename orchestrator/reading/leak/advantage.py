@@ -51,9 +51,9 @@ def advantage_panels(summary: Summary) -> list[AdvantagePanel]:
     if ALPHA not in axes or not judged or not len(summary.frame) or f"{judged[0]}_diff" not in summary.frame:
         return []
     frame = summary.frame[~summary.frame["control"] & summary.frame[ALPHA].map(_is_number)]
-    beside = [axis for axis in summary.axes if axis.key not in (ALPHA, SAMPLES)]
+    other_axes = [axis for axis in summary.axes if axis.key not in (ALPHA, SAMPLES)]
     found: list[AdvantagePanel] = []
-    for title, rows in _groups(frame, beside):
+    for title, rows in _groups(frame, other_axes):
         if SAMPLES in axes:
             found += _by_samples(rows, judged, title)
         elif rows[ALPHA].nunique() >= LEAST:
@@ -75,12 +75,12 @@ def _by_samples(rows: pd.DataFrame, judged: Sequence[str], title: str) -> list[A
     return panels
 
 
-def _groups(frame: pd.DataFrame, beside: Sequence[Axis]) -> list[tuple[str, pd.DataFrame]]:
+def _groups(frame: pd.DataFrame, other_axes: Sequence[Axis]) -> list[tuple[str, pd.DataFrame]]:
     """The rows that differ in smoothing and samples alone, and what they share in words."""
-    if not beside:
+    if not other_axes:
         return [("", frame)]
-    groups = [rows for _, rows in frame.groupby([frame[axis.key].map(str) for axis in beside], sort=False)]
-    return [(", ".join(axis_value(axis, rows[axis.key].iloc[0]) for axis in beside), rows) for rows in groups]
+    groups = [rows for _, rows in frame.groupby([frame[axis.key].map(str) for axis in other_axes], sort=False)]
+    return [(", ".join(axis_value(axis, rows[axis.key].iloc[0]) for axis in other_axes), rows) for rows in groups]
 
 
 def _points(rows: pd.DataFrame, key: str, over: str) -> tuple[AdvantagePoint, ...]:

@@ -96,16 +96,16 @@ class TwoLeaks:
         means = {row.recipe: float(row.cells[leading].mean()) for row in self.rows}
         if len(means) == 1:
             [alone] = means.values()
-            shown = number(self.spec, alone)
-            return f"Membership within persons, by {title_of(leading)}: {shown}; 50{NBSP}% is chance."
-        most, least = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
+            value_text = number(self.spec, alone)
+            return f"Membership within persons, by {title_of(leading)}: {value_text}; 50{NBSP}% is chance."
+        highest, lowest = max(means, key=means.__getitem__), min(means, key=means.__getitem__)
         first = (
-            f"Membership within persons, by {title_of(leading)}: from {number(self.spec, means[least])} "
-            f"({named(least)}) to {number(self.spec, means[most])} ({named(most)}); 50{NBSP}% is chance"
+            f"Membership within persons, by {title_of(leading)}: from {number(self.spec, means[lowest])} "
+            f"({named(lowest)}) to {number(self.spec, means[highest])} ({named(highest)}); 50{NBSP}% is chance"
         )
-        told = [f"{named(row.recipe)} {row.word}" for row in self.rows if row.word not in ("", UNCLEAR)]
-        beside = "" if self.baseline is None else f" beside {named(self.baseline)}"
-        return f"{first}. {_capital(listing(told)) if told else 'No difference is detected'}{beside}."
+        verdicts = [f"{named(row.recipe)} {row.word}" for row in self.rows if row.word not in ("", UNCLEAR)]
+        baseline_text = "" if self.baseline is None else f" beside {named(self.baseline)}"
+        return f"{first}. {_capital(listing(verdicts)) if verdicts else 'No difference is detected'}{baseline_text}."
 
     def frame(self, summary: Summary) -> pd.DataFrame:
         """A row per recipe: both leaks with intervals, what scores and labels find less than in the baseline."""

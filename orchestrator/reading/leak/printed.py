@@ -150,11 +150,13 @@ def _by_recipe(summary: Summary, title: str, protocol: str) -> PrintedTable:
             )
         )
     several = ", each under the attack that works best against it" if len(summary.attacks) > 1 else ""
-    own = bool(several) and any(metric_of(key).is_leak and key != summary.primary for key in metrics)
-    others = f" {OWN_ATTACKS}" if own else ""
+    names_attack = bool(several) and any(metric_of(key).is_leak and key != summary.primary for key in metrics)
+    others = f" {OWN_ATTACKS}" if names_attack else ""
     caption = f"Recipes of the sweep {title}{several}.{others} {_reading(summary, protocol)}"
     leak = summary.primary
-    return PrintedTable(stem=BY_RECIPE, caption=caption, metrics=metrics, leak=leak, rows=tuple(rows), own_attacks=own)
+    return PrintedTable(
+        stem=BY_RECIPE, caption=caption, metrics=metrics, leak=leak, rows=tuple(rows), own_attacks=names_attack
+    )
 
 
 def _of_recipe(summary: Summary, recipe: str, key: str, cell: Mapping[str, Any]) -> Estimate:

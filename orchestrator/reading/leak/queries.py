@@ -56,15 +56,15 @@ def query_frame(summary: Summary, by_parts: Mapping[str, float]) -> pd.DataFrame
     return frame.assign(reached=_reached(frame, summary.spec.sign))
 
 
-def by_access(asked: pd.DataFrame) -> dict[str, pd.DataFrame]:
+def by_access(queries: pd.DataFrame) -> dict[str, pd.DataFrame]:
     """Access level -> the rows of what an attacker with it can run, `reached` by those alone; least access first.
 
     Only levels that an attack of its own reaches: controls make none.
     """
-    sign, found = metric_of(asked["metric"].iloc[0]).sign, {}
+    sign, found = metric_of(queries["metric"].iloc[0]).sign, {}
     for place, level in enumerate(ACCESS_LEVELS):
-        if ((asked["access"] == level) & ~asked["control"] & asked["leak"].notna()).any():
-            within = asked[asked["access"].isin(ACCESS_LEVELS[: place + 1])]
+        if ((queries["access"] == level) & ~queries["control"] & queries["leak"].notna()).any():
+            within = queries[queries["access"].isin(ACCESS_LEVELS[: place + 1])]
             found[level] = within.assign(reached=_reached(within, sign))
     return found
 
@@ -80,7 +80,7 @@ def _reached(frame: pd.DataFrame, sign: int) -> pd.Series:
 def _row(summary: Summary, index: Any, cell: Mapping[str, Any], by_parts: Mapping[str, float]) -> dict[str, Any]:
     """The cell's queries and its leak. Without classes known to the judge, what parts ask cannot be shared out."""
     key, leak = summary.deciding, summary.estimate(index, summary.deciding)
-    asked = 0.0 if cell["access"] == ASKS_NOTHING else float("nan") if is_null(cell["queries"]) else cell["queries"]
+    queries = 0.0 if cell["access"] == ASKS_NOTHING else float("nan") if is_null(cell["queries"]) else cell["queries"]
     once = float(np.mean([by_parts[trial] for trial in cell["trials"] if trial in by_parts] or [0.0]))
     hits = [sample.by_class for sample in summary.samples[index][key].values()]
     classes = len(hits[0]) if hits and hits[0] is not None else None
@@ -92,9 +92,9 @@ def _row(summary: Summary, index: Any, cell: Mapping[str, Any], by_parts: Mappin
         "control": bool(cell["control"]),
         "n": int(cell["n"]),
         "classes": classes,
-        "queries_class": asked,
+        "queries_class": queries,
         "queries_once": once,
-        "queries": asked + shared,
+        "queries": queries + shared,
         "metric": key,
         "leak": leak.mean,
         "low": leak.low,

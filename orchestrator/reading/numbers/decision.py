@@ -70,8 +70,8 @@ def decide(summary: Summary) -> Decision:
         return Decision(rows=rows, best=None, reference=reference, front=front, below=below, seeds=len(evidence.seeds))
     against = evidence.reduction(choice.best, baseline) if baseline is not None else None
     clear = against is not None and against.word == REDUCES
-    least = evidence.mean(choice.best)
-    ties = tuple(r for r in choice.allowed if r != choice.best and evidence.mean(r) == least)
+    lowest = evidence.mean(choice.best)
+    ties = tuple(r for r in choice.allowed if r != choice.best and evidence.mean(r) == lowest)
     return Decision(
         rows=rows,
         best=rows[choice.best],

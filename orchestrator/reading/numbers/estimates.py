@@ -105,8 +105,8 @@ def _counted(
     if spec.counted == "test images":
         return test_images, None
     if spec.counted == "own images":
-        told = trial.get(images_column(spec.key))
-        return (None if told is None or is_null(told) else int(told)), None
+        images = trial.get(images_column(spec.key))
+        return (None if images is None or is_null(images) else int(images)), None
     judge = next((key for key in CLASS_METRICS if BY_KEY[key].measured_by == spec.measured_by), None)
     column = None if judge is None or spec.counted is None else images_column(judge)
     if rows is None or column not in rows.columns:

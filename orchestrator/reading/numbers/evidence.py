@@ -129,8 +129,8 @@ class Cells(AttackedCells):
         """The evidence with every recipe beside the baseline at its last look, over that look's seeds and at its error;
         a recipe that was not asked yet has no verdict."""
         last = self.stops(metric)
-        asked = {stop.look: stop for stop in last.values()}
-        told = {
+        stops = {stop.look: stop for stop in last.values()}
+        at_look = {
             look: compare_leaks(
                 self._whole.leaks_of(metric, stop.cases),
                 baseline=self.baseline_recipe,
@@ -142,18 +142,18 @@ class Cells(AttackedCells):
                 smallest=present(self.looks, "looks").smallest,
                 available=self.people,
             ).verdicts
-            for look, stop in asked.items()
+            for look, stop in stops.items()
         }
-        beside = {
+        differences = {
             # A p-value beside 1 - level, as the interval of this look is beside the look's own error.
-            (recipe, self.baseline_recipe): replace(told[stop.look][recipe], p=stop.repeated.p)
+            (recipe, self.baseline_recipe): replace(at_look[stop.look][recipe], p=stop.repeated.p)
             for recipe, stop in last.items()
         }
         compared = present(found.leaks, "leaks")
         others = {names: one for names, one in compared.by_pair.items() if self.baseline_recipe not in names}
-        leaks = replace(compared, by_pair=beside | others)
+        leaks = replace(compared, by_pair=differences | others)
         pairs = {frozenset((pair.first, pair.second)): pair for pair in leaks.pairs.pairs}
-        many = {frozenset(names): one.seeds for names, one in beside.items()}
+        many = {frozenset(names): one.seeds for names, one in differences.items()}
         return replace(found, leaks=leaks, _by_pair={**found._by_pair, **pairs}, _seeds_by_pair=many)
 
     def gather(
@@ -230,7 +230,7 @@ class Cells(AttackedCells):
         columns: dict[str, list] = {}
         attacks, recipes = self.frame["attack"].tolist(), self.frame["recipe"].tolist()
         pairs = [(row, other) for row, other in enumerate(references) if other is not None]
-        beside = dict(pairs)
+        differences = dict(pairs)
         several = len(set(attacks)) > 1
         across = [(row, other) for row, other in pairs if attacks[row] != attacks[other]]
         for spec in METRICS:
@@ -240,10 +240,10 @@ class Cells(AttackedCells):
                 under.setdefault(attacks[row], []).append(row)
             for met in under.values():
                 rows = {str(recipes[row]): row for row in met}
-                known = [row for row in met if beside.get(row) in rows.values()]
+                known = [row for row in met if differences.get(row) in rows.values()]
                 evidence = self.gather(spec.key, rows) if known else None
                 for row in known:
-                    gaps[row] = self.between_rows(present(evidence, "evidence"), row, beside[row])
+                    gaps[row] = self.between_rows(present(evidence, "evidence"), row, differences[row])
             for other, rows in self._families(across):
                 for row, gap in self._across(spec.key, other, rows, among=len(across)):
                     gaps[row] = gap

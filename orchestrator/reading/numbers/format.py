@@ -37,8 +37,8 @@ def axis_value(axis: Axis, value: Any) -> str:
 
 def axis_words(axis: Axis, value: Any) -> str:
     """`alpha −0.2`, or the value alone where it speaks for itself."""
-    shown = axis_value(axis, value)
-    return shown if axis.bare else f"{axis.name}{NBSP}{shown}"
+    text = axis_value(axis, value)
+    return text if axis.bare else f"{axis.name}{NBSP}{text}"
 
 
 def ascii_text(text: str) -> str:

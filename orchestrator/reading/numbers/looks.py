@@ -64,7 +64,7 @@ def stops(cells: AttackedCells, metric: str, looks: SeedLooks, baseline: str | N
         if baseline not in able or len(able) < 2:
             break
         cases = CompleteCases(attacks=attacks, seeds=seeds, recipes=tuple(able))
-        told = reductions(
+        estimates = reductions(
             cells.leaks_of(metric, cases),
             baseline=present(baseline, "baseline"),
             level=1 - error,
@@ -72,7 +72,7 @@ def stops(cells: AttackedCells, metric: str, looks: SeedLooks, baseline: str | N
             among=among,
         )
         is_last = number + 1 == len(looks.looks)
-        for recipe, one in told.items():
+        for recipe, one in estimates.items():
             found[recipe] = Stop(
                 look=number + 1,
                 answer=_answer(one, looks.smallest, is_last=is_last),

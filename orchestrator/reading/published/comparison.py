@@ -171,7 +171,7 @@ ours minus the paper's; within: null where it cannot be said; mark: one of `MARK
 def published_frame(published: Published) -> pd.DataFrame:
     """The comparison as rows, one per cell and metric, in the columns of `COLUMNS`."""
     lines = [(block, line) for block in published.blocks for line in block.lines]
-    rows = [[said(published, block, line) for _, said in COLUMNS.values()] for block, line in lines]
+    rows = [[value_of(published, block, line) for _, value_of in COLUMNS.values()] for block, line in lines]
     kinds = {name: kind for name, (kind, _) in COLUMNS.items() if kind}
     return pd.DataFrame(rows, columns=list(COLUMNS)).astype(kinds)
 
@@ -271,10 +271,10 @@ def printed(paper: PaperNumber | None, spec: Metric) -> str:
 
 def share_words(counts: Mapping[Mark, int]) -> str:
     """How the comparison came out, in one sentence."""
-    said = counts["within"] + counts["outside"]
-    if not said and not counts["no interval"]:
+    comparable = counts["within"] + counts["outside"]
+    if not comparable and not counts["no interval"]:
         return "No number can be compared yet."
-    parts = [f"Of {said} numbers that can be held against an interval of ours, {counts['within']} lie within it"]
+    parts = [f"Of {comparable} numbers that can be held against an interval of ours, {counts['within']} lie within it"]
     if counts["no interval"]:
         parts.append(f"{counts['no interval']} have no interval here (one seed)")
     if counts["not comparable"]:

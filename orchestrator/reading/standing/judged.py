@@ -122,8 +122,8 @@ def recognised(
     if one is None:
         return ()
     known = ((one.control.value, "random latents"), (one.ceiling.value, "real photographs"))
-    beside = [*first, *(f"{number(one.spec, value)} of {what}" for value, what in known if value is not None)]
-    more = f" ({listing(beside)})" if beside else ""
+    comparisons = [*first, *(f"{number(one.spec, value)} of {what}" for value, what in known if value is not None)]
+    more = f" ({listing(comparisons)})" if comparisons else ""
     return (
         "A face recogniser that accepts 1 % of strangers recognises the person in "
         f"{one.shown('leak')} of {whose}{more}.",

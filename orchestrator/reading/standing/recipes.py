@@ -53,11 +53,11 @@ def standing_sentences(summary: Summary) -> tuple[str, ...]:
     if not found:
         return ()
     *others, last = found
-    beside = (
+    comparisons = (
         f"{way.shown('leak')} of that from {named(other.recipe)}"
         for other in others
         for way in other.judged
         if way.metric == FIRST
     )
-    said = recognised(last.judged, f"what is reconstructed from {named(last.recipe)}", first=tuple(beside))
-    return (*said, *limited(last.judged))
+    sentences = recognised(last.judged, f"what is reconstructed from {named(last.recipe)}", first=tuple(comparisons))
+    return (*sentences, *limited(last.judged))

@@ -41,14 +41,14 @@ def draw_questions(
     Raises ValueError where nobody has two.
     """
     order = [int(label) for label in generator.permutation(sorted(rows))]
-    asked = order[:people]
-    able = [label for label in (*order[people:], *asked) if len(rows[label]) >= 2]
+    chosen = order[:people]
+    able = [label for label in (*order[people:], *chosen) if len(rows[label]) >= 2]
     if not able:
         raise ValueError("rows: expected somebody with at least 2 training images for the attention checks, got nobody")
     checked = [able[number % len(able)] for number in range(checks)]
     drawn = [
         _question(rows[label], label, names[label], seeds[number % len(seeds)], options, examples, generator, check)
-        for check, labels in ((False, asked), (True, checked))
+        for check, labels in ((False, chosen), (True, checked))
         for number, label in enumerate(labels)
     ]
     return tuple(drawn[place] for place in generator.permutation(len(drawn)))
@@ -64,12 +64,12 @@ def _question(
     generator: np.random.Generator,
     check: bool,
 ) -> Question:
-    shown = [int(row) for row in generator.permutation(list(rows))]
+    order = [int(row) for row in generator.permutation(list(rows))]
     placed: list[int | None] = [int(recipe) for recipe in generator.permutation(options)]
     if check:
         placed[int(generator.integers(options))] = None
     # One image is always kept back: fewer examples in a check than elsewhere would give it away.
-    real, others = shown[0], shown[1:] or shown
+    real, others = order[0], order[1:] or order
     return Question(
         person=label,
         name=name,

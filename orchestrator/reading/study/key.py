@@ -72,10 +72,10 @@ class StudyKey(Model):
         if len(self.published) != len(self.recipes):
             raise ValueError(f"published: expected {len(self.recipes)} values, got {len(self.published)}")
         for number, question in enumerate(self.questions):
-            shown = [option for option in question.options if option is not None]
-            if len(question.options) != len(self.recipes) or not set(shown) <= set(range(len(self.recipes))):
+            options = [option for option in question.options if option is not None]
+            if len(question.options) != len(self.recipes) or not set(options) <= set(range(len(self.recipes))):
                 raise ValueError(f"questions.{number}.options: expected one of {len(self.recipes)} recipes each")
-            if len(set(shown)) != len(shown):
+            if len(set(options)) != len(options):
                 raise ValueError(f"questions.{number}.options: expected each recipe once")
         return self
 

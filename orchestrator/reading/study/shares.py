@@ -98,7 +98,9 @@ def _choices(key: StudyKey, answers: Answers) -> Choices:
 
 def _annotator(key: StudyKey, answers: Answers) -> ByAnnotator:
     pairs = zip(key.questions, answers.answers, strict=True)
-    checked = [asked.options[choice] is None for asked, choice in pairs if asked.is_check and choice is not None]
+    checked = [
+        question.options[choice] is None for question, choice in pairs if question.is_check and choice is not None
+    ]
     chosen = Counter(_choices(key, answers).values())
     recipes = len(key.recipes)
     return ByAnnotator(

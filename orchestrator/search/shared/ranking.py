@@ -39,11 +39,11 @@ def ordered(points: np.ndarray, directions: Sequence[Direction]) -> list[int]:
 
 def fronts(points: np.ndarray, directions: Sequence[Direction]) -> list[list[int]]:
     """Indices of the points that nothing dominates, then of those that only the first dominate, and so on."""
-    left, found = np.arange(len(points)), []
-    while len(left):
-        mask = pareto_mask(points[left], directions)
-        found.append(left[mask].tolist())
-        left = left[~mask]
+    remaining, found = np.arange(len(points)), []
+    while len(remaining):
+        mask = pareto_mask(points[remaining], directions)
+        found.append(remaining[mask].tolist())
+        remaining = remaining[~mask]
     return found
 
 

@@ -31,8 +31,8 @@ WORTH = 0.005  # fraction of the frontier's box that further seeds must promise 
 def propose_noise_aware(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | Wait | None:
     """A new recipe under the first seeds, or one more seed for one that was tried."""
     if not all_tried(setup, proposals):
-        told = max(0, len(proposals) - (setup.lag or 1) + 1)
-        found = _new_or_more(setup, proposals, tried_recipes(setup, proposals, outcomes, told=told))
+        visible = max(0, len(proposals) - (setup.lag or 1) + 1)
+        found = _new_or_more(setup, proposals, tried_recipes(setup, proposals, outcomes, visible=visible))
         if found is not None:
             return found
     return _last_seeds(setup, proposals, outcomes)
@@ -45,11 +45,11 @@ def _new_or_more(setup: Setup, proposals: Sequence[Proposal], known: Sequence[Tr
         return _new(setup, proposals, _first(setup, known), "startup")[0]
     pool = new_recipes(setup, known, number)
     more = [one for one in _measured(known) if one.wants_seeds]
-    asked = [
+    candidates = [
         *(present(one.positions, "positions") for one in more),
         *(present(place(setup, one), "place") for one in pool),
     ]
-    worth = expected_worth(setup, known, asked, number)
+    worth = expected_worth(setup, known, candidates, number)
     by_chance = np.random.default_rng([setup.seed, number, 2]).random(len(pool))  # among equals, such as none of worth
     order = np.lexsort((by_chance, -worth[len(more) :]))
     found, drawn = _new(setup, proposals, [pool[index] for index in order], "noise_aware")
@@ -65,10 +65,10 @@ def _last_seeds(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes)
 
     By the outcomes up to the last new recipe: what ends meanwhile changes nothing.
     """
-    told = 1 + max((one.number for one in proposals if one.of is None), default=-1)
-    if not all(is_settled(outcomes, number) for number in range(told)):
+    begun = 1 + max((one.number for one in proposals if one.of is None), default=-1)
+    if not all(is_settled(outcomes, number) for number in range(begun)):
         return Wait()
-    known = tried_recipes(setup, proposals, outcomes, told=told)
+    known = tried_recipes(setup, proposals, outcomes, visible=begun)
     more = [one for one in _measured(known) if one.wants_seeds]
     if not more or len(_measured(known)) < 2:
         return None
@@ -127,12 +127,12 @@ def expected_worth(setup: Setup, known: Sequence[Tried], candidates: Sequence[Po
     """By how much each candidate is expected to extend the frontier, as a fraction of the frontier's box: [c]."""
     measured = _measured(known)
     offered = [one for one in known if one.is_on_offer and one.positions is not None]
-    asked = [*(one.positions for one in measured), *(one.positions for one in offered), *candidates]
-    points = np.stack([points_of(setup.space, present(one, "one")) for one in asked])
+    positions = [*(one.positions for one in measured), *(one.positions for one in offered), *candidates]
+    points = np.stack([points_of(setup.space, present(one, "one")) for one in positions])
     random = np.random.default_rng([setup.seed, number, 1])
     drawn: dict[str, np.ndarray] = {}
     for column in dict.fromkeys([*setup.aims.objectives, *setup.aims.constraints]):
-        normals = random.standard_normal((DRAWS // 2, len(asked)))
+        normals = random.standard_normal((DRAWS // 2, len(positions)))
         model = fit(_seen(setup, measured, points[: len(measured)], column))
         drawn[column] = model.draws(points, np.concatenate([normals, -normals]))
     costs = np.stack([drawn[key] * (-1 if way == "max" else 1) for key, way in setup.aims.objectives.items()], axis=2)

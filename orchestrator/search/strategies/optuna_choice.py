@@ -37,12 +37,12 @@ optuna.logging.set_verbosity(optuna.logging.ERROR)
 def propose_optuna(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | None:
     """Optuna's choice, from the outcomes of the proposals up to i - lag."""
     number = len(proposals)
-    told = number - (setup.lag or 1) + 1
+    visible = number - (setup.lag or 1) + 1
     origin, drawn = "optuna", []
 
     def draw(attempt: int) -> dict[str, Any]:
         nonlocal origin
-        values, origin = choose(setup, proposals, outcomes, told=max(0, told), refused=drawn)
+        values, origin = choose(setup, proposals, outcomes, visible=max(0, visible), refused=drawn)
         drawn.append(values)
         return values
 
@@ -55,24 +55,25 @@ def choose(
     proposals: Sequence[Proposal],
     outcomes: Mapping[int, Outcome],
     *,
-    told: int,
+    visible: int,
     refused: Sequence[Values] = (),
 ) -> tuple[Values, str]:
-    """Values of the next recipe, and how they were come by.
+    """Values of the next recipe, and where they come from (`Proposal.origin`).
 
-    told: outcomes of so many first proposals count. refused: what was chosen already and is no use (known, invalid).
+    visible: the outcomes of so many first proposals are used. refused: values chosen before that cannot be used, since
+    they are known or invalid.
     """
     number, attempt = len(proposals), len(refused)
     if attempt >= PATIENCE:
         return setup.random(number, attempt), "random"
-    finished = [p for p in proposals[:told] if p.number in outcomes and outcomes[p.number].status == "done"]
+    finished = [p for p in proposals[:visible] if p.number in outcomes and outcomes[p.number].status == "done"]
     startup = max(STARTUP[setup.sampler], len(setup.space.keys) + 1)
     if number < startup or len(finished) < 2:
         return _spread(setup.space, setup.seed, number, attempt, startup), "startup"
     study = _study(setup, number, attempt)
     distributions = {dimension.key: distribution(dimension) for dimension in setup.space.dimensions}
     for proposal in proposals:
-        trial = _as_trial(setup, distributions, proposal, outcomes.get(proposal.number), proposal.number < told)
+        trial = _as_trial(setup, distributions, proposal, outcomes.get(proposal.number), proposal.number < visible)
         if trial is not None:
             study.add_trial(trial)
     for values in refused:

@@ -187,7 +187,7 @@ def all_at_once(function: Callable[[Item], Result], items: Iterable[Item]) -> li
 
 def explained(message: str) -> str:
     """What an AWS error means to the person in front of it, with the service's own words."""
-    said = " ".join(re.sub(r"\(Request ID:[^)]*\)", "", without_secrets(message, endpoint() or "")).split())
+    text = " ".join(re.sub(r"\(Request ID:[^)]*\)", "", without_secrets(message, endpoint() or "")).split())
     for code, meaning in {
         "NO_SUCH_BUCKET": "expected a bucket, got none of that name",
         "ACCESS_DENIED": "expected permission to list, read and write (are the credentials set?), got a refusal",
@@ -196,9 +196,9 @@ def explained(message: str) -> str:
         "SIGNATURE_DOES_NOT_MATCH": "expected valid credentials, got others",
         "NETWORK_CONNECTION": f"expected an answer from {shown_uri(endpoint() or 'Amazon S3')}, got none",
     }.items():
-        if code in said:
-            return f"{meaning} ({said[:200]})"
-    return said[:300]
+        if code in text:
+            return f"{meaning} ({text[:200]})"
+    return text[:300]
 
 
 def endpoint() -> str | None:

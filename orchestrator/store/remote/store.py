@@ -145,8 +145,8 @@ class RemoteStore(Store):
     def publish(self, folder: Path, name: str) -> None:
         files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
         names = {path: path.relative_to(folder) for path in files}
-        shown = [p for p in files if names[p].parts[0] != UNPUBLISHED and not names[p].name.startswith(".")]
-        all_at_once(lambda path: self.objects.upload(f"sweeps/{name}/{names[path].as_posix()}", path), shown)
+        published = [p for p in files if names[p].parts[0] != UNPUBLISHED and not names[p].name.startswith(".")]
+        all_at_once(lambda path: self.objects.upload(f"sweeps/{name}/{names[path].as_posix()}", path), published)
 
     def has(self, stage: Stage) -> bool:
         return self.manifests.has(stage.name, stage.fingerprint)

@@ -111,14 +111,14 @@ def answer_text(found: Answer, verdicts: Verdicts | None = None) -> str:
         first += f" (n = {len(best.seeds)} seed{'s' if len(best.seeds) != 1 else ''})."
     others = [BY_KEY[key] for key in (*CLASS_METRICS, KNOWLEDGE) if key in BY_KEY and key != found.leak]
     specs = [BY_KEY["test_acc"], spec, *(s for s in others if any(s.key in r.metrics for r in found.worst))]
-    said = {one.label: verdicts.of_trials.get(one.trial.id) for one in found.worst}
-    compared = any(told is not None and told.size for told in said.values())
+    of_recipe = {one.label: verdicts.of_trials.get(one.trial.id) for one in found.worst}
+    compared = any(told is not None and told.size for told in of_recipe.values())
     head = ["recipe, under the attack that works best against it", *(s.label for s in specs), "n"]
     head += ["reduction", "verdict", "n needed"] if compared else []
     rule = ["---", *["---:"] * (len(specs) + 1), *["---"] * (3 if compared else 0)]
     lines = [f"| {' | '.join(row)} |" for row in (head, rule)]
     for recipe in found.worst[:ROWS]:
-        told = said[recipe.label] or RunVerdict()
+        told = of_recipe[recipe.label] or RunVerdict()
         marks = ", ".join(filter(None, (told.mark, "not beaten in both" if recipe in found.front else "")))
         cells = [
             f"{recipe.label} ({marks})" if marks else recipe.label,

@@ -53,8 +53,8 @@ def strongest(
     mine = {recipe: [one for one in recipes if one.label in cells and one.target == recipe] for recipe in cases.recipes}
     words = {cell.target: cell.recipe_words for cell in known} | {cell.attack: cell.attack_words for cell in known}
     attacks = dict.fromkeys(cell.attack for cell in known)
-    said = incomplete_sentences(cases, planned=tuple(attacks), words=words)
-    return [max(under, key=badness) for under in mine.values()], said
+    sentences = incomplete_sentences(cases, planned=tuple(attacks), words=words)
+    return [max(under, key=badness) for under in mine.values()], sentences
 
 
 def _cell(trial: Trial) -> _Cell:

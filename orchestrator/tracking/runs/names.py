@@ -45,9 +45,9 @@ def recipe_params(trial: Trial, row: dict[str, Any]) -> dict[str, str]:
         if settings.attack is not None:
             found.update(_attack_params(settings))
             found["attack_classes"] = "all" if settings.classes == "all" else len(settings.classes)
-    said = {name: _text(value) for name, value in found.items() if value is not None}
+    params = {name: _text(value) for name, value in found.items() if value is not None}
     axes = {name: _text(value) for name, value in trial.cell.axes.items() if value is not None}
-    return {**{name: text for name, text in axes.items() if not _is_said(name, text, said)}, **said}
+    return {**{name: text for name, text in axes.items() if not _is_said(name, text, params)}, **params}
 
 
 def _training_params(settings: InversionSweep) -> dict[str, Any]:
@@ -74,12 +74,12 @@ def _attack_params(settings: InversionSweep) -> dict[str, Any]:
     return found
 
 
-def _is_said(name: str, text: str, said: dict[str, str]) -> bool:
+def _is_said(name: str, text: str, params: dict[str, str]) -> bool:
     """Whether an axis of the grid repeats a param: `alpha` beside `recipe_alpha`."""
     if name in STRUCTURED:
-        return f"recipe_{name}" in said
+        return f"recipe_{name}" in params
     kinds = KINDS if name.endswith("kind") else ()
-    same = (key for key, value in said.items() if value == text)
+    same = (key for key, value in params.items() if value == text)
     return any(key == name or key.endswith(f"_{name}") or key in kinds for key in same)
 
 

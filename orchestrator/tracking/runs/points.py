@@ -78,13 +78,13 @@ def write(client: Any, run_id: str, *, params: dict[str, str], tags: dict[str, s
     """Params, tags and metrics of a run in as few calls as MLflow's limits allow, mostly one."""
     from mlflow.entities import Param, RunTag
 
-    left = [Param(key, value) for key, value in params.items()]
-    told = [RunTag(key, value[:4900]) for key, value in tags.items()]
-    while left or told or points:
-        now, left = left[:PARAMS_PER_CALL], left[PARAMS_PER_CALL:]
-        room = PER_CALL - len(now) - len(told)
-        client.log_batch(run_id, metrics=points[:room], params=now, tags=told)
-        points, told = points[room:], []
+    params_left = [Param(key, value) for key, value in params.items()]
+    run_tags = [RunTag(key, value[:4900]) for key, value in tags.items()]
+    while params_left or run_tags or points:
+        now, params_left = params_left[:PARAMS_PER_CALL], params_left[PARAMS_PER_CALL:]
+        room = PER_CALL - len(now) - len(run_tags)
+        client.log_batch(run_id, metrics=points[:room], params=now, tags=run_tags)
+        points, run_tags = points[room:], []
 
 
 @contextmanager

@@ -58,8 +58,8 @@ class RecipeMeans:
 
 def recipe_id(trial: Trial) -> str:
     """Fingerprint of the recipe, attack and judges included, whatever the seed: the trial's own under seed 0."""
-    own = Trial(cell=trial.cell, seed=0).id
-    return own if phase_of(trial) == "sweep" else f"{own}-{phase_of(trial)}"
+    without_seed = Trial(cell=trial.cell, seed=0).id
+    return without_seed if phase_of(trial) == "sweep" else f"{without_seed}-{phase_of(trial)}"
 
 
 def phase_of(trial: Trial) -> str:

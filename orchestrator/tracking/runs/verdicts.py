@@ -93,17 +93,17 @@ def verdicts_of(summary: Summary, found: Hidings, answer: str = "") -> Verdicts:
             numbers[STRONGEST] = float(summary.frame.loc[worst[row["recipe"]], summary.primary])
         if (place := places.get(index)) is not None:
             numbers[ORDER] = place
-        shown = told_of(summary.spec, one) or of_cell(summary, summary.spec, row)
-        word = "baseline" if row["is_baseline"] else shown.words if shown else ""
+        reading = told_of(summary.spec, one) or of_cell(summary, summary.spec, row)
+        word = "baseline" if row["is_baseline"] else reading.words if reading else ""
         tags = {VERDICT: word, HIDING: one.word if one else "", LOOK: look}
-        told = RunVerdict(
+        verdict = RunVerdict(
             tags={key: value for key, value in tags.items() if value},
             numbers=numbers,
-            size=ascii_text(shown.size) if one and shown else "",
-            needed=ascii_text(shown.needed) if shown else "",
+            size=ascii_text(reading.size) if one and reading else "",
+            needed=ascii_text(reading.needed) if reading else "",
             mark=choice.mark if row["recipe"] == marked else inaccurate if row["recipe"] in choice.below else "",
         )
-        of_trials.update(dict.fromkeys(row["trials"] if not row["control"] and told.tags else (), told))
+        of_trials.update(dict.fromkeys(row["trials"] if not row["control"] and verdict.tags else (), verdict))
     words = "; ".join(f"{ascii_text(recipe)}: {one.word}" for recipe, one in found.verdicts.items())
     return Verdicts(of_trials=of_trials, whole={HIDING: words} if words else {}, answer=answer)
 

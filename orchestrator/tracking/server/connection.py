@@ -53,11 +53,11 @@ def tracking_errors() -> tuple[type[Exception], ...]:
 def told(error: BaseException, uri: str) -> str:
     """What went wrong, in a line: no statement, no traceback, no password. At most 300 characters."""
     words = " ".join(without_secrets(str(error), uri).split()) or type(error).__name__
-    said = DRIVERS_WORDS.search(words)
+    driver_words = DRIVERS_WORDS.search(words)
     path = sqlite_path(uri)
-    if path is not None and said is not None and not path.exists():
+    if path is not None and driver_words is not None and not path.exists():
         return f"{path} is no longer there"
-    return (said[1] if said else words)[:300]
+    return (driver_words[1] if driver_words else words)[:300]
 
 
 def connect(uri: str, *, ours: bool = False) -> Any:

@@ -47,11 +47,11 @@ class Guard:
         if scope["type"] != "http":  # MLflow's pages use no other
             return await send({"type": "websocket.close", "code": 1008})
         headers = _Headers(scope)
-        asked = [value for name, value in _query(scope) if name == PARAMETER]
+        tokens = [value for name, value in _query(scope) if name == PARAMETER]
         if not _is_ours(headers.one("host")):
             return await _answer(send, 403, REFUSAL)
-        if asked and scope["method"] in ("GET", "HEAD"):
-            if not self._is_token(asked[0]):
+        if tokens and scope["method"] in ("GET", "HEAD"):
+            if not self._is_token(tokens[0]):
                 return await _answer(send, 403, REFUSAL)
             return await self._enter(scope, headers, send)
         if self._is_bearer(headers) or (self._has_cookie(headers) and _asked_by_our_page(headers)):
@@ -65,21 +65,21 @@ class Guard:
         cookie from the redirected request, so a page of this server asks for the address instead. It also notes that
         MLflow's assistant has been shown, which else covers a quarter of the first page; its button stays.
         """
-        kept = {"set-cookie": f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict", **CLOSED_TO_CACHES}
+        cookie = {"set-cookie": f"{self._cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict", **CLOSED_TO_CACHES}
         if headers.one("sec-fetch-site") in ("", *OWN_SITE) and headers.one("sec-fetch-dest") != "document":
             rest = urlencode([(name, value) for name, value in _query(scope) if name != PARAMETER])
             path = "/" + quote(scope["path"].lstrip("/"))  # `//host` would lead to another server
-            await _answer(send, 303, "", {**kept, "location": f"{path}?{rest}" if rest else path})
+            await _answer(send, 303, "", {**cookie, "location": f"{path}?{rest}" if rest else path})
         else:
             policy = {"content-type": "text/html; charset=utf-8", "content-security-policy": POLICY}
-            await _answer(send, 200, BOUNCE, {**kept, **policy})
+            await _answer(send, 200, BOUNCE, {**cookie, **policy})
 
-    def _is_token(self, shown: str) -> bool:
-        return hmac.compare_digest(shown.encode(errors="surrogateescape"), self._token.encode())
+    def _is_token(self, token: str) -> bool:
+        return hmac.compare_digest(token.encode(errors="surrogateescape"), self._token.encode())
 
     def _is_bearer(self, headers: _Headers) -> bool:
-        scheme, _, shown = headers.one("authorization").partition(" ")
-        return scheme.lower() == "bearer" and self._is_token(shown.strip())
+        scheme, _, token = headers.one("authorization").partition(" ")
+        return scheme.lower() == "bearer" and self._is_token(token.strip())
 
     def _has_cookie(self, headers: _Headers) -> bool:
         pairs = [pair.strip().partition("=") for line in headers.all("cookie") for pair in line.split(";")]
@@ -117,9 +117,9 @@ def _asked_by_our_page(headers: _Headers) -> bool:
 
 async def _answer(send: Send, status: int, text: str, headers: dict[str, str] | None = None) -> None:
     body = text.encode()
-    told = {"content-type": "text/plain; charset=utf-8", **CLOSED_TO_CACHES, **(headers or {})}
-    told["content-length"] = str(len(body))
-    pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in told.items()]
+    fields = {"content-type": "text/plain; charset=utf-8", **CLOSED_TO_CACHES, **(headers or {})}
+    fields["content-length"] = str(len(body))
+    pairs = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in fields.items()]
     await send({"type": "http.response.start", "status": status, "headers": pairs})
     await send({"type": "http.response.body", "body": body})
 

@@ -55,13 +55,13 @@ def _damage(path: Path) -> str | None:
     """Why SQLite cannot read the file, None where it can. Raises sqlite3.Error where it is merely locked."""
     try:
         with closing(sqlite3.connect(path, timeout=PATIENCE_S)) as database:
-            (said,) = database.execute("PRAGMA quick_check(1)").fetchone()
+            (verdict,) = database.execute("PRAGMA quick_check(1)").fetchone()
     except sqlite3.DatabaseError as error:
         code = getattr(error, "sqlite_errorcode", None)
         if code is None or code & 0xFF not in UNREADABLE:
             raise
         return str(error)
-    return None if said == "ok" else " ".join(said.split())[:100]
+    return None if verdict == "ok" else " ".join(verdict.split())[:100]
 
 
 def _is_of_ours(path: Path) -> bool:
@@ -145,9 +145,9 @@ def _set_aside(path: Path, *, there: bool = True) -> Path:
     """Rename the file, and first what SQLite left beside it, which would be taken for a new file's."""
     place = path.with_name(aside_name(path.name))
     for suffix in BESIDE:
-        beside = path.with_name(path.name + suffix)
-        if beside.exists():
-            move(beside, place.with_name(place.name + suffix))
+        companion = path.with_name(path.name + suffix)
+        if companion.exists():
+            move(companion, place.with_name(place.name + suffix))
     if there:
         move(path, place)
     return place

@@ -107,8 +107,8 @@ def test_membership_takes_no_more_than_the_budget_leaves(monkeypatch, people, ac
     card = SimpleNamespace(num_classes=len(PEOPLE), architecture="endpoint", access=access)
     found = allowance_of(request, card, count_labelled(people))
     asked = found.membership
-    first = found.kept(portfolio(access, whole=False))
-    assert found.fixed + found.asked(first) <= budget
+    first = found.fitting(portfolio(access, whole=False))
+    assert found.fixed + found.queries_of(first) <= budget
     if not fits:
         [line] = asked.left_out
         per = SHOWN if access == "scores" else SHOWN - 2
@@ -122,13 +122,13 @@ def test_membership_takes_no_more_than_the_budget_leaves(monkeypatch, people, ac
 
 
 def test_attacks_after_the_first_get_what_membership_leaves():
-    asked = queries.MembershipAsked(settings={}, queries=500)
+    asked = queries.MembershipQueries(settings={}, queries=500)
     every = portfolio("scores", whole=True)
     allowance = Allowance(queries=181_599, reading=100, per_second=5, people=20, membership=asked)
-    assert "rlb_mi" not in [one["kind"] for one in allowance.kept(every)]
+    assert "rlb_mi" not in [one["kind"] for one in allowance.fitting(every)]
     more = Allowance(queries=181_600, reading=100, per_second=5, people=20, membership=asked)
-    assert "rlb_mi" in [one["kind"] for one in more.kept(every)] and more.covers(more.kept(every), seeds=1)
-    assert not more.covers(more.kept(every), seeds=2)
+    assert "rlb_mi" in [one["kind"] for one in more.fitting(every)] and more.covers(more.fitting(every), seeds=1)
+    assert not more.covers(more.fitting(every), seeds=2)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.data.sources import count_labelled
 from smoothsweep.orchestrator.commands.audit import queries as counting
-from smoothsweep.orchestrator.commands.audit.queries import Allowance, MembershipAsked, allowance_of
+from smoothsweep.orchestrator.commands.audit.queries import Allowance, MembershipQueries, allowance_of
 
 
 def kinds(attacks):
@@ -32,12 +32,12 @@ def kinds(attacks):
 )
 def test_attacks_that_do_not_fit_are_left_out_and_named_with_what_they_need(queries, kept):
     allowance, every = Allowance(queries=queries, reading=100, per_second=5, people=20), portfolio("scores", whole=True)
-    assert kinds(allowance.kept(every)) == kept
+    assert kinds(allowance.fitting(every)) == kept
     said = allowance.left_out(every)
     assert len(said) == 5 - len(kept) and all(line.startswith("Not tried: ") for line in said)
     if "rlb_mi" not in kept:
         assert "RLB-MI, which may ask 160,000 queries for 20 people (8,000 a person)" in " ".join(said)
-    assert allowance.covers(allowance.kept(every), seeds=1)
+    assert allowance.covers(allowance.fitting(every), seeds=1)
     assert allowance.covers(every, seeds=9) == (queries is None)
 
 
@@ -55,11 +55,11 @@ def test_what_attacks_may_ask_is_for_every_seed_anew():
     allowance, every = Allowance(queries=10**7, reading=100, per_second=5, people=20), portfolio("scores", whole=True)
     for one in every:
         for seeds in (1, 3):
-            assert allowance.asked([one], seeds=seeds) == seeds * ASKED[one["kind"]]
-        assert allowance.asked([one]) == ASKED[one["kind"]]
+            assert allowance.queries_of([one], seeds=seeds) == seeds * ASKED[one["kind"]]
+        assert allowance.queries_of([one]) == ASKED[one["kind"]]
     alone = replace(allowance, people=1)
-    assert [alone.asked([one]) for one in every[:4]] == [2000, 8000, 30_042, 1000]
-    assert allowance.asked([{"kind": "ppa"}]) == 0 and allowance.seconds([{"kind": "ppa"}], seeds=2) == 0
+    assert [alone.queries_of([one]) for one in every[:4]] == [2000, 8000, 30_042, 1000]
+    assert allowance.queries_of([{"kind": "ppa"}]) == 0 and allowance.seconds([{"kind": "ppa"}], seeds=2) == 0
     together = sum(ASKED.values()) - 1000  # the pool of the search and of selection is one
     for seeds in (1, 3):
         whole = 100 + seeds * together
@@ -96,16 +96,16 @@ def test_the_budget_that_is_named_is_enough(queries, measured):
 
     def allowed(many):
         took = min(measured, max(0, many - 1100))
-        asked = MembershipAsked(settings={}, queries=took, unbounded=measured)
+        asked = MembershipQueries(settings={}, queries=took, unbounded=measured)
         return Allowance(queries=many, reading=100, per_second=2.5, people=20, membership=asked)
 
-    kept = kinds(allowed(queries).kept(every))
+    kept = kinds(allowed(queries).fitting(every))
     left = [one for one in every if one["kind"] not in kept]
     said = allowed(queries).left_out(every)
     assert len(said) == len(left) and (len(left) == 0) == (queries >= 587_380 + measured)
     for settings, line in zip(left, said, strict=True):
         enough = int(re.search(r"with --queries (\d+) tries it", line)[1])
-        assert settings in allowed(enough).kept(every) and f"--queries {queries} does not" in line
+        assert settings in allowed(enough).fitting(every) and f"--queries {queries} does not" in line
         assert "at 2.5 a second" in line
 
 
@@ -183,4 +183,4 @@ def test_no_more_people_are_attacked_than_there_are(tmp_path, people, attacked):
     assert (found.people, found.reading, found.per_second) == (attacked, 8 + 2 * 6, 10.0)
     free = asking(tmp_path, None, access="scores", people=people)
     assert (free.people, free.queries, free.reading) == (attacked, None, 0)
-    assert free.membership == MembershipAsked(settings={"trained_on_data": True})
+    assert free.membership == MembershipQueries(settings={"trained_on_data": True})

@@ -11,7 +11,7 @@ from smoothsweep.core.audit.references import audit_trainings
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.audit import rounds, shadows, work
 from smoothsweep.orchestrator.commands.audit.forecast import Cost
-from smoothsweep.orchestrator.commands.audit.queries import Allowance, MembershipAsked
+from smoothsweep.orchestrator.commands.audit.queries import Allowance, MembershipQueries
 from smoothsweep.orchestrator.commands.audit.rounds import FIRST
 from smoothsweep.sweeps.imported import ImportedClassifier
 from tests.foreign_classifier import SIDE
@@ -143,16 +143,16 @@ def test_what_an_endpoint_has_answered_is_not_told_as_to_come(monkeypatch):
         reading=8,
         per_second=5,
         people=2,
-        membership=MembershipAsked(settings={}, coming=coming),
+        membership=MembershipQueries(settings={}, coming=coming),
     )
-    one = rounds.Asked(request=SimpleNamespace(folder=Path("audit")), model=None, card=None, people=None)
+    one = rounds.PreparedAudit(request=SimpleNamespace(folder=Path("audit")), model=None, card=None, people=None)
     vars(one)["allowance"] = asked
-    monkeypatch.setattr(rounds.Asked, "tree", lambda *_: {})
+    monkeypatch.setattr(rounds.PreparedAudit, "tree", lambda *_: {})
     monkeypatch.setattr(rounds, "open_store", str)
     for stored in (False, True):
         monkeypatch.setattr(rounds, "has_membership", lambda tree, store, stored=stored: stored)
         assert one.coming == (() if stored else coming)
-    vars(one)["allowance"] = replace(asked, membership=MembershipAsked(settings={}))
+    vars(one)["allowance"] = replace(asked, membership=MembershipQueries(settings={}))
     monkeypatch.setattr(rounds, "has_membership", pytest.fail)
     assert one.coming == ()
 
@@ -160,14 +160,14 @@ def test_what_an_endpoint_has_answered_is_not_told_as_to_come(monkeypatch):
 def test_the_sweep_of_shadow_models_runs_once_for_each_number_of_them(monkeypatch, tmp_path):
     """Of the model and of the reference; more of them run it again, and without a reference there is none."""
     trainings, ran = audit_trainings("resnet18", image_size=SIDE, transform_input=False, epochs=3, fix=True), []
-    asked = rounds.Asked(request=SimpleNamespace(folder=tmp_path), model=None, card=None, people=None)
-    measured = MembershipAsked(settings={"trained_on_data": True, "images": 7})
+    asked = rounds.PreparedAudit(request=SimpleNamespace(folder=tmp_path), model=None, card=None, people=None)
+    measured = MembershipQueries(settings={"trained_on_data": True, "images": 7})
     vars(asked)["allowance"] = SimpleNamespace(membership=measured)
-    one = work.Work(asked=asked, started=0.0, shadows=4)
+    one = work.Work(prepared=asked, started=0.0, shadows=4)
     monkeypatch.setattr(shadows, "has_membership", lambda tree, store: tree["judges"]["membership"]["shadows"] <= 8)
     monkeypatch.setattr(shadows, "open_store", str)
     tree = {"seeds": [1, 2], "data": {"kind": "labelled"}, "recipe": {"imported": "m"}, "judges": {"evaluator": {}}}
-    monkeypatch.setattr(rounds.Asked, "tree", lambda *_: tree)
+    monkeypatch.setattr(rounds.PreparedAudit, "tree", lambda *_: tree)
     monkeypatch.setattr(work.Work, "_run", lambda _, sweep, tree: ran.append((sweep, tree)) or 0)
     assert one.attack_by_shadows() == 0 and ran == []
     one.round = replace(FIRST, trainings=trainings)

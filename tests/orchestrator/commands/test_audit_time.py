@@ -76,8 +76,8 @@ class Clock:
             "START_S": 0.0,
             "wall_seconds": float,
             "open_store": str,
-            "_say_where": id,
-            "_look_for_the_same": id,
+            "_print_result": id,
+            "_warn_of_shared_pictures": id,
             "imported_model": lambda request, people: (request.model, card),
             "forecast": lambda tree, store: Cost(
                 training=cost(len(tree.get("cells", [1])) - 1, len(tree["seeds"])),

@@ -32,14 +32,14 @@ def one_round(monkeypatch):
     """An audit whose first round does nothing, and for whose others there is no time."""
     monkeypatch.setattr(work, "run_and_report", lambda *_, **__: 0)
     monkeypatch.setattr(work, "forecast", lambda tree, store: Cost(training=1e9, rest=1e9))
-    monkeypatch.setattr(auditing, "_look_for_the_same", lambda request: ())
+    monkeypatch.setattr(auditing, "_warn_of_shared_pictures", lambda request: ())
 
 
 @pytest.fixture
 def unwritten(one_round, monkeypatch):
     """The same, and no pages."""
     monkeypatch.setattr(work.Work, "write", lambda one, *more: None)
-    monkeypatch.setattr(auditing, "_say_where", lambda request: None)
+    monkeypatch.setattr(auditing, "_print_result", lambda request: None)
 
 
 def audited(owned, model, out, *more):

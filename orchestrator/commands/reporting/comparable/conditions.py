@@ -88,15 +88,15 @@ def conditions_of(trials: Sequence[Trial], names: Mapping[str, tuple[str, str]])
     for trial in trials:
         settings = inversion(trial.settings)
         stages = inversion_stages(settings, SEED)
-        said = settings.model_dump(mode="json", exclude_none=True)
-        data.setdefault(stages.data.fingerprint, _condition(stages.data.fingerprint, said, "data"))
+        settings_json = settings.model_dump(mode="json", exclude_none=True)
+        data.setdefault(stages.data.fingerprint, _condition(stages.data.fingerprint, settings_json, "data"))
         for name, digest in _judges(stages).items():
-            judges.setdefault(name, {}).setdefault(digest, _condition(digest, said, "judges"))
+            judges.setdefault(name, {}).setdefault(digest, _condition(digest, settings_json, "judges"))
         attack = "" if stages.attack is None else _digest(stages.attack, {stages.target.fingerprint: "target"})
         recipe, label = names[trial.id]
         if attack not in attacks:
             words = label or ("" if settings.attack is None else settings.attack.words)
-            found = _condition(attack, said, "attack", "prior", "public", "classes")
+            found = _condition(attack, settings_json, "attack", "prior", "public", "classes")
             attacks[attack] = AttackNote(label=words, **dict(found))
         fingerprint, defense = stages.target.fingerprint, trial.stated_defense
         notes.append(TrialNote(trial=trial.id, recipe=fingerprint, label=recipe, attack=attack, defense=defense))

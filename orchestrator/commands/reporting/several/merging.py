@@ -63,10 +63,10 @@ def merged(sides: Sequence[Side]) -> Merged:
             notes.append(f"{counted}: the same work is in another sweep.")
         if side.per_class is not None:
             per_class.append(side.per_class.drop(columns=[*left_out, *map(images_column, left_out)], errors="ignore"))
-    kept = {row["trial"] for row in rows}
+    kept_trials = {row["trial"] for row in rows}
     by_class = pd.concat(per_class, ignore_index=True) if per_class else None
     if by_class is not None:
-        by_class = by_class[by_class["trial"].isin(kept)].drop_duplicates(["trial", "class"])
+        by_class = by_class[by_class["trial"].isin(kept_trials)].drop_duplicates(["trial", "class"])
     called = {(side.name, note.trial): recipes[note.recipe] for side in sides for note in side.conditions.trials}
     data = _data(sides, rows, by_class, recipes)
     return Merged(data=data, notes=(*notes, *_standing_notes(sides)), recipes=called)
@@ -101,13 +101,13 @@ def _data(
     first = sides[0]
     notes = [note for side in sides for note in side.conditions.trials]
     baseline = next((n.recipe for n in first.conditions.trials if n.label == first.standing.baseline), "")
-    asked = {side.standing.min_test_acc for side in sides}
+    min_accuracies = {side.standing.min_test_acc for side in sides}
     images = [side.standing.real_images for side in sides if side.standing.real_images is not None]
     standing = first.standing.model_copy(
         update={
             "baseline": recipes.get(baseline),
             "primary": first.summary.primary,
-            "min_test_acc": asked.pop() if len(asked) == 1 else None,
+            "min_test_acc": min_accuracies.pop() if len(min_accuracies) == 1 else None,
             "real_images": min(images, default=None),
         }
     )

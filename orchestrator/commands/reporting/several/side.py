@@ -119,8 +119,8 @@ def report_data(
 
 def rows_of(results: pd.DataFrame) -> pd.DataFrame:
     """Of a table of results what a side has."""
-    kept = [name for name in (*COLUMNS, *BY_KEY) if name in results]
-    rows = results[kept].copy()
+    columns = [name for name in (*COLUMNS, *BY_KEY) if name in results]
+    rows = results[columns].copy()
     if "failure" in rows:
         rows["failure"] = [printable(one) if isinstance(one, str) else None for one in rows["failure"]]
     return rows

@@ -22,8 +22,8 @@ def results_of(sides: Sequence[Side], merged: Merged | None) -> pd.DataFrame:
     tables = []
     for side in sides:
         rows, called = side.data.results, merged.recipes if merged else {}
-        own = zip(rows["trial"], rows["recipe"], strict=True)
-        names = [called.get((side.name, trial), recipe) for trial, recipe in own]
+        trials_and_recipes = zip(rows["trial"], rows["recipe"], strict=True)
+        names = [called.get((side.name, trial), recipe) for trial, recipe in trials_and_recipes]
         tables.append(rows.assign(sweep=side.name, recipe_in_sweep=rows["recipe"], recipe=names))
     rows = measured(pd.concat(tables, ignore_index=True))
     return rows[[*FRONT, *(name for name in rows.columns if name not in FRONT)]]

@@ -105,12 +105,12 @@ def image_files(sweep: Gathered, choice: Choice, *, sheets: bool = True) -> Iter
 
     Raises InputError where the store has no reconstructions.
     """
-    shown = pictured(choice, sweep.trials, sweep.data.axes, sweep.summary, sweep.store)
+    pictures = pictured(choice, sweep.trials, sweep.data.axes, sweep.summary, sweep.store)
     if choice == "none":
         return
-    if not shown:
+    if not pictures:
         raise InputError(f"--images {choice}: expected reconstructions in {sweep.store.location}, got none")
-    yield from reconstruction_files(sweep.name, shown, sweep.store)
+    yield from reconstruction_files(sweep.name, pictures, sweep.store)
     drawn = contact_sheets(sweep.trials, sweep.store, sweep.data, sweep.summary) if sheets else ()
     for number, sheet in enumerate(drawn, start=1):
         yield f"images/sheet-{number}.png", png(sheet_image(sheet))

@@ -80,15 +80,15 @@ def sweep_to_share(sweep_file: Path, overrides: list[str], location: str) -> tup
 
 def formats(flag: str, typed: str, known: tuple[str, ...]) -> tuple[str, ...]:
     """`pdf,svg` as a tuple in the order of `known`; `none` alone is empty. Raises InputError for anything else."""
-    asked = typed.split(",")
-    if asked == ["none"]:
+    names = typed.split(",")
+    if names == ["none"]:
         return ()
-    wrong = [one for one in asked if one not in known]
+    wrong = [one for one in names if one not in known]
     if wrong:
         raise InputError(f"{flag}: expected some of {','.join(known)}, or none, got {shown(typed)}")
-    if len(set(asked)) < len(asked):
+    if len(set(names)) < len(names):
         raise InputError(f"{flag}: expected each format once, got {shown(typed)}")
-    return tuple(one for one in known if one in asked)
+    return tuple(one for one in known if one in names)
 
 
 def _images(request: ExportRequest) -> Choice:

@@ -42,8 +42,8 @@ def read_provenance(path: Path) -> Provenance:
 
     try:
         with open_regular(path) as file:
-            said = Image.open(file, formats=["PNG"]).info.get(KEY, "")
-        return Provenance.model_validate_json(said)
+            text = Image.open(file, formats=["PNG"]).info.get(KEY, "")
+        return Provenance.model_validate_json(text)
     except (OSError, ValueError, SyntaxError, ValidationError):  # PIL's for what is no PNG, and for too long a text
         expected = "expected a reconstruction of `smoothsweep export`, which names its stages"
         raise InputError(f"{brief(str(path))}: {expected}, got a picture that does not") from None

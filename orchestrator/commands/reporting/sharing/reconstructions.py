@@ -69,10 +69,10 @@ def pictured(
     return found
 
 
-def reconstruction_files(sweep: str, shown: Sequence[Pictured], store: Store) -> Iterator[tuple[str, bytes]]:
+def reconstruction_files(sweep: str, pictures: Sequence[Pictured], store: Store) -> Iterator[tuple[str, bytes]]:
     """The pictures by their names, and last the list of where they come from."""
     entries, folders = [], _Folders()
-    for one in shown:
+    for one in pictures:
         labels, names = reconstructed_labels(store, one.stages), class_names(store, one.stages)
         folder = folders.of(one.attack or "attack", one.recipe)
         for label in map(int, np.unique(labels)):

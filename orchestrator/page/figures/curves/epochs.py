@@ -79,9 +79,9 @@ def search_steps(view: SearchView, gone: Progress) -> Canvas:
 
 
 def _found(view: SearchView, proposal: Proposed) -> str:
-    shown = [f"{o.label}: {value_words(o, proposal.objectives.get(o.column))}" for o in view.objectives]
+    objectives = [f"{o.label}: {value_words(o, proposal.objectives.get(o.column))}" for o in view.objectives]
     name = proposal.recipe or ", ".join(f"{key} {value}" for key, value in proposal.values.items())
-    return "\n".join([f"{name} (proposal {proposal.number})", *shown])
+    return "\n".join([f"{name} (proposal {proposal.number})", *objectives])
 
 
 def _panel(

@@ -25,20 +25,20 @@ LONGEST = 26
 WHO = {"labels": "who sees labels", "scores": "who sees scores", "gradients": "who has the gradients"}
 
 
-def query_curves(asked: pd.DataFrame | None, colours: Colours) -> Canvas | None:
+def query_curves(queries: pd.DataFrame | None, colours: Colours) -> Canvas | None:
     """A panel for each access level with an attack of its own, least first: what an attacker with it can run.
 
-    asked: as `query_frame` gives it. None unless two attacks of one recipe ask the target differently often.
+    queries: as `query_frame` gives it. None unless two attacks of one recipe ask the target differently often.
     """
-    if asked is None:
+    if queries is None:
         return None
-    known = asked[asked["reached"].notna() & (asked["queries"] > 0)]
+    known = queries[queries["reached"].notna() & (queries["queries"] > 0)]
     if not len(known) or known.groupby("recipe")["queries"].nunique().max() < 2:
         return None
-    spec, levels = metric_of(known["metric"].iloc[0]), by_access(asked)
+    spec, levels = metric_of(known["metric"].iloc[0]), by_access(queries)
     title = f"The {spec.label} against images shown to the target, per class attacked, by access"
     canvas = Canvas(WIDTH, len(levels) * ROW + 16, title)
-    ends = limits([0.0, *known["leak"], *asked.loc[asked["control"], "leak"].dropna()], share=0.06)
+    ends = limits([0.0, *known["leak"], *queries.loc[queries["control"], "leak"].dropna()], share=0.06)
     for place, (level, rows) in enumerate(levels.items()):
         top, last = place * ROW, place == len(levels) - 1
         axes = panel(
@@ -72,9 +72,9 @@ def _draw(canvas: Canvas, axes: Axes, within: pd.DataFrame, level: str, spec: Me
         canvas.describe(line, recipe, recipe=recipe)
     own = rows[rows["access"] == level]
     for row in own.itertuples():
-        told = f"{row.recipe}, {row.attack}: {number(spec, row.leak)} for {row.queries:,.0f} images a class"
+        tooltip = f"{row.recipe}, {row.attack}: {number(spec, row.leak)} for {row.queries:,.0f} images a class"
         (dot,) = axes.plot([row.queries], [row.leak], "o", ms=6, color=colours.of(row.recipe))
-        canvas.describe(dot, told, recipe=row.recipe)
+        canvas.describe(dot, tooltip, recipe=row.recipe)
     _name_attacks(axes, own)
     name_ends(axes, rows.groupby("recipe", sort=False)["reached"].last().to_dict(), colours)
 

@@ -46,17 +46,20 @@ class Tried:
         return not self.has_failed and (self.is_open or self.seeds >= self.of)
 
 
-def tried_recipes(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes, *, told: int) -> list[Tried]:
-    """The recipes tried, in the order in which they were begun. told: outcomes of so many first proposals count."""
+def tried_recipes(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes, *, visible: int) -> list[Tried]:
+    """The recipes tried so far, in the order in which they were begun.
+
+    visible: the outcomes of so many first proposals are used.
+    """
     groups: dict[int, list[Proposal]] = {}
     for proposal in proposals:
         groups.setdefault(proposal.number if proposal.of is None else proposal.of, []).append(proposal)
-    return [_tried(setup, members, outcomes, told) for members in groups.values()]
+    return [_tried(setup, members, outcomes, visible) for members in groups.values()]
 
 
-def _tried(setup: Setup, members: Sequence[Proposal], outcomes: Outcomes, told: int) -> Tried:
+def _tried(setup: Setup, members: Sequence[Proposal], outcomes: Outcomes, visible: int) -> Tried:
     first, last = members[0], members[-1]
-    out = {one.number: outcomes[one.number] for one in members if one.number < told and one.number in outcomes}
+    out = {one.number: outcomes[one.number] for one in members if one.number < visible and one.number in outcomes}
     done = [outcome for outcome in out.values() if outcome.status == DONE]
     return Tried(
         number=first.number,

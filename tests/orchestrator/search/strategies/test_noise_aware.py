@@ -201,7 +201,7 @@ def test_what_is_in_flight_counts_as_what_it_may_turn_out_to_be(seed):
     outcomes = {one.number: setup.aims.outcome(row := crossing(one.values["x"]), {1: row, 2: row}) for one in ran}
     flying = [*ran, Proposal(number=5, values={"x": 0.45}, seeds=1)]
     asked = [place(setup, {"x": 0.5}), place(setup, {"x": 0.4})]
-    known = [tried_recipes(setup, proposals, outcomes, told=5) for proposals in (ran, flying)]
+    known = [tried_recipes(setup, proposals, outcomes, visible=5) for proposals in (ran, flying)]
     alone, beside = (expected_worth(setup, one, asked, 9) for one in known)
     assert (beside < 0.6 * alone).all() and (alone > 0).all()
 

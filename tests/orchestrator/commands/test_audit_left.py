@@ -8,9 +8,8 @@ import pytest
 
 from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.orchestrator.commands.audit import rounds
-from smoothsweep.orchestrator.commands.audit.late import attacks_left, seeds_left
 from smoothsweep.orchestrator.commands.audit.queries import Allowance
-from smoothsweep.orchestrator.commands.audit.rounds import FIRST
+from smoothsweep.orchestrator.commands.audit.rounds import FIRST, attacks_left, seeds_left
 
 PEOPLE = 20
 ENDPOINT = Allowance(queries=10**6, reading=0, per_second=10.0, people=PEOPLE)
@@ -25,9 +24,9 @@ def asking(monkeypatch, minutes, *, access="scores", allowance=ENDPOINT, stored=
     """An audit; stored: kinds of attacks that the store holds."""
     monkeypatch.setattr(rounds, "open_store", lambda location: None)
     monkeypatch.setattr(rounds, "is_done", lambda tree, store: tree[0]["kind"] in stored)
-    monkeypatch.setattr(rounds.Asked, "tree", lambda asked, one, membership, attacks: attacks)
+    monkeypatch.setattr(rounds.PreparedAudit, "tree", lambda prepared, one, membership, attacks: attacks)
     request = SimpleNamespace(minutes=minutes, seeds=3, access=access, folder=Path("audit"))
-    asked = rounds.Asked(request=request, model=None, card=SimpleNamespace(access=access), people=None)
+    asked = rounds.PreparedAudit(request=request, model=None, card=SimpleNamespace(access=access), people=None)
     vars(asked)["allowance"] = allowance
     return asked
 
