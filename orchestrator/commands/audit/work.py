@@ -42,6 +42,8 @@ from smoothsweep.sweeps.yaml_reader import read_yaml
 SWEEP = "audit.yaml"
 SECOND, SECOND_NAME = "audit-second.yaml", "audit-second"
 SLOWER = 2.0
+REDACTED = "this model"
+"""What redacted pages call the model: its file or endpoint may name a person or a machine."""
 
 
 @dataclass(kw_only=True)
@@ -174,7 +176,7 @@ class Work:
         models = self.asked.shadow_models(self.round.trainings)
         found = models.finished if models else 0
         context = AuditContext(
-            name=brief(self.request.model.stem),
+            name=REDACTED if self.request.redact else brief(self.request.model.stem),
             card=self.asked.card,
             anonymous=self.request.redact,
             notes=RunNotes(
@@ -185,6 +187,8 @@ class Work:
                 strangers=self.asked.images,
                 told=self.told,
                 unmeasured=self.asked.allowance.membership.left_out,
+                access=self.asked.access,
+                judge_name=next((judge["name"] for judge in self.request.independent.values()), ""),
             ),
             member_access=self.asked.access if self.request.trained_on_data else None,
             second=self.second if self.request.second and self.second.is_file() else None,

@@ -27,6 +27,16 @@ def with_second(audit: Audit, summary: Summary, name: str) -> Audit:
     )
 
 
+def judged_rows(audit: Audit) -> tuple[Standing, ...]:
+    """The standings by both embedders; beside a second one those of the first have its name, too."""
+    both = {one.metric for one in audit.second} if audit.judge_name else set()
+    named = [
+        replace(one, words=f"{one.words}, by {audit.judge_name}") if one.metric in both else one
+        for one in audit.standing
+    ]
+    return (*named, *audit.second)
+
+
 def second_lines(audit: Audit) -> tuple[str, ...]:
     """A sentence for what is verified, or else matched: both judges' numbers, and whether they agree."""
     pairs = [(one, other) for one in audit.standing for other in audit.second if one.metric == other.metric]
@@ -35,9 +45,8 @@ def second_lines(audit: Audit) -> tuple[str, ...]:
         return ()
     one, other = next((pair for pair in asked if pair[0].spec.verifies), asked[0])
     apart = abs((one.leak.value or 0.0) - (other.leak.value or 0.0)) >= APART
-    said = (
-        f"A second embedder ({audit.second_name}): {other.shown('leak')} {_verb(other)}, the first {one.shown('leak')}"
-    )
+    first = f"the first ({audit.judge_name})" if audit.judge_name else "the first"
+    said = f"A second embedder ({audit.second_name}): {other.shown('leak')} {_verb(other)}, {first} {one.shown('leak')}"
     return (f"{said}. {'The two disagree: the truth may be either.' if apart else 'The two agree.'}",)
 
 
