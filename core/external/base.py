@@ -58,6 +58,8 @@ class ForeignModel:
     """What its file is called in an imported folder and in a store. No other kind's has this name."""
     prefixes: ClassVar[tuple[str, ...]] = ()
     """How its name begins where it is no file (`python:`); `describe` then writes the file that stands for it."""
+    form: ClassVar[str] = ""
+    """How such a name is written, for the help."""
     makes: ClassVar[str] = ""
     """How `--architecture` begins where `make` turns a checkpoint of weights into a file of this kind."""
     computes_alone: ClassVar[bool] = False

@@ -30,6 +30,7 @@ class Function(ForeignModel):
     words = "a function of the user's"
     file = "function.json"
     prefixes = (PREFIX,)
+    form = FORM
     remark = "every use of it runs the code of {name}, here and in every worker"
 
     def describe(self, name: str, folder: Path) -> str:

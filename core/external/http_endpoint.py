@@ -35,6 +35,7 @@ class HTTPEndpoint(ForeignModel):
     words = "an HTTP endpoint"
     file = "endpoint.json"
     prefixes = ("http://", "https://")
+    form = "http(s)://HOST/PATH"
     sent_pictures = True
     options = (
         "how an endpoint is asked",

@@ -16,7 +16,9 @@ from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.page.drawing.sheets import cut, data_uri
 from smoothsweep.orchestrator.page.render import fill
+from smoothsweep.orchestrator.reading.audit.advice import advice
 from smoothsweep.orchestrator.reading.audit.result import Audit, Trained
+from smoothsweep.orchestrator.reading.audit.second import judged_rows
 from smoothsweep.orchestrator.reading.audit.sentences import accuracy, audit_sentences, person_name, share
 from smoothsweep.orchestrator.reading.audit.shadow_sentences import shown_rate
 from smoothsweep.orchestrator.reading.findings.display import told
@@ -37,27 +39,6 @@ FRAMEWORKS = (
     ),
 )
 """Where the usual frameworks ask for this."""
-
-ADVICE = (
-    "Give access to the decided class alone where that is enough: what scores or gradients add is in the table above.",
-    "Limit queries per client where the table shows that an attack needs many.",
-)
-TRY_FIX = (
-    "Train with other recipes and compare: the same command with {fix} trains four on these images and says what each "
-    "leaks, at which accuracy."
-)
-TRIED_FIX = (
-    "Train as the recipes above that reduce the leak, if there are any, and audit the result: what holds for these "
-    "short trainings need not hold for yours."
-)
-
-
-def advice(audit: Audit) -> tuple[str, ...]:
-    """What to do, in sentences; of an embedder nothing that trains, which `--gallery` refuses."""
-    if audit.is_enrolled:
-        return ADVICE
-    fix = "--fix --reference resnet18 (or another network to train)" if audit.is_program else "--fix"
-    return (*ADVICE, TRIED_FIX if audit.fixes else TRY_FIX.format(fix=fix))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +68,7 @@ def audit_page(
         spec=metric_of(audit.judge),
         frameworks=FRAMEWORKS,
         advice=advice(audit),
+        judged=judged_rows(audit),
         trained_name=trained_name,
         trainings=trainings(audit),
         colour_rules="",
@@ -208,9 +190,7 @@ def _write_standing(paper: _Paper, audit: Audit) -> None:
     if not audit.standing:
         return
     paper.write_line(f"What {audit.strongest.attack} shows, and beside what", size=12, bold=True)
-    rows = [
-        (one.words, *(one.shown(name) or "not measured" for name in HEAD)) for one in (*audit.standing, *audit.second)
-    ]
+    rows = [(one.words, *(one.shown(name) or "not measured" for name in HEAD)) for one in judged_rows(audit)]
     paper.write_rows(("of its images", *HEAD), rows, cuts="of its images", size=7)
 
 

@@ -225,7 +225,8 @@ def rated(
 ) -> dict[str, Any]:
     """What these rates say of a cost, for a plan.
 
-    `about`: where they tell all that this store has not measured; `partly`: where they tell some of it; else null.
+    `about`: where they tell all that this store has not measured; `partly`: where they tell half of its stages or more,
+    since the rest says little of the whole; else null.
 
     Args:
         total: Device-seconds that this store knows (mean, least, most), and of how many stages it knows nothing.
@@ -235,7 +236,7 @@ def rated(
     (mean, _, _, unknown), (seconds, without) = total, lent
     hours = min(mean + seconds, math.inf if capped is None else capped) / 3600
     found = {"hours": hours, "stages": unknown, "machine": MACHINE}
-    some = bool(unknown and without and seconds)
+    some = bool(unknown and without and seconds) and 2 * without <= unknown
     return {
         "about": found if unknown and not without else None,
         "partly": {**found, "without": without} if some else None,

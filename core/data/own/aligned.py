@@ -1,10 +1,13 @@
 """The same photograph under another crop, shift, turn or mirror: what a hash of the whole picture does not find.
 
-One set is shown in some dozen views (mirrored, shifted, cropped, turned). Views are compared with the other set's
-pictures by the low frequencies of their middle; what is near is aligned more finely and compared pixel by pixel.
+One set is shown in some dozen views (mirrored, shifted, cropped, turned), the other in a few crops. Views are compared
+with the pictures of the set that is not viewed, by the low frequencies of their middle; what is near is aligned more
+finely and compared pixel by pixel.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 import torch
@@ -14,7 +17,7 @@ from torch import Tensor
 
 from smoothsweep.core.data.own.perceptual import SIDE, grey_of
 
-NEAR = 0.9
+NEAR = 0.85
 """Cosine of the low frequencies from which on two pictures are aligned more finely."""
 ALIGNED = 0.97
 """Correlation of the aligned middles from which on they are the same photograph (copies and false alarms:
@@ -22,12 +25,13 @@ docs/benchmarks.md)."""
 _LOW, _EDGE = 8, 3  # frequencies of each direction; pixels at the borders that a shift or a turn may have invented
 _MOST = 40  # pairs that are aligned for each picture, the nearest first
 _PICTURES = 256  # at once
-_VIEWS = (  # scale of what is shown, turn in degrees, shifts in pixels of 32
+View = tuple[float, float, float, float]
+"""Scale of what is shown, turn in degrees, shifts in pixels of 32."""
+_CROPS: tuple[View, ...] = tuple((scale, 0.0, 0.0, 0.0) for scale in (0.94, 0.87, 0.8, 0.7, 0.6))
+_VIEWS: tuple[View, ...] = (
     (1.0, 0.0, 0.0, 0.0),
     *((1.0, 0.0, x, y) for x in (-1.0, 0.0, 1.0) for y in (-1.0, 0.0, 1.0) if x or y),
-    (0.94, 0.0, 0.0, 0.0),
-    (0.87, 0.0, 0.0, 0.0),
-    (0.8, 0.0, 0.0, 0.0),
+    *_CROPS,
     *((0.9, 0.0, x, y) for x in (-1.6, 1.6) for y in (-1.6, 1.6)),
     *((0.8, 0.0, x, y) for x in (-3.2, 3.2) for y in (-3.2, 3.2)),
     (1.0, 5.0, 0.0, 0.0),
@@ -42,21 +46,32 @@ def same_photographs(some: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, 
     """For each of `some` the other picture that shows the same photograph, int64 [N], -1 for none; and how alike.
 
     Both uint8 [., 32, 32, 3]. The likeness is the correlation of the aligned middles, float64 [N], 0 where nothing is
-    near. Takes about N x M / 15 million CPU-seconds.
+    near.
     """
     found, likeness = np.full(len(some), -1), np.zeros(len(some))
-    if not len(others):
+    if not len(some) or not len(others):
         return found, likeness
-    known = _signatures(_greys(others))
-    for start in range(0, len(some), _PICTURES):
-        greys = _greys(some[start : start + _PICTURES])
-        rows, columns, views = _near(greys, known)
-        alike = _aligned(greys[rows], _greys(others)[columns], views)
-        for row, column, one in zip(rows + start, columns, alike, strict=True):
-            if one > likeness[row]:
-                likeness[row] = one
-                found[row] = column if one >= ALIGNED else found[row]
+    ours = _alike(some, others, _VIEWS)
+    theirs = ((column, row, one) for row, column, one in _alike(others, some, _CROPS))
+    for row, column, one in (*ours, *theirs):
+        if one > likeness[row]:
+            likeness[row] = one
+            found[row] = column if one >= ALIGNED else found[row]
     return found, likeness
+
+
+def _alike(viewed: np.ndarray, known: np.ndarray, views: Sequence[View]) -> Iterator[tuple[int, int, float]]:
+    """Of pictures that are near in one of these views of the first set: their places, and how alike they are."""
+    signatures, whole = _signatures(_greys(known)), _greys(known)
+    for start in range(0, len(viewed), _PICTURES):
+        greys = _greys(viewed[start : start + _PICTURES])
+        rows, columns, nearest = _near(greys, signatures, views)
+        yield from zip(
+            (rows + start).tolist(),
+            columns.tolist(),
+            _aligned(greys[rows], whole[columns], nearest).tolist(),
+            strict=True,
+        )
 
 
 def _greys(pictures: np.ndarray) -> Tensor:
@@ -64,11 +79,11 @@ def _greys(pictures: np.ndarray) -> Tensor:
     return torch.from_numpy(grey_of(pictures))[:, None] / 255
 
 
-def _near(greys: Tensor, known: Tensor) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _near(greys: Tensor, known: Tensor, views: Sequence[View]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Rows, columns and views [pairs, 5] of what is near."""
     best = torch.full((len(greys), len(known)), -1.0)
     which = torch.zeros((len(greys), len(known)), dtype=torch.int64)
-    everything = [(mirror, *view) for mirror in (1.0, -1.0) for view in _VIEWS]
+    everything = [(mirror, *view) for mirror in (1.0, -1.0) for view in views]
     for place, view in enumerate(everything):
         cosine = _signatures(_seen(greys, torch.tensor(view).expand(len(greys), 5))) @ known.T
         better = cosine > best

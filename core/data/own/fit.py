@@ -76,8 +76,8 @@ class Fit:
         right, down = self.shift
         if self.left >= OTHER_KIND:
             found.append(
-                "the public images show another kind of thing than the private ones: a prior of them misses "
-                f"{self.left:.1f} times as much as one of these people would, in whatever frame"
+                "the public images show another kind of thing than the private ones: in whatever frame, a prior made "
+                f"of them misses {self.left:.1f} times as much of the private images as a prior made of private ones"
             )
         elif self.distance >= FARTHER and self.common >= COMMON and self._is_moved:
             found.append(
@@ -86,8 +86,8 @@ class Fit:
             )
         elif self.distance >= FARTHER:
             found.append(
-                f"a prior of the public images misses {self.distance:.1f} times as much of the private ones as one of "
-                "these people would: another pose, light, frame or kind of picture"
+                f"a prior made of the public images misses {self.distance:.1f} times as much of the private ones as a "
+                "prior made of private ones: another pose, light, frame or kind of picture"
             )
         return tuple(found)
 

@@ -85,8 +85,10 @@ def near_and_doubts(
     near = dict((*same_differently_framed(own, others), *alike(own, others)))
     fit = fit_to(own, labels, others)
     if fit is not None and fit.is_refused:
-        left = f"a prior of them misses {fit.left:.1f} times what one of these people would"
-        raise InputError(f"{what}: expected the same kind of picture as {private}, got another: {left}")
+        raise InputError(
+            f"{what}: expected the same kind of picture as {private}, got another: a prior made of them misses "
+            f"{fit.left:.1f} times as much of the private pictures as a prior made of private ones"
+        )
     return tuple(near.items()), () if fit is None else fit.doubts
 
 

@@ -12,6 +12,7 @@ from smoothsweep.core.models.embedder_kinds import FACES, GENERAL
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.orchestrator.commands.importing.arguments import add_kind_options, add_reading_options, reading_of
 
+NAMED = ", ".join(kind.form for kind in KINDS.values() if kind.form)
 PROGRAMS = ", ".join(kind.short for kind in KINDS.values() if kind.short)
 ACCESS = ("gradients", "scores", "labels")
 MINUTES, REFERENCE_MINUTES, FIX_MINUTES = 5.0, 20.0, 60.0
@@ -27,7 +28,8 @@ def add_audit_command(commands: argparse._SubParsersAction) -> None:
         "model",
         type=as_source,
         metavar="MODEL",
-        help=f"a checkpoint (.pth, .pt, .tar, .safetensors), a program ({PROGRAMS}), or the folder of an imported one",
+        help=f"a checkpoint (.pth, .pt, .tar, .safetensors), a program ({PROGRAMS}), {NAMED}, or the folder of an "
+        "imported one",
     )
     _add_images(audit)
     audit.add_argument(

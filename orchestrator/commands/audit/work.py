@@ -50,6 +50,8 @@ from smoothsweep.sweeps.yaml_reader import read_yaml
 SWEEP = "audit.yaml"
 SECOND, SECOND_NAME = "audit-second.yaml", "audit-second"
 SLOWER = 2.0
+REDACTED = "this model"
+"""What redacted pages call the model: its file or endpoint may name a person or a machine."""
 
 
 @dataclass(kw_only=True)
@@ -196,7 +198,7 @@ class Work:
         models = self.prepared.shadow_models(self.round.trainings)
         found = models.finished if models else 0
         context = AuditContext(
-            name=brief(self.request.model.stem),
+            name=REDACTED if self.request.redact else brief(self.request.model.stem),
             card=self.prepared.card,
             anonymous=self.request.redact,
             notes=RunNotes(
@@ -207,6 +209,8 @@ class Work:
                 strangers=self.prepared.images,
                 told=self.told,
                 unmeasured=self.prepared.allowance.membership.left_out,
+                access=self.prepared.access,
+                judge_name=next((judge["name"] for judge in self.request.independent.values()), ""),
             ),
             member_access=self.prepared.access if self.request.trained_on_data else None,
             second=self.second if self.request.second and self.second.is_file() else None,

@@ -28,7 +28,7 @@ def audit_json(audit: Audit, card: Mapping[str, Any], *, anonymous: bool = False
         "test_acc": audit.test_acc,
         "classes": audit.classes,
         "chance": audit.chance,
-        "judge": {"metric": audit.judge, "real_photographs": audit.ceiling},
+        "judge": {"metric": audit.judge, "name": audit.judge_name or None, "real_photographs": audit.ceiling},
         "attacks": [_attack_json(one) for one in audit.reached],
         "standing": [_standing_json(one) for one in audit.standing],
         "second_judge": audit.second_name or None,

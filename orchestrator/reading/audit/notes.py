@@ -19,7 +19,9 @@ class RunNotes:
         planned: Recipe -> forecast device-seconds of its first seed.
         strangers: Public images for the thresholds of verification; None where they are rendered.
         told: Sentences on public images that may not fit.
-        unmeasured: Why membership was not measured although it was asked for.
+        unmeasured: Why membership was not measured, where it was asked.
+        access: What the attacker sees of the model.
+        judge_name: The independent judge's network; empty without one.
     """
 
     untried: tuple[str, ...] = ()
@@ -29,6 +31,8 @@ class RunNotes:
     strangers: int | None = None
     told: tuple[str, ...] = ()
     unmeasured: tuple[str, ...] = ()
+    access: str = "gradients"
+    judge_name: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -29,6 +29,16 @@ def with_second(audit: Audit, summary: Summary, name: str) -> Audit:
     )
 
 
+def judged_rows(audit: Audit) -> tuple[Standing, ...]:
+    """The standings by both embedders; beside a second one those of the first have its name, too."""
+    both = {one.metric for one in audit.second} if audit.judge_name else set()
+    named = [
+        replace(one, words=f"{one.words}, by {audit.judge_name}") if one.metric in both else one
+        for one in audit.standing
+    ]
+    return (*named, *audit.second)
+
+
 def second_lines(audit: Audit) -> tuple[str, ...]:
     """A sentence with the numbers of both embedders and whether they agree; empty without a second one."""
     pairs = [(one, other) for one in audit.standing for other in audit.second if one.metric == other.metric]
@@ -37,8 +47,9 @@ def second_lines(audit: Audit) -> tuple[str, ...]:
         return ()
     one, other = next((pair for pair in verifying if pair[0].spec.verifies), verifying[0])
     apart = abs((one.leak.value or 0.0) - (other.leak.value or 0.0)) >= APART
+    first = f"the first ({audit.judge_name})" if audit.judge_name else "the first"
     verdict = (
-        f"A second embedder ({audit.second_name}): {other.shown('leak')} {_verb(other)}, the first {one.shown('leak')}"
+        f"A second embedder ({audit.second_name}): {other.shown('leak')} {_verb(other)}, {first} {one.shown('leak')}"
     )
     return (f"{verdict}. {'The two disagree: the truth may be either.' if apart else 'The two agree.'}",)
 

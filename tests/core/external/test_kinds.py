@@ -132,6 +132,8 @@ def test_what_a_kind_is_called_and_what_an_import_ends_with():
         "function": ("python:",),
         "endpoint": ("http://", "https://"),
     }
+    forms = {name: kind.form for name, kind in KINDS.items() if kind.form}
+    assert forms == {"function": "python:MODULE:FACTORY", "endpoint": "http(s)://HOST/PATH"}
     assert {name: kind.makes for name, kind in KINDS.items() if kind.makes} == {"torch_export": "timm:"}
 
 

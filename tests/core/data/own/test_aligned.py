@@ -32,6 +32,8 @@ def turned(images, degrees, scale=1.0):
 FRAMES = {
     "shifted by two pixels": lambda images: torch.roll(images, (2, -2), (2, 3)),
     "cropped": lambda images: images[..., 5:59, 5:59],
+    "cropped to six tenths": lambda images: images[..., 13:51, 13:51],
+    "cropped and mirrored": lambda images: images[..., 10:54, 11:55].flip(3),
     "cropped at a corner": lambda images: images[..., :58, :58],
     "turned": lambda images: turned(images, 6),
     "mirrored": lambda images: images.flip(3),
@@ -56,6 +58,14 @@ def test_a_copy_in_another_frame_is_found(frame, private, strangers):
     found, likeness = same_photographs(small(private), public)
     assert found.tolist() == list(range(len(strangers), len(public)))
     assert (likeness >= ALIGNED).all()
+
+
+def test_a_private_picture_that_was_cut_out_of_a_public_one_is_found(private, strangers):
+    """Private faces are often framed more tightly than the photographs that they are from."""
+    public = np.concatenate([strangers, small(private)])
+    for edge in (3, 6, 8):
+        found, _ = same_photographs(small(private[..., edge:-edge, edge:-edge]), public)
+        assert found.tolist() == list(range(len(strangers), len(public)))
 
 
 def test_other_faces_are_no_copies(private, strangers):

@@ -176,7 +176,7 @@ def test_every_attack_and_control_as_they_were_found(found):
         "chance": 0.05,
         "model": {"name": "m"},
         "version": 1,
-        "judge": {"metric": "embedder_acc1", "real_photographs": 0.95},
+        "judge": {"metric": "embedder_acc1", "name": None, "real_photographs": 0.95},
     }
 
 

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from smoothsweep.core.metrics.exposure import exposures
-from smoothsweep.orchestrator.page.audit import Portrait, advice, audit_page, audit_pdf
+from smoothsweep.orchestrator.page.audit import Portrait, audit_page, audit_pdf
+from smoothsweep.orchestrator.reading.audit.advice import advice
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.notes import AuditNotes
 from smoothsweep.orchestrator.reading.audit.result import read_audit
@@ -78,6 +79,25 @@ def test_what_to_do_about_a_program_names_a_network_that_can_be_trained(is_progr
     found = read_audit(given, summarise(given), AuditNotes(names=NAMES, classes=20, is_program=is_program))
     [said] = [line for line in advice(found) if "--fix" in line]
     assert ("--reference" in said) == is_program and "{" not in said
+
+
+@pytest.mark.parametrize(
+    ("tried", "access", "said"),
+    [
+        (("ppa", "brep_mi"), "gradients", "add is in the table above"),
+        (("ppa",), "gradients", "is not known: no attack that sees only the class was tried."),
+        ((), "scores", "is not known: no attack that sees only the class was tried."),
+        (("brep_mi",), "labels", None),
+        ((), "labels", None),
+    ],
+)
+def test_what_to_do_speaks_of_the_table_only_where_it_has_the_row(tried, access, said):
+    """Who gives the class alone has nothing less to give."""
+    given = data(attacks={name: ATTACKS[name] for name in (*tried, "random_latents")})
+    found = read_audit(given, summarise(given), AuditNotes(names=NAMES, classes=20, access=access))
+    lines = [line for line in advice(found) if "the decided class alone" in line]
+    assert lines == [] if said is None else len(lines) == 1 and lines[0].endswith(f"{said.rstrip('.')}.")
+    assert any("queries" in line for line in advice(found)) == bool(tried)  # the table shows none for a control
 
 
 def test_nothing_is_trained_beside_an_embedder(audit):
@@ -222,7 +242,7 @@ def test_the_names_in_audit_json_are_those_that_others_read(audit):
         "said",
     ]
     assert (found["version"], found["model"], found["classes"], found["chance"]) == (1, {"name": "m"}, 20, 1 / 20)
-    assert found["judge"] == {"metric": "embedder_acc1", "real_photographs": pytest.approx(0.9)}
+    assert found["judge"] == {"metric": "embedder_acc1", "name": None, "real_photographs": pytest.approx(0.9)}
     assert found["test_acc"] == pytest.approx(0.8)
     assert [one["attack"] for one in found["attacks"]] == ["ppa", "brep_mi", "random_latents"]
     assert found["attacks"][1] == {
