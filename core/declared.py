@@ -51,8 +51,8 @@ class _Known:
     """A field of settings, looked up once for its class.
 
     Attributes:
-        hint: Its type with bounds.
-        holds: `quick_check` of it.
+        hint: The field's type with bounds.
+        holds: `quick_check` of that type.
         nested: The settings that its mappings make, None where it takes none.
         usual: Its default where that is of these settings.
         is_needed: Whether it has no default.

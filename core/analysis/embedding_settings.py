@@ -24,8 +24,8 @@ class EmbeddingSettings:
 
     Attributes:
         classes: Classes on the map, evenly spread over the labels (the paper's 100); distances are measured of all.
-        perplexity: Of t-SNE, in neighbours.
-        seed: Of t-SNE's start.
+        perplexity: Neighbours that t-SNE weighs for each point.
+        seed: Seed of t-SNE's random start.
     """
 
     classes: Count = 100

@@ -143,7 +143,7 @@ def attack_toy(
     """Moves a point by plain gradient descent on the cross entropy of `target`.
 
     Args:
-        net: In eval mode.
+        net: The classifier, in eval mode.
         stop_at: Stop after the first update whose confidence beforehand exceeded this; None: never.
         max_steps: Updates at most, at least 1.
 

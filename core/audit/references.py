@@ -28,7 +28,7 @@ class AuditTraining:
     """A recipe that an audit trains: the reference, or one that may lower the leak.
 
     Attributes:
-        label: Its defense in words.
+        label: The defense in words.
         settings: The recipe, as in a sweep file.
         is_reference: Whether it has no defense.
     """

@@ -31,7 +31,7 @@ class ListOptions:
     Attributes:
         classes: How many the set must have (CelebA: how many of the largest are taken).
         pictures: CelebA's choice of source, None for the others.
-        split_seed: Of the 90/10 shuffle.
+        split_seed: Seed of the 90/10 shuffle.
     """
 
     classes: int
@@ -57,7 +57,7 @@ class PublishedListing:
             UnreadablePicture where it cannot.
         fit: How the cut becomes a square, see `fit_square`.
         squares: Whether the pictures should be square already.
-        notes: What was decided.
+        notes: What reading decided, a sentence each.
         doubts: What loading accepts and a check complains about.
     """
 

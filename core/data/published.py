@@ -35,7 +35,7 @@ class PublishedSet:
 
     Attributes:
         lister: The reader of the layout.
-        pictures: The choices of source.
+        pictures: Choices of where its pictures come from.
     """
 
     lister: Callable[[Path, ListOptions, Report], PublishedListing]

@@ -21,8 +21,8 @@ class Count:
     """A number of a data set beside the recorded one.
 
     Attributes:
-        what: Of which things.
-        found: Their number.
+        what: The things that are counted.
+        found: How many there are.
         paper: The recorded number, or None where none is recorded.
         source: Where it is recorded, or who does not record it.
     """

@@ -27,7 +27,7 @@ class Entry:
 
     Attributes:
         where: For messages, "row 7" (from 0) or a relative path.
-        read: Gives the encoded bytes.
+        read: Reads the encoded bytes.
         label: A number, or a name.
         identity: A name beside the label, if both are there.
         split: Train, test, validation or None.

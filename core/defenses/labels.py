@@ -28,7 +28,7 @@ class RecipeWords:
     """One recipe in words.
 
     Attributes:
-        family: Its key.
+        family: The family's key.
         name: The family's display name.
         strength: With the parameter's name ("beta 0.003").
         mark: The same beside a point of the family's own curve ("0.003").
@@ -36,7 +36,7 @@ class RecipeWords:
         order: See `Strength`.
         arm: What else sets it apart within its family, empty for the main curve.
         smoothing: The label of the smoothing it is combined with, empty without.
-        plain: No defense at all.
+        plain: Whether it is no defense at all.
     """
 
     family: str

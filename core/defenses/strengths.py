@@ -17,7 +17,7 @@ class Strength:
     """How strongly a defense is applied.
 
     Attributes:
-        value: In a reader's words.
+        value: The strength in a reader's words.
         order: Numbers that grow with the strength, 0 where nothing is left of it; None where the strength has no order.
         used: The parameters this says all about.
         way: Which of several ways to measure it, empty for the usual one: strengths measured otherwise share no curve.
@@ -34,7 +34,7 @@ class Family:
     """A defense as a reader meets it.
 
     Attributes:
-        name: Of its curve.
+        name: The name of its curve.
         word: Before the strength in a recipe's name.
         parameter: What the strength is called.
         read: The strength of a defense's parameters.

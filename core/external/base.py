@@ -25,8 +25,8 @@ class Budget:
     """What a user allows to be asked of a model.
 
     Attributes:
-        queries: In all.
-        per_second: The pace.
+        queries: Queries in all.
+        per_second: Queries per second.
     """
 
     queries: int

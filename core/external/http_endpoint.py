@@ -28,7 +28,7 @@ class HTTPEndpoint(ForeignModel):
     """A server that answers pictures.
 
     Attributes:
-        queries: In all.
+        queries: Queries in all.
         token_env: The environment variable with its bearer token.
     """
 

@@ -45,7 +45,7 @@ class Recogniser:
 
     Attributes:
         embedder: The content of the embedder's own file.
-        kind: Of program, or `NETWORK`.
+        kind: The kind of program, or `NETWORK`.
         name: The embedder's, "" for a program.
         templates: float32 [T, D] of unit length.
         owners: int64 [T], each one's class from 0.

@@ -32,7 +32,7 @@ class Pair:
 
     Attributes:
         low, high: Simultaneous interval of the difference; None for one seed.
-        p: Of this comparison alone.
+        p: P-value of this comparison alone.
         p_corrected: In view of all pairs; both None for one seed.
         verdict: Which way the interval points, "higher" or "lower" (first against second), or "inconclusive".
     """
@@ -85,7 +85,7 @@ def compare_recipes(
     Args:
         values: Recipe -> [seeds, classes], e.g. hit rates; the same seeds and classes in the same order for every
             recipe; [seeds, 1] for a metric without classes. One seed: differences, and no more.
-        level: In (0, 1).
+        level: Confidence level, in (0, 1).
         among: How many comparisons these are part of, where that is more than their own number.
         span: The most that two values can differ by, which no interval leaves; None where nothing bounds them.
         reference: The recipe that the others are compared with first of all; its pairs are a family of their own, with

@@ -49,7 +49,7 @@ def components_of(cells: np.ndarray, *, baseline: int = 0, images: int | None = 
 
     Args:
         cells: [recipes, attacks, seeds, classes], at least two recipes and seeds.
-        baseline: Its number.
+        baseline: The baseline's number among the recipes.
         images: How many yes-or-no images each cell is the mean of, None where cells are no such means.
     """
     recipes, attacks, seeds, classes = cells.shape

@@ -71,8 +71,8 @@ def exposures(shares: ArrayLike, images: ArrayLike | None = None, *, top: int = 
         shares: [seeds, people], in [0, 1].
         images: How many each share is of, [seeds, people] or [people]; None: not known, and then each counts as one
             image, which claims least.
-        top: At least 1.
-        level: In (0, 1).
+        top: How many people count as the most exposed, at least 1.
+        level: Confidence level, in (0, 1).
 
     Raises ValueError for no or impossible shares, fewer than one image, or impossible options.
     """

@@ -73,7 +73,7 @@ def rate_interval(
         images: How many yes-or-no outcomes the rates are of, all together; images that every seed meets again count
             once. None: not known, and then each rate of a class counts as one image.
         groups: Without classes, how many classes the images come from; None where those images are all there are.
-        level: In (0, 1).
+        level: Confidence level, in (0, 1).
 
     One seed has an interval over classes alone. One seed without classes, or one seed of one class, gives none; nor do
     rates without classes that are all equal and of an unknown number of images.

@@ -23,7 +23,7 @@ class KernelDistance:
     Attributes:
         std: Population standard deviation over the subsets (ddof 0, as torchmetrics and torch-fidelity), no standard
             error: subsets overlap; None if there is only one subset, which is the case when one subset is all there is.
-        subsets, subset_size: What was used.
+        subsets, subset_size: How many subsets were drawn, and of how many images.
     """
 
     mean: float

@@ -48,7 +48,7 @@ def needed(
 
     Args:
         cells: [recipes, attacks, seeds, classes], at least two seeds.
-        baseline: Its number.
+        baseline: The baseline's number among the recipes.
         undecided: Number of a recipe -> its reduction and interval.
         smallest: The smallest difference of interest; an interval that lies within it is settled, and its recipe is
             left out.

@@ -29,7 +29,7 @@ class EpsilonAudit:
 
     Attributes:
         epsilon: From the number of right guesses, for any mechanism.
-        mu: Of a Gaussian mechanism.
+        mu: The mu of a Gaussian mechanism.
         canaries: How many were scored.
     """
 

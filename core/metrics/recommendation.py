@@ -46,9 +46,9 @@ class Optimism:
 
     Attributes:
         selected: The recipe of the smallest mean.
-        apparent: That mean.
+        apparent: The mean leak of that recipe.
         optimism: By how much it is expected to be too small because it was selected, at least 0.
-        corrected: Apparent + optimism.
+        corrected: `apparent` plus `optimism`.
     """
 
     selected: str

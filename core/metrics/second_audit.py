@@ -26,7 +26,7 @@ class Reaudit:
     Attributes:
         selected, fresh: Mean leak in the audit that chose and in the one with fresh seeds, each under its strongest
             attack.
-        bias: Fresh minus selected.
+        bias: `fresh` minus `selected`.
         low, high: Its interval, None for one seed on either side.
         verdict: "higher" or "lower" if the interval leaves 0 out ("higher": the first audit made the recipe look better
             than it is), else "inconclusive".

@@ -26,7 +26,7 @@ class ImportedJudge:
     """An embedder's weights under our names, as `load_embedder` takes them.
 
     Attributes:
-        name: The embedder's.
+        name: The embedder's name.
         state: Its weights by our names.
         sha256: The file's.
     """

@@ -44,7 +44,7 @@ class ImportFacts:
         sha256: Of the file.
         wrapping: "bare", or the key of `WRAPPINGS` that held the weights.
         prefix: What stood before the keys and was dropped.
-        tensors: How many were loaded.
+        tensors: How many tensors were loaded.
         epoch: What the trainer noted, if anything.
         transform_input: For inception_v3 whether inputs are mapped to ImageNet statistics, None for the others.
     """

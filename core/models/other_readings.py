@@ -42,7 +42,7 @@ class Claim:
 
     Attributes:
         order: int64 [C], the model's output for each class of the data.
-        accuracy: None if unsaid.
+        accuracy: The accuracy that was stated, None without one.
     """
 
     normalisation: Normalisation
@@ -56,7 +56,7 @@ class Readings:
 
     Attributes:
         usual: Tried on all images of a trial.
-        further: First on some.
+        further: Readings that are tried on some of the images first.
         sizes: Sides in pixels, () for a model of one size.
     """
 

@@ -55,13 +55,13 @@ class TrainingRecipe:
     What the chosen optimizer or schedule does not have must stay at its default.
 
     Attributes:
-        architecture: The network.
+        architecture: Name of the network.
         epochs: Passes over the training images.
         batch_size: Images per step, over all workers together.
         optimizer: `adam` or `sgd`.
         lr: Learning rate at the start.
-        betas: Of adam, its two decay rates.
-        momentum: Of sgd alone.
+        betas: Betas of adam, its two decay rates.
+        momentum: Momentum of sgd alone.
         weight_decay: Factor of the parameters that is added to their gradient.
         lr_schedule: How the learning rate falls, at milestones or along a cosine.
         lr_milestones: Of `multistep`: fractions of the training in (0, 1), ascending, after which the rate is

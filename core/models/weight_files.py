@@ -34,9 +34,9 @@ class WeightFile:
     Attributes:
         sha256: Hexadecimal digest in full, or as much of it as is public (the publisher's own file name states the
             first eight digits).
-        mebibytes: Its size.
+        mebibytes: The file's size.
         licence: What its use is bound to.
-        purpose: What needs it.
+        purpose: What needs the file.
     """
 
     name: str

@@ -50,7 +50,7 @@ class Dialect:
     """What one kind of stream may hold.
 
     Attributes:
-        what: The kind, in words.
+        what: The kind of file, in words.
         explained: Globals outside the table that deserve a better sentence.
         unknown: What to raise for the others, instead of the usual sentence.
     """

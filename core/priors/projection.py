@@ -57,7 +57,7 @@ def nearest_latents(
         synthesize: w [n, 1, w_dim] -> images [n, 3, S, S], differentiable.
         images: float32 [n, 3, S, S], nominally in [-1, 1].
         draws: float32 [N, 1, w_dim]; their standard deviation is the unit of the steps.
-        steps: At least 0.
+        steps: Steps of each descent, at least 0.
         rate: The first step, which falls to 0 along a cosine.
 
     The best latent of each descent is kept. Loss: the mean squared error of pixels, and of images reduced to a half and

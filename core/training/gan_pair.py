@@ -38,7 +38,7 @@ class GanPair(KeptState, Generic[Recipe]):
 
     Attributes:
         config, recipe: Dataclasses.
-        step: How many were taken.
+        step: How many steps were taken.
     """
 
     KIND: ClassVar[str] = "gan checkpoint"

@@ -24,9 +24,9 @@ class Origin(BaseModel):
     """What a page says that it shows.
 
     Attributes:
-        sweep: Its name.
-        store: Where its artifacts were.
-        trials: Ids.
+        sweep: The sweep's name.
+        store: The place of its artifacts.
+        trials: Ids of its trials.
     """
 
     model_config = ConfigDict(extra="forbid")

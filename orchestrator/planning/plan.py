@@ -32,7 +32,7 @@ class SearchForecast:
     Attributes:
         recipes: At most so many more.
         again: How many of all are to be audited again.
-        settings: Of one of them.
+        settings: The settings of one of them.
         steps: (how many recipes, sample recipes as the stages that each of them adds) for every attack that they meet.
         shared: Stages that all of them need.
         budget_hours: Device-hours that are left of the sweep's budget, None without one.

@@ -21,7 +21,7 @@ class Inside:
     """How far a running stage is.
 
     Attributes:
-        fraction: In [0, 1].
+        fraction: The fraction that is done, in [0, 1].
         words: `epoch 31 of 48`, `9 of 16 classes`; empty where the stage says nothing.
     """
 

@@ -19,7 +19,7 @@ class Dispatched:
     """Where Ray stands with a task that was handed to it.
 
     Attributes:
-        attempt: Ray's count from 0.
+        attempt: Number of the attempt, as Ray counts from 0.
         runs: The worker has begun it, as far as Ray knows (it may be loading code).
         process: The worker's; None where Ray does not know it any more.
     """

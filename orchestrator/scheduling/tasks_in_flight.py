@@ -63,10 +63,10 @@ class Running:
     """One Ray task.
 
     Attributes:
-        devices: How many it holds once it runs.
-        limit: How long it may.
-        signs: Those of its stage.
-        since: When it began.
+        devices: Devices that it holds once it runs.
+        limit: How long it may run.
+        signs: The heartbeat of its stage.
+        since: When it began, in seconds of the monotonic clock; None before.
         given: The attempt that Ray has handed to a worker which has not begun, and since when.
     """
 

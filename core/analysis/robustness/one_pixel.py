@@ -32,7 +32,7 @@ def one_pixel(
 
     Args:
         label: The true class, or the class to reach if `targeted`.
-        generations: At most.
+        generations: Generations of the search at most.
         population: Candidates of each, rounded down to a multiple of the five genes.
 
     It ends with the first generation whose best candidate succeeds.

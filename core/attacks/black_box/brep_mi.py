@@ -44,7 +44,7 @@ class StartSearch:
 
     Attributes:
         batch: Latents drawn at once.
-        max_batches: Batches at most.
+        max_batches: Batches that are drawn at most.
         seed: Of the drawn latents, which all classes share.
     """
 

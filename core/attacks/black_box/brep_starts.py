@@ -25,7 +25,7 @@ class Starts:
         z: [C, k, D], 0 where there is none.
         batches: int64 [C, k], in which batch (from 1), 0 for none.
         order: int64 [C, k], how many latents had been kept before it, -1 for none.
-        drawn: Batches.
+        drawn: Batches that were drawn.
     """
 
     z: Tensor

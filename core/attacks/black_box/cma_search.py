@@ -29,7 +29,7 @@ class Run:
     Attributes:
         move: [k], the best that was looked at.
         margin, confidence: Its log margin and probability.
-        generations: How many.
+        generations: Generations that were run.
         converged: Whether it ended before its queries did.
         curve: Best margin so far, after the start and after every generation.
     """

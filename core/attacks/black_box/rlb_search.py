@@ -46,10 +46,10 @@ class Episodes:
     """How episodes run.
 
     Attributes:
-        episodes: How many.
-        steps: Of each.
+        episodes: Number of episodes.
+        steps: Actions of each episode.
         diversity: How much of a state is kept, in [0, 1).
-        minibatch: Of a learning step.
+        minibatch: Transitions of a learning step.
         at_once: Episodes that are played at once, for each of whose steps there is one learning step.
     """
 
@@ -65,7 +65,7 @@ class Manner:
     """Where the official code and a careful one part.
 
     Attributes:
-        floored: Rewards have a floor.
+        floored: Whether rewards have a floor.
         ask_twice: The target is asked about equal images again.
         by_margin: Candidates are ranked by the log margin and of equals the first is kept, not by the confidence and
             the last.
@@ -81,7 +81,7 @@ class Draws:
     """Where random numbers come from.
 
     Attributes:
-        latents: N -> [n, D].
+        latents: Draws n latents, n -> [n, D].
         positions: (size of the replay, n) -> int64 [n].
     """
 
@@ -96,7 +96,7 @@ class Found:
     Attributes:
         z: [k, D]; margins (log margins), confidences: [k].
         best_reward: -inf before the first step.
-        learnt: Learning steps.
+        learnt: Learning steps that were taken.
         underflows: Images whose probability of the class had no logarithm above the floor.
         died_at: The episode (from 1) in which the policy was found to be NaN, else None.
         curves: Name -> [points]: images asked about (queries), the best confidence of a candidate, the best reward so

@@ -72,7 +72,7 @@ class Update:
 
     Attributes:
         temperature: The one the policy's loss was weighed with.
-        values: Of every critic.
+        values: The values of every critic.
         next_log_prob: None where nothing after a step counts.
     """
 

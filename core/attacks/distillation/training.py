@@ -25,8 +25,8 @@ class Distilled(KeptState, Generic[Settings]):
     """A training under way.
 
     Attributes:
-        settings: How, a dataclass.
-        losses: Of every step.
+        settings: How it is trained, a dataclass.
+        losses: The loss of every step.
     """
 
     MODULES: ClassVar[tuple[str, ...]] = ("network", "sgd")

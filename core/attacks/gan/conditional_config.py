@@ -21,7 +21,7 @@ class ConditionalConfig:
     models/discriminators/snresnet64.py) are resolution 64, z_dim 128, width 64.
 
     Attributes:
-        classes: C, of the target.
+        classes: C, the target's classes.
         z_dim: Numbers in a latent.
         output: What the generator's tanh is taken for: "signed", an image in [-1, 1]; "unit", an image in [0, 1], so
             that its negative half is no image.

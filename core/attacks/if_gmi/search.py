@@ -39,7 +39,7 @@ class Reached:
 
     Attributes:
         states: [K, ...] after its last step, with which the next begins.
-        shown: Those whose images count.
+        shown: The iterates whose images count.
         loss: [steps, K] before each update.
         image_cosine: [steps - 1, K].
         frozen: bool [K].

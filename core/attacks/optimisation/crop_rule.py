@@ -15,7 +15,7 @@ class CropRule:
     Attributes:
         scale: Range of the share of the area, in (0, 1].
         ratio: Range of width / height.
-        hflip: Mirror's chance.
+        hflip: Probability of a mirror image.
     """
 
     scale: tuple[float, float]

@@ -31,7 +31,7 @@ class Distortion:
     Attributes:
         top, left, side: Box of whole pixels, int64 [N].
         jitter, mirror, rotate: bool [N], whether it happens.
-        brightness, contrast: Factors [N].
+        brightness, contrast: Factors, [N].
         order: int64 [N, 4], in which order brightness 0, contrast 1, saturation 2 and hue 3 are changed, one row where
             all images share it.
         degrees: [N], anticlockwise.

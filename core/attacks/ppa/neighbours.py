@@ -60,7 +60,7 @@ class Transforms:
 
     Attributes:
         crops: Of every view, None where they change nothing.
-        degrees: Of the largest turn.
+        degrees: The largest turn, in degrees.
         shared: Candidates of a batch that turn alike, None where each turns by itself.
         paired: Whether every second view has the other mirror.
     """

@@ -20,10 +20,10 @@ class Seen:
 
     Attributes:
         index: int64 [n], their places in the list.
-        where: Their names.
+        where: The pictures' names.
         digests: Of all their pixels, equal only for the same picture, however it is encoded.
         small: uint8 [n, 32, 32, 3].
-        hashes: How they look.
+        hashes: Perceptual hashes of the pictures.
         shapes: int64 [n, 2], width and height in pixels.
         frames: int64 [n].
         unreadable: A sentence for each of the list's others.

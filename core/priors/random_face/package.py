@@ -25,7 +25,7 @@ class PublishedFile:
     """A file of the published package.
 
     Attributes:
-        size: In bytes.
+        size: The file's size in bytes.
         sha256: Of the content, hexadecimal.
     """
 

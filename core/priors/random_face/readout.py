@@ -47,9 +47,9 @@ class Effort:
     """How much work a read-out's fit takes.
 
     Attributes:
-        images: That are learnt from.
+        images: Images that are learnt from.
         closed: How many of them the closed form uses.
-        held_out: To test on.
+        held_out: Images to test on.
         seed: Of all latents and draws.
     """
 
@@ -83,7 +83,7 @@ class ReadOut:
     """A fitted read-out, and how well it draws.
 
     Attributes:
-        network: Of this resolution.
+        network: The generator with this read-out.
         psnr: In dB on held-out latents, against the whole image averaged to its size, in [-1, 1].
         closed_psnr: Of the closed form alone.
         trained: Whether the training was better and is used.

@@ -38,7 +38,7 @@ class Round:
     """How much one round of an audit covers.
 
     Attributes:
-        seeds: Of attacks and trainings.
+        seeds: Seeds of attacks and trainings.
         reach: Which attacks of the portfolio are tried.
         trainings: The models that are trained for comparison: a reference and fixes.
     """

@@ -18,11 +18,11 @@ class Job:
     """One sweep as a Slurm job, checked already.
 
     Attributes:
-        sweep_name: Of the sweep.
+        sweep_name: The sweep's name.
         run_arguments: Of `smoothsweep run`, without store and address.
         store: Absolute path or URL.
         folder: The sweep's own folder for scripts, token and address; all nodes see it.
-        nodes: At least 1.
+        nodes: How many nodes the job asks for, at least 1.
         gpus_per_node: Of each, or of each separate worker, 0 where the job names no number.
         directives: Further `#SBATCH` options.
         python: Words that start Python, also within a container.

@@ -46,7 +46,7 @@ class Request:
 
     Attributes:
         sbatch: Further options of sbatch.
-        setup: Shell lines.
+        setup: Shell lines that come before everything else.
         array: Of separate workers, None without.
     """
 

@@ -31,9 +31,9 @@ class Subject:
     Attributes:
         data, public: Names of files to be filled in.
         class_, classes: What a class is.
-        others: The public images.
+        others: What the public images show.
         judge: The comment on judges.
-        judges: Those beside the evaluator.
+        judges: The judges beside the evaluator.
     """
 
     data: str
@@ -77,9 +77,9 @@ class Sizes:
     """What the file's numbers are taken from; None where nothing is known of it.
 
     Attributes:
-        classes, training: Of the private images.
+        classes, training: Classes and training images of the private data.
         median: Side in pixels of the smaller ones of private and public images.
-        public: How many there are.
+        public: How many public images there are.
     """
 
     classes: int | None = None

@@ -27,7 +27,7 @@ class Reading:
     """What whoever has a classifier says of it; None where nothing was said.
 
     Attributes:
-        stated_acc: In [0, 1].
+        stated_acc: The accuracy that was stated, in [0, 1].
         architecture: Needed for weights alone.
         answers: What a program says of an image, a word of `core.external.base.Answers`.
         options: Those that one kind of foreign model alone has, by the names of its fields.

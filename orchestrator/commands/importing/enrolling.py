@@ -36,7 +36,7 @@ class Gallery:
     """Who is enrolled and how.
 
     Attributes:
-        people: Their photographs.
+        people: The photographs of each person.
         templates: A mean for each person, or each photograph.
         threshold: The cosine from which on somebody is accepted, None for one false accept in a hundred of `strangers`.
     """
@@ -59,7 +59,7 @@ class _Embedder:
     """An embedder's file.
 
     Attributes:
-        kind: Of program, or `NETWORK`.
+        kind: The kind of program, or `NETWORK`.
         name: Of a network of ours.
         content: What is kept of it.
     """

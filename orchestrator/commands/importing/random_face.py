@@ -23,8 +23,8 @@ class RandomFaceRequest:
 
     Attributes:
         package: The wheel or folder, None: where it is found.
-        resolutions: Of read-outs.
-        judge: NAME=FILE, or None.
+        resolutions: Resolutions that get a read-out, in pixels.
+        judge: The judge of the read-outs as NAME=FILE, or None.
         images: That the read-outs learn from.
     """
 

@@ -43,7 +43,7 @@ class Number:
     Attributes:
         a, b: Means over the trials compared that have it on both sides.
         apart: The largest difference of a pair.
-        pairs: How many.
+        pairs: In how many pairs of trials.
     """
 
     stage: str

@@ -27,9 +27,9 @@ class Studied:
     """What is shown.
 
     Attributes:
-        recipes: Their names.
+        recipes: The recipes' names.
         stages: Training seed -> the stages of each recipe, in the order of `recipes`.
-        data: Of the training images.
+        data: The stages whose training images are shown.
         published: What the paper's annotators preferred, by recipe.
     """
 

@@ -51,7 +51,7 @@ class Point:
 
     Attributes:
         name: Drawn beside it, if any.
-        seeds: Single seeds' places.
+        seeds: The places of single seeds.
         small: One of many, without bars.
         chosen: With a ring around it.
     """
@@ -86,7 +86,7 @@ class Panel:
     """One plot.
 
     Attributes:
-        x, y: What its axes span.
+        x, y: The ranges of its axes.
         guide: Where dotted lines cross, the reference.
         asked: An accuracy with its words.
         stairs: The frontier, most accurate recipe first.

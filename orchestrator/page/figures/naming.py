@@ -22,7 +22,7 @@ class Named(NamedTuple):
     """A point that gets its name.
 
     Attributes:
-        recipe: Whose.
+        recipe: The recipe that is named.
         name: What is written; (x, y): in the units of the axes.
     """
 

@@ -32,7 +32,7 @@ class Scale:
 
     Attributes:
         places: Value -> height in [0, 1].
-        ticks: (height, words).
+        ticks: (height, words) of each tick.
     """
 
     title: str

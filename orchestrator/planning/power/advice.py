@@ -18,7 +18,7 @@ class Option:
 
     Attributes:
         name: What of it is more or fewer: seeds, classes or reconstructions; empty for the cheapest of all.
-        design: Its size.
+        design: The size of the advised design.
         tells: The smallest difference that it tells, in the unit of the leak.
         times: Its device time as a multiple of the present one's; None where costs are unknown.
     """
@@ -35,7 +35,7 @@ class Advisor:
 
     Attributes:
         components: What its differences vary by.
-        now: Its present size.
+        now: The size of the present design.
         available: How many classes its data have, at least those of `now`.
         costs: What it costs; None where that is not known, so that a training counts as a class's share of an attack.
     """

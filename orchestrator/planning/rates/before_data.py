@@ -29,10 +29,10 @@ class StatedCost:
     """Attacks of one size.
 
     Attributes:
-        attacks: How many.
-        classes: That each inverts.
-        work: Of one class.
-        device: It runs on.
+        attacks: How many attacks.
+        classes: Classes that each attack inverts.
+        work: The work of one class.
+        device: The device that it runs on.
     """
 
     attacks: int
@@ -57,7 +57,7 @@ def before_data(
     """Keys of a plan's summary: `cards`, counts of data that are not there; `stated_cost`, null where no rate suits.
 
     Args:
-        history: Of the plan.
+        history: Durations that the plan knows.
         absent: Key of the sweep file -> place where nothing lies.
         price: Dollars per device-hour.
         device: One of `DEVICES` that the cost is told for; None for the one that the rate is of.

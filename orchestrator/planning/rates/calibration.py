@@ -40,12 +40,12 @@ class PriorRate(_Rates):
 
 
 class NetworkRate(_Rates):
-    """Of a classifier on images of `image_size` pixels, per image.
+    """What a classifier takes for one image of `image_size` pixels.
 
     Attributes:
-        train_s: In an epoch of training.
-        gradient_s: There and back to the image.
-        forward_s: There.
+        train_s: Seconds in an epoch of training.
+        gradient_s: Seconds of a pass forward and back to the image.
+        forward_s: Seconds of the forward pass alone.
     """
 
     image_size: Side
@@ -58,8 +58,8 @@ class Calibration(_Rates):
     """Seconds on one device.
 
     Attributes:
-        device: Its name.
-        torch: Its version.
+        device: The device's name.
+        torch: The version of torch.
         date: Of the measurement, as 2026-01-31.
         networks: Architecture -> its rate. All in single precision.
     """

@@ -70,7 +70,7 @@ class Trained:
     """The model, the reference or a fix, with its accuracy and its leak.
 
     Attributes:
-        recipe: In words.
+        recipe: The recipe in words.
         role: "model", "reference" (plain training) or "fix".
         reached: The attack that works best against it.
         leak: Comparison of its leak with the reference's; None for the reference and where the two were not compared.

@@ -39,7 +39,7 @@ class Leaks:
     """One recipe by both leaks.
 
     Attributes:
-        recipe: Its name.
+        recipe: The recipe's name.
         inversion: Row of the summary's frame under the strongest attack; None where nothing was inverted.
         cells: AUC within persons by attack.
         scores: What the attacks that see scores find less than in the baseline; None for the baseline.

@@ -21,7 +21,7 @@ class Standing(BaseModel):
 
     Attributes:
         baseline: Its reference recipe by the report's name, None without one or with several.
-        min_test_acc, accuracy_margin: As in its file.
+        min_test_acc, accuracy_margin: The accuracy asked for, as in the sweep's file.
         primary: The leak that decides, where its search names one.
         people: Classes of the private data.
         real_images: Test images that the judges were tried on.

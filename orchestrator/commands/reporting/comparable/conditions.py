@@ -48,9 +48,9 @@ class TrialNote(BaseModel):
     """A row of the results.
 
     Attributes:
-        recipe, attack: Digests.
+        recipe, attack: Digests of the two.
         label: The report's name of the recipe.
-        defense: As stated.
+        defense: The defense as the sweep states it.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
