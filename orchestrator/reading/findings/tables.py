@@ -25,8 +25,8 @@ def text_table(summary: Summary) -> str:
     """The cells of a sweep as a table for a terminal, one line each.
 
     Columns: axes (or the recipe), n, accuracy, judges, and with a single attack the reduction and the verdict, which
-    have a table of their own otherwise. `*` marks the recipe with the smallest leak (never with one seed), `=` the baseline,
-    `<` recipes below `min_test_acc`.
+    have a table of their own otherwise. `*` marks the recipe with the smallest leak (never with one seed), `=` the
+    baseline,     `<` recipes below `min_test_acc`.
     """
     keys = [key for key in shown_metrics(summary) if key in ("test_acc", summary.primary, *CLASS_METRICS, *INTEGRITY)]
     axes = [axis.name for axis in summary.axes] or ["recipe"]

@@ -1,4 +1,4 @@
-"""What smoothing gives or takes from an attack, relative to plain training (the paper's Figure 2)."""
+"""The change of the leak by smoothing, relative to plain training (the paper's Figure 2)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from smoothsweep.orchestrator.reading.numbers.model import Axis
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 JUDGED = ("attack_acc1", "embedder_acc1", "xi_train", "dist_face", "dist_eval")
-"""Leaks whose advantage is shown, where they were measured."""
+"""Leaks whose change is shown, where they were measured."""
 ALPHA, SAMPLES = "alpha", "samples_per_class"
 LEAST = 3  # factors, or two sizes of a training set, that make a curve
 
@@ -76,7 +76,7 @@ def _by_samples(rows: pd.DataFrame, judged: Sequence[str], title: str) -> list[A
 
 
 def _groups(frame: pd.DataFrame, other_axes: Sequence[Axis]) -> list[tuple[str, pd.DataFrame]]:
-    """The rows that differ in smoothing and samples alone, and what they share in words."""
+    """Group the rows that differ only in smoothing and samples, under a label of what they share."""
     if not other_axes:
         return [("", frame)]
     groups = [rows for _, rows in frame.groupby([frame[axis.key].map(str) for axis in other_axes], sort=False)]

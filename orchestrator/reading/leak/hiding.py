@@ -1,4 +1,4 @@
-"""What each recipe does to the leak beside the baseline: a word per recipe, its grounds, and what it hides."""
+"""The verdict on each recipe relative to the baseline, the evidence for it, and the leak that it hides."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Hidings:
         verdicts: Recipe -> its comparison with its baseline, in the order of the sweep.
         baselines: Recipes that others are compared with.
         attacks: The portfolio that the verdicts rest on.
-        published: Those of it that follow gradients as published.
-        left_out: Recipes that lack an attack, or a seed under one.
+        published: Attacks of the portfolio that follow gradients as published.
+        left_out: Recipes that lack an attack or a seed.
         reason: Why no verdict can say that a recipe hides its leak; None where one can.
     """
 
@@ -74,7 +74,7 @@ def hidings(summary: Summary) -> Hidings:
 
 
 def _reason(summary: Summary, verdicts: Mapping[str, LeakComparison], met: tuple[str, ...]) -> str | None:
-    """Why nothing can be said of hiding."""
+    """Why no verdict can say that a recipe hides its leak; None where one can."""
     published, attacks = summary.published, summary.attacks
     if not summary.references:
         return "no leak was measured of a baseline, or of any other recipe"
@@ -91,7 +91,7 @@ def _reason(summary: Summary, verdicts: Mapping[str, LeakComparison], met: tuple
 
 
 def hiding_sentences(summary: Summary, found: Hidings) -> tuple[str, ...]:
-    """One sentence per recipe with a clear word, one on the inconclusive ones, one on what they rest on."""
+    """A sentence per recipe with a significant verdict, one on the inconclusive recipes, one on the evidence."""
     clear = {recipe: one for recipe, one in found.verdicts.items() if one.word != INCONCLUSIVE}
     unclear = {recipe: one for recipe, one in found.verdicts.items() if one.word == INCONCLUSIVE}
     lines = [_sentence(summary, recipe, one) for recipe, one in clear.items()]
@@ -129,13 +129,12 @@ def _inconclusive(summary: Summary, one: LeakComparison) -> str:
 
 
 def bounded_cell(spec: Metric, number: Bounded) -> str:
-    """`+32.0 [+12, +44]` in the unit of the leak, the interval where there is one."""
+    """A number with its interval in the unit of the leak, such as `+32.0 [+12, +44]`."""
     return f"{signed(spec, number.value)} {signed_interval(spec, number.low, number.high)}".strip()
 
 
 def verdict_text(summary: Summary, found: Hidings) -> str:
-    """The verdicts as a table for a terminal, a line per recipe under the attack that works best against it; one line
-    saying why there are none."""
+    """The verdicts as a table for a terminal, a line per recipe under its strongest attack; else why there are none."""
     if not found.verdicts:
         return f"no recipe is compared with a baseline: {ascii_text(found.reason or 'too few numbers')}"
     hides = found.reason is None

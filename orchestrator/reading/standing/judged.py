@@ -1,4 +1,4 @@
-"""What a leak stands beside: chance, a control, the reach of the prior, and the ceiling of real photographs.
+"""Compare a leak with chance, a control, the reach of the prior, and the ceiling of real photographs.
 
 By every judge in two ways: matched with the right one of N people (closed set), and verified: accepted as that person
 by a face recogniser that accepts a stated fraction of strangers. "Recognised" is said of the latter alone.
@@ -105,7 +105,7 @@ def hit_words(spec: Metric, people: int | None) -> str:
 
 
 def standing_lines(found: tuple[Standing, ...]) -> tuple[str, ...]:
-    """Sentences: what verification says, where the prior limits it, and where two judges disagree."""
+    """Sentences on verification, on the limit by the prior, and on judges that disagree."""
     return (*recognised(found), *limited(found), *_disagreement(found))
 
 
@@ -116,8 +116,10 @@ def _of(found: tuple[Standing, ...], metric: str) -> Standing | None:
 def recognised(
     found: tuple[Standing, ...], whose: str = "its reconstructions", first: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
-    """How many are verified, beside random latents and real photographs; nothing where no judge verifies. first: what
-    else it stands beside, before these."""
+    """A sentence on the verified fraction, compared with random latents and real photographs; empty without a verifier.
+
+    whose: whose images were verified. first: further comparisons to name before these.
+    """
     one = _of(found, FIRST)
     if one is None:
         return ()
@@ -131,7 +133,7 @@ def recognised(
 
 
 def limited(found: tuple[Standing, ...]) -> tuple[str, ...]:
-    """That the prior cannot draw what the judge asks for, where it cannot."""
+    """A sentence that the prior cannot draw what the judge accepts; empty where it can."""
     short = [one for one in (_of(found, FIRST), *found) if one is not None and one.is_limited]
     if not short:
         return ()
@@ -144,7 +146,7 @@ def limited(found: tuple[Standing, ...]) -> tuple[str, ...]:
 
 
 def _disagreement(found: tuple[Standing, ...]) -> tuple[str, ...]:
-    """Of the judges with features of their own, two that are far apart in the same question."""
+    """A sentence on two judges with features of their own that disagree; empty without such a pair."""
     for verifies in (False, True):
         same = [one for one in found if one.spec.ceiling and one.spec.verifies == verifies and _features(one)]
         same = [one for one in same if not verifies or one.metric.endswith(FIRST)]
@@ -163,7 +165,7 @@ def _features(one: Standing) -> bool:
 
 
 def _reach(summary: Summary, row: int, spec: Metric) -> Number:
-    """With Wilson's interval over the photographs: it is the same in every trial."""
+    """The reach of the prior with Wilson's interval over photographs, since it is the same in every trial."""
     if spec.reach is None or (value := _at(summary, row, spec.reach).value) is None:
         return NOT_MEASURED
     counts = (one for one in METRICS if one.measured_by == BY_KEY[spec.reach].measured_by and one.unit == "plain")
