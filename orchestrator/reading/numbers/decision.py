@@ -50,7 +50,7 @@ class Decision:
 
     @property
     def mark(self) -> str:
-        """The label of the row `marked`; "least leak" only where it differs significantly from every other recipe."""
+        """The label of the row `marked`: `LEAST` where it differs significantly from all recipes, else `LOWEST`."""
         return LEAST if self.told else LOWEST
 
 

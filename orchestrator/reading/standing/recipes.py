@@ -48,7 +48,7 @@ def control_of(summary: Summary, row: int) -> int | None:
 
 
 def standing_sentences(summary: Summary) -> tuple[str, ...]:
-    """Sentences on verification of the recipe that leaks least, compared with the baseline, and on the prior's limit."""
+    """Sentences on verification of the recipe that leaks least, compared with the baseline, and the prior's limit."""
     found = recipe_standings(summary)
     if not found:
         return ()
