@@ -51,12 +51,16 @@ ATTACKS: dict[str, type[Attack]] = with_plugins(
 class PartKind:
     """One kind of part.
 
-    version: raised when the same settings would give other numbers; make: 'module:function' of
-    (settings, inputs, view, workshop) -> MadePart; access: what of the target it is shown; trains: whether it trains a
-    network, and so may take a training's share of a device; told_protocol: whether the protocol reaches it beyond its
-    inputs: else it is not told (`inputs.protocol` is None) and one artifact serves both; distilled: whether it learns
-    what a target answered, so that its classes are the target's though it is shown none; layers: whether it looks at
-    the layers under the target's last one; shown: what people read for its name, where it is not the name with spaces.
+    Attributes:
+        version: Raised when the same settings would give other numbers.
+        make: "module:function" of (settings, inputs, view, workshop) -> MadePart.
+        access: What it sees of the target.
+        trains: Whether it trains a network, and so may take a training's share of a device.
+        told_protocol: Whether it depends on the protocol itself. Else `inputs.protocol` is None, and one artifact
+            serves both protocols.
+        distilled: Whether it learns answers of a target, and so has the target's classes without seeing the target.
+        layers: Whether it reads layers of the target below the last one.
+        shown: Its label for people, where that is not the name with spaces.
     """
 
     version: int
@@ -166,7 +170,7 @@ PARTS: dict[str, PartKind] = {
 
 
 def shown_part(name: str) -> str:
-    """What people read for the name of a part."""
+    """The label of a part for people."""
     return PARTS[name].shown or name.replace("_", " ")
 
 
@@ -179,7 +183,7 @@ def make_attack(kind: str, **parameters: Any) -> Attack:
 
 
 def access_needed(attack: Attack) -> Access:
-    """The most that the attack, or a part of it, is shown of the target."""
+    """The highest access that the attack or one of its parts needs."""
     levels = [attack.access, *(PARTS[part.name].access for part in attack.parts if "target" in part.needs)]
     return max(levels, key=ACCESS_LEVELS.index)
 
@@ -190,7 +194,7 @@ def looks_at_layers(attack: Attack) -> bool:
 
 
 def attack_class(kind: object) -> type[Attack]:
-    """The class of that name. Raises InputError, which lists the names."""
+    """The class of an attack by its name. Raises InputError, which lists the names, for an unknown one."""
     if not isinstance(kind, str) or kind not in ATTACKS:
         refuse_broken("attacks", kind)
         raise InputError(f"attack.kind: expected one of {', '.join(ATTACKS)}, got {kind!r}")
