@@ -79,7 +79,7 @@ def running() -> list[Finding]:
     findings = []
     for driver, _ in live_runs():
         try:
-            from smoothsweep.orchestrator.cluster.listening import ports_of  # brings Ray, which only a run needs
+            from smoothsweep.orchestrator.cluster.listening import ports_of  # imports Ray, which only a run needs
 
             ports = ports_of(driver)
         except (ImportError, psutil.Error):  # no Ray to ask with; it has just ended
