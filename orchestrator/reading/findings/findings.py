@@ -256,20 +256,20 @@ def _judges(summary: Summary, choice: Decision) -> tuple[str, ...]:
 
 
 def _cautions(summary: Summary, choice: Decision) -> tuple[str, ...]:
-    found, best, reference = [], choice.best, choice.reference
+    cautions, best, reference = [], choice.best, choice.reference
     if len(summary.attacks) > 1:
         rows = [row for row in (best, reference) if row is not None]
         met = {_recipe(summary, row): str(summary.frame.loc[row, "attack"]) for row in rows}
         pairs = "; ".join(f"{recipe}: {attack}" for recipe, attack in met.items())
         attacks = next(iter(met.values())) if len(set(met.values())) == 1 else pairs
-        found.append(f"Each recipe counts with the attack that worked best against it ({attacks}).")
+        cautions.append(f"Each recipe counts with the attack that worked best against it ({attacks}).")
     if reference not in (None, best):
         mine, theirs = (summary.frame.loc[row, "gradient_cosine"] for row in (best, reference))
         if theirs - mine >= 0.1:
             where = f"{_recipe(summary, choice.chosen)} (cosine {mine:.2f} against {theirs:.2f})"
             doubt = "part of the defense may be masked gradients. Confirm with an attack that needs none."
-            found.append(f"The attack's gradients are less stable at {where}: {doubt}")
-    return tuple(found)
+            cautions.append(f"The attack's gradients are less stable at {where}: {doubt}")
+    return tuple(cautions)
 
 
 def _trial_cautions(data: ReportData) -> tuple[str, ...]:

@@ -48,27 +48,27 @@ def checked(data: ReportData, summary: Summary) -> Checked | None:
     if not pairs:
         return None
     level = summary.settings.level
-    found = {recipe: reaudit(*pair, among=len(pairs), level=level) for recipe, pair in pairs.items()}
-    average, turn = together(list(found.values()), level=level), summary.spec.sign < 0
+    recipes = {recipe: reaudit(*pair, among=len(pairs), level=level) for recipe, pair in pairs.items()}
+    average, turn = together(list(recipes.values()), level=level), summary.spec.sign < 0
     return Checked(
-        recipes={recipe: one.turned if turn else one for recipe, one in found.items()},
+        recipes={recipe: one.turned if turn else one for recipe, one in recipes.items()},
         together=average.turned if turn else average,
         seeds=again.cases(summary.deciding).seeds,
         by_class=all(cells.shape[1] > 1 for sides in pairs.values() for side in sides for cells in side.values()),
     )
 
 
-def fresh_words(summary: Summary, found: Checked) -> list[str]:
+def fresh_words(summary: Summary, check: Checked) -> list[str]:
     """Sentences of the second audit on the chosen recipe and on the whole frontier."""
     spec, best, lines = summary.spec, summary.compared.recommendation.best, []
-    if best in found.recipes:
-        one = found.recipes[best]
+    if best in check.recipes:
+        one = check.recipes[best]
         lines.append(
             f"{start(named(best))} leaks {number(spec, one.fresh)} with fresh seeds, {number(spec, one.selected)} "
             f"when it was chosen: {difference(spec, one.bias, one.low, one.high)}, {meaning(summary, one)}."
         )
-    if len(found.recipes) > 1:
-        one, many = found.together, count(len(found.recipes), "recipe")
+    if len(check.recipes) > 1:
+        one, many = check.together, count(len(check.recipes), "recipe")
         bias_text = difference(spec, one.bias, one.low, one.high)
         lines.append(f"Over the {many} checked, selection bias is {bias_text} on average, {meaning(summary, one)}.")
     return lines
@@ -76,10 +76,10 @@ def fresh_words(summary: Summary, found: Checked) -> list[str]:
 
 def fresh_answer(data: ReportData, summary: Summary) -> tuple[str, ...]:
     """One sentence on the second audit for the head of the page; empty where the choice was not audited again."""
-    found = checked(data, summary)
-    if found is None or summary.compared.recommendation.best not in found.recipes:
+    check = checked(data, summary)
+    if check is None or summary.compared.recommendation.best not in check.recipes:
         return ()
-    return (f"Checked again: {fresh_words(summary, found)[0]}",)
+    return (f"Checked again: {fresh_words(summary, check)[0]}",)
 
 
 def meaning(summary: Summary, one: Reaudit) -> str:

@@ -32,10 +32,10 @@ def covered(summary: Summary) -> tuple[float, float] | None:
 
 def frontier_words(summary: Summary) -> str:
     """The sentences below the figure: the recipes on the frontier and its hypervolume."""
-    front, found, spec = decide(summary).front, covered(summary), summary.spec
-    if found is None:
+    front, area_and_corner, spec = decide(summary).front, covered(summary), summary.spec
+    if area_and_corner is None:
         return ""
-    area, corner = found
+    area, corner = area_and_corner
     size = f"{100 * area:.1f}{NBSP}% of the plane" if spec.unit == "percent" else significant(area)
     rest = [count(len(front) - MANY, "other")] if len(front) > MANY else []
     names = listing([*map(named, front[:MANY]), *rest])

@@ -77,19 +77,19 @@ def _masked(summary: Summary) -> tuple[str, ...]:
     """A sentence on recipes that resist the paper's attacks by masked gradients; empty without any."""
     if "zero_gradients" not in summary.measured:
         return ()
-    found = []
+    recipes = []
     for cell in summary.cells.values():
         published, unmasking = (
             pd.Series([cell[key] for key in keys], dtype=float).max() for keys in (PUBLISHED, UNMASKING)
         )
         if pd.notna(published) and pd.notna(unmasking) and unmasking - published >= MASKED:
             leaks = number(metric_of(PUBLISHED[0]), published), number(metric_of(UNMASKING[0]), unmasking)
-            found.append(f"{named(cell['recipe'])} ({leaks[0]} against {leaks[1]})")
-    if not found:
+            recipes.append(f"{named(cell['recipe'])} ({leaks[0]} against {leaks[1]})")
+    if not recipes:
         return ()
     return (
         f"Masked gradients, no robustness: of correctly answered images, attacks by cross entropy change far fewer "
-        f"than attacks on the logits at {listing(found)}.",
+        f"than attacks on the logits at {listing(recipes)}.",
     )
 
 
@@ -110,10 +110,10 @@ def _collapsed(data: ReportData) -> tuple[str, ...]:
 def control_line(summary: Summary) -> tuple[str, ...]:
     """One sentence on the largest leak that the judge finds in a control; empty without controls."""
     metric = summary.primary
-    found = summary.worst_of_control(metric) if metric else None
-    if found is None:
+    worst = summary.worst_of_control(metric) if metric else None
+    if worst is None:
         return ()
-    attack, row = found
+    attack, row = worst
     return (
         f"What the judge credits to a control is no leak: {attack} reaches {summary.shown(row)} "
         f"at {named(summary.frame.loc[row, 'recipe'])}.",
@@ -149,13 +149,13 @@ def deepest(rows: Sequence[Mapping[str, float]]) -> Dip | None:
 
 
 def _deepest(known: Sequence[tuple[int, float]], on: str) -> Dip | None:
-    best, found = known[0], None
+    best, dip = known[0], None
     for epoch, value in known:
         best = (epoch, value) if value > best[1] else best
         lost = best[1] - value
-        if lost >= DEEP and (found is None or lost > found.best - found.lowest):
-            found = Dip(best=best[1], at_best=best[0], lowest=value, at_lowest=epoch, last=known[-1][1], on=on)
-    return found
+        if lost >= DEEP and (dip is None or lost > dip.best - dip.lowest):
+            dip = Dip(best=best[1], at_best=best[0], lowest=value, at_lowest=epoch, last=known[-1][1], on=on)
+    return dip
 
 
 def dip_sentences(curves: Mapping[str, Sequence[Mapping[str, float]]]) -> tuple[str, ...]:

@@ -65,29 +65,29 @@ def attack_agreement(summary: Summary) -> list[str]:
 
 
 def _sentences(summary: Summary, one: Mapping[str, float], others: Mapping[str, Mapping[str, float]]) -> list[str]:
-    found = {sides: agreement(summary, one, other) for sides, other in others.items()}
-    return [_sentence(sides, *pair) for sides, pair in found.items() if pair is not None]
+    agreements = {sides: agreement(summary, one, other) for sides, other in others.items()}
+    return [_sentence(sides, *pair) for sides, pair in agreements.items() if pair is not None]
 
 
-def _sentence(sides: str, found: RankAgreement, many: int) -> str:
+def _sentence(sides: str, ranks: RankAgreement, many: int) -> str:
     """A sentence such as `... rank the 40 recipes alike: Kendall's tau 0.62 [0.4, 0.8].`"""
-    if found.kendall.value != found.kendall.value:
+    if ranks.kendall.value != ranks.kendall.value:
         return f"{sides} cannot be compared: one of the two finds all recipes equal."
     verdict = {
         "agree": f"rank the {many} recipes alike",
         "disagree": f"rank the {many} recipes in opposite orders",
         "inconclusive": f"rank the {many} recipes in orders whose agreement is inconclusive",
-    }[found.verdict]
-    few = "" if found.kendall.low is not None else f", too few recipes for an interval (below {LEAST_FOR_INTERVAL})"
-    best = f"; of the {found.k} that leak least they share {100 * found.top_overlap:.0f}{NBSP}%" if many > BEST else ""
-    return f"{sides} {verdict}: {tau_words(found)}{few}{best}."
+    }[ranks.verdict]
+    few = "" if ranks.kendall.low is not None else f", too few recipes for an interval (below {LEAST_FOR_INTERVAL})"
+    best = f"; of the {ranks.k} that leak least they share {100 * ranks.top_overlap:.0f}{NBSP}%" if many > BEST else ""
+    return f"{sides} {verdict}: {tau_words(ranks)}{few}{best}."
 
 
-def tau_words(found: RankAgreement) -> str:
+def tau_words(ranks: RankAgreement) -> str:
     """The agreement as text, such as `Kendall's tau 0.62 [0.40, 0.80]`; without interval where none is known."""
     value, low, high = (
         end if end is None else minus(f"{end:.2f}")
-        for end in (found.kendall.value, found.kendall.low, found.kendall.high)
+        for end in (ranks.kendall.value, ranks.kendall.low, ranks.kendall.high)
     )
     return f"Kendall's tau {value}" + ("" if low is None else f" [{low}, {high}]")
 

@@ -135,18 +135,18 @@ def agreement_words(view: SearchView, rung: int, objective: Objective, summary: 
     return f"{which}. {_ranked(ranks_alike(summary, cheap, dear), objective.label)}"
 
 
-def _ranked(found: RankAgreement, judge: str) -> str:
-    if found.kendall.value != found.kendall.value:
+def _ranked(ranks: RankAgreement, judge: str) -> str:
+    if ranks.kendall.value != ranks.kendall.value:
         return f"By {judge} one of the two finds them all equal, so that there is nothing to rank."
     meaning = {
         "agree": "it ranks recipes as the full attack does, and may choose among them",
         "disagree": "it ranks recipes against the full attack, so its choice misleads",
         "inconclusive": "whether it ranks recipes as the full attack does is inconclusive with so few",
-    }[found.verdict]
-    best = f"the best {found.k}" if found.k > 1 else "the best one"
+    }[ranks.verdict]
+    best = f"the best {ranks.k}" if ranks.k > 1 else "the best one"
     return (
-        f"By {judge} {meaning}: {tau_words(found)} (1: the same order, 0: none), and of {best} by the full attack it "
-        f"has {100 * found.top_overlap:.0f}{NBSP}% among its own."
+        f"By {judge} {meaning}: {tau_words(ranks)} (1: the same order, 0: none), and of {best} by the full attack it "
+        f"has {100 * ranks.top_overlap:.0f}{NBSP}% among its own."
     )
 
 

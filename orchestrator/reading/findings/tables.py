@@ -92,5 +92,5 @@ def with_interval(spec: Metric, cell: Mapping[str, Any]) -> str:
 def _versus(summary: Summary, cell: Mapping[str, Any]) -> tuple[str, str, str]:
     if cell["is_baseline"]:
         return "", "baseline", ""
-    found = of_cell(summary, summary.spec, cell)
-    return ("", "", "") if found is None else (found.size, found.words, found.needed)
+    verdict = of_cell(summary, summary.spec, cell)
+    return ("", "", "") if verdict is None else (verdict.size, verdict.words, verdict.needed)

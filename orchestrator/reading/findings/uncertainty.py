@@ -110,18 +110,18 @@ def optimism(evidence: Evidence, resamples: int, seed: int) -> Optimism | None:
 def flattery(summary: Summary) -> tuple[str, ...]:
     """A caution that the lowest of several noisy leaks is biased, with the size of the bias."""
     evidence, spec = summary.compared, summary.spec
-    found = optimism(evidence, summary.settings.resamples, summary.settings.seed)
-    if found is None or len(evidence.recommendation.allowed) < 3:
+    bias = optimism(evidence, summary.settings.resamples, summary.settings.seed)
+    if bias is None or len(evidence.recommendation.allowed) < 3:
         return ()
     many = len(evidence.recommendation.allowed)
-    if math.isnan(found.optimism):
+    if math.isnan(bias.optimism):
         return (f"The smallest of {many} noisy numbers tends to be too small; by how much is not known.",)
-    if found.optimism < 0.0005 and spec.unit == "percent":
+    if bias.optimism < 0.0005 and spec.unit == "percent":
         return (
             f"The smallest of {many} noisy numbers tends to be too small; here they differ too much for that to "
             "matter.",
         )
-    size = points(spec, found.optimism) if spec.unit == "percent" else significant(found.optimism)
+    size = points(spec, bias.optimism) if spec.unit == "percent" else significant(bias.optimism)
     return (
         f"The smallest of {many} noisy numbers tends to be too small, here by about {size}. Only fresh seeds "
         "show what it really leaks.",

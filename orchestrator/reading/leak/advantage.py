@@ -52,14 +52,14 @@ def advantage_panels(summary: Summary) -> list[AdvantagePanel]:
         return []
     frame = summary.frame[~summary.frame["control"] & summary.frame[ALPHA].map(_is_number)]
     other_axes = [axis for axis in summary.axes if axis.key not in (ALPHA, SAMPLES)]
-    found: list[AdvantagePanel] = []
+    panels: list[AdvantagePanel] = []
     for title, rows in _groups(frame, other_axes):
         if SAMPLES in axes:
-            found += _by_samples(rows, judged, title)
+            panels += _by_samples(rows, judged, title)
         elif rows[ALPHA].nunique() >= LEAST:
             curves = {metric_of(key).label: _points(rows, key, ALPHA) for key in judged}
-            found.append(AdvantagePanel(title=title, x_label="smoothing factor alpha", curves=_measured(curves)))
-    return [panel for panel in found if panel.curves]
+            panels.append(AdvantagePanel(title=title, x_label="smoothing factor alpha", curves=_measured(curves)))
+    return [panel for panel in panels if panel.curves]
 
 
 def _by_samples(rows: pd.DataFrame, judged: Sequence[str], title: str) -> list[AdvantagePanel]:

@@ -42,8 +42,8 @@ def exposed(summary: Summary, row: int, metric: str) -> tuple[Exposed, ...]:
         return ()
     keys = _classes(seeds)
     images = [[1 if one.counts is None else one.counts.get(key, 1) for key in keys] for one in seeds.values()]
-    found = exposures(hits, np.array(images), level=summary.settings.level)
-    columns = zip(keys, found.share, found.rate, found.low, found.high, found.among_top, strict=True)
+    exposure = exposures(hits, np.array(images), level=summary.settings.level)
+    columns = zip(keys, exposure.share, exposure.rate, exposure.low, exposure.high, exposure.among_top, strict=True)
     people = [
         Exposed(key=key, share=float(share), rate=float(rate), low=float(low), high=float(high), among_top=float(among))
         for key, share, rate, low, high, among in columns

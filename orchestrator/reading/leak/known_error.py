@@ -56,12 +56,12 @@ def _corrected(summary: Summary, row: int, sensitivity: Rate, false_positives: R
     )
 
 
-def known_error_lead(summary: Summary, found: KnownError) -> str:
+def known_error_lead(summary: Summary, error: KnownError) -> str:
     """Sentences on the judge's errors and on the correction for them."""
     spec = summary.spec
     return start(
-        f"the {spec.label} matches {number(spec, found.sensitivity.share)} of photographs with the right person, and "
-        f"{number(spec, found.false_positives.share)} of what {found.control} draws without knowing the model. Without "
+        f"the {spec.label} matches {number(spec, error.sensitivity.share)} of photographs with the right person, and "
+        f"{number(spec, error.false_positives.share)} of what {error.control} draws without knowing the model. Without "
         "that error the leaks would be these; a photograph is easier to match than a reconstruction, so they are "
         "rather too low."
     )

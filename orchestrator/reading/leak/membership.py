@@ -86,8 +86,8 @@ class TwoLeaks:
 
     def shown(self, row: Leaks, attack: str) -> str:
         """An AUC over seeds and persons as text, such as `74.2 % [70, 78]`."""
-        found = crossed_mean_interval(row.cells[attack], bounds=(0.0, 1.0))
-        return estimate(self.spec, found.mean, found.low, found.high)
+        auc = crossed_mean_interval(row.cells[attack], bounds=(0.0, 1.0))
+        return estimate(self.spec, auc.mean, auc.low, auc.high)
 
     @property
     def sentence(self) -> str:
@@ -111,17 +111,17 @@ class TwoLeaks:
         """One row per recipe: both leaks with intervals, and the reductions by scores and by labels."""
         rows = []
         for row in self.rows:
-            found: dict[str, object] = {"recipe": row.recipe, "seeds": self.seeds, "persons": self.persons}
+            columns: dict[str, object] = {"recipe": row.recipe, "seeds": self.seeds, "persons": self.persons}
             cell = None if row.inversion is None else summary.cells[row.inversion]
             for part in ("", "_low", "_high") if summary.primary is not None else ():
-                found[f"inversion{part}"] = None if cell is None else cell[f"{summary.primary}{part}"]
+                columns[f"inversion{part}"] = None if cell is None else cell[f"{summary.primary}{part}"]
             for attack, cells in row.cells.items():
                 auc = crossed_mean_interval(cells, bounds=(0.0, 1.0))
-                found |= {attack: auc.mean, f"{attack}_low": auc.low, f"{attack}_high": auc.high}
+                columns |= {attack: auc.mean, f"{attack}_low": auc.low, f"{attack}_high": auc.high}
             for name, one in (("scores", row.scores), ("labels", row.labels)):
-                found |= {f"less_by_{name}": one and one.reduction, f"less_by_{name}_low": one and one.low}
-                found |= {f"less_by_{name}_high": one and one.high, f"less_by_{name}_p": one and one.p}
-            rows.append({**found, "word": row.word or "baseline"})
+                columns |= {f"less_by_{name}": one and one.reduction, f"less_by_{name}_low": one and one.low}
+                columns |= {f"less_by_{name}_high": one and one.high, f"less_by_{name}_p": one and one.p}
+            rows.append({**columns, "word": row.word or "baseline"})
         return pd.DataFrame(rows)
 
     @property
@@ -174,9 +174,9 @@ def two_leaks(data: ReportData, summary: Summary) -> TwoLeaks | None:
 
 def _tables(data: ReportData) -> dict[str, dict[str, dict[int, list[float]]]]:
     """Recipe -> attack -> seed -> AUC of every person; every attacked target counts once."""
-    found: dict[str, dict[str, dict[int, list[float]]]] = {}
+    tables: dict[str, dict[str, dict[int, list[float]]]] = {}
     if data.per_class is None or WITHIN not in data.results:
-        return found
+        return tables
     by_trial = dict(iter(data.per_class.sort_values("class").groupby("trial")))
     done = data.results[data.results[WITHIN].notna()]
     for row in done.to_dict("records"):
@@ -184,9 +184,9 @@ def _tables(data: ReportData) -> dict[str, dict[str, dict[int, list[float]]]]:
         for name in (WITH_SHADOWS, WITHOUT, BY_LABELS) if rows is not None else ():
             column = f"membership_{name}"
             if rows is not None and column in rows and not rows[column].isna().any():
-                mine = found.setdefault(recipe_label(data.axes, row), {}).setdefault(name, {})
+                mine = tables.setdefault(recipe_label(data.axes, row), {}).setdefault(name, {})
                 mine.setdefault(int(row["seed"]), rows[column].astype(float).tolist())
-    return found
+    return tables
 
 
 def _compared(cells: Mapping[str, Cells], attacks: Sequence[str], baseline: str | None) -> dict[str, LeakComparison]:

@@ -211,8 +211,8 @@ def _estimate(cell: Mapping[str, Any], key: str, *, differs: bool | None = None)
     if is_null(cell[key]):
         return Estimate(value=None)
     low, high = (None if is_null(cell[f"{key}{end}"]) else float(cell[f"{key}{end}"]) for end in ("_low", "_high"))
-    found = _differs(cell, key) if differs is None else differs
-    return Estimate(value=float(cell[key]), low=low, high=high, seeds=int(cell[f"{key}_n"]), differs=found)
+    is_clear = _differs(cell, key) if differs is None else differs
+    return Estimate(value=float(cell[key]), low=low, high=high, seeds=int(cell[f"{key}_n"]), differs=is_clear)
 
 
 def _differs(cell: Mapping[str, Any], key: str) -> bool:

@@ -26,13 +26,13 @@ ASKS_NOTHING = "none"  # the access of an attack that sees no answer
 
 def asked_by_parts(trials: list[Trial], store: Store) -> dict[str, float]:
     """Finished trial -> queries that the parts of its attack sent to its target, once for all classes."""
-    found = {}
+    queries = {}
     for trial in trials:
         if not all(store.has(stage) for stage in trial.stages):
             continue
         parts = [s for s in with_ancestors(trial.stages) if s.name in PARTS and "target" in s.inputs and store.has(s)]
-        found[trial.id] = sum(store.metrics(stage).get("queries") or 0.0 for stage in parts)
-    return found
+        queries[trial.id] = sum(store.metrics(stage).get("queries") or 0.0 for stage in parts)
+    return queries
 
 
 def query_frame(summary: Summary, by_parts: Mapping[str, float]) -> pd.DataFrame:
@@ -61,12 +61,12 @@ def by_access(queries: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
     Only levels that an attack of its own reaches: controls make none.
     """
-    sign, found = metric_of(queries["metric"].iloc[0]).sign, {}
+    sign, levels = metric_of(queries["metric"].iloc[0]).sign, {}
     for place, level in enumerate(ACCESS_LEVELS):
         if ((queries["access"] == level) & ~queries["control"] & queries["leak"].notna()).any():
             within = queries[queries["access"].isin(ACCESS_LEVELS[: place + 1])]
-            found[level] = within.assign(reached=_reached(within, sign))
-    return found
+            levels[level] = within.assign(reached=_reached(within, sign))
+    return levels
 
 
 def _reached(frame: pd.DataFrame, sign: int) -> pd.Series:

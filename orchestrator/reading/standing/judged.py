@@ -75,7 +75,7 @@ HEAD = ("leak", "chance", "control", "reach", "ceiling")
 def standings(summary: Summary, row: int, control: int | None, people: int | None) -> tuple[Standing, ...]:
     """A row of the summary's frame by every judge that measured it. control: the control's row, None without one;
     people: of the private data, None where not known."""
-    found = []
+    entries = []
     for spec in METRICS:
         verifies = spec.verifies or spec.chance is not None
         if spec.key not in summary.measured or not (spec.key in CLOSED_SET or verifies):
@@ -83,7 +83,7 @@ def standings(summary: Summary, row: int, control: int | None, people: int | Non
         if (leak := _at(summary, row, spec.key)).value is None:
             continue
         chance = spec.chance if verifies else None if people is None else 1 / people
-        found.append(
+        entries.append(
             Standing(
                 metric=spec.key,
                 words=hit_words(spec, people),
@@ -94,7 +94,7 @@ def standings(summary: Summary, row: int, control: int | None, people: int | Non
                 ceiling=_at(summary, row, spec.ceiling or f"{spec.key}_real"),
             )
         )
-    return tuple(found)
+    return tuple(entries)
 
 
 def hit_words(spec: Metric, people: int | None) -> str:
@@ -104,23 +104,23 @@ def hit_words(spec: Metric, people: int | None) -> str:
     return f"matched among {people or 'them'} ({spec.label})"
 
 
-def standing_lines(found: tuple[Standing, ...]) -> tuple[str, ...]:
+def standing_lines(entries: tuple[Standing, ...]) -> tuple[str, ...]:
     """Sentences on verification, on the limit by the prior, and on judges that disagree."""
-    return (*recognised(found), *limited(found), *_disagreement(found))
+    return (*recognised(entries), *limited(entries), *_disagreement(entries))
 
 
-def _of(found: tuple[Standing, ...], metric: str) -> Standing | None:
-    return next((one for one in found if one.metric == metric), None)
+def _of(entries: tuple[Standing, ...], metric: str) -> Standing | None:
+    return next((one for one in entries if one.metric == metric), None)
 
 
 def recognised(
-    found: tuple[Standing, ...], whose: str = "its reconstructions", first: tuple[str, ...] = ()
+    entries: tuple[Standing, ...], whose: str = "its reconstructions", first: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
     """A sentence on the verified fraction, compared with random latents and real photographs; empty without a verifier.
 
     whose: whose images were verified. first: further comparisons to name before these.
     """
-    one = _of(found, FIRST)
+    one = _of(entries, FIRST)
     if one is None:
         return ()
     known = ((one.control.value, "random latents"), (one.ceiling.value, "real photographs"))
@@ -132,9 +132,9 @@ def recognised(
     )
 
 
-def limited(found: tuple[Standing, ...]) -> tuple[str, ...]:
+def limited(entries: tuple[Standing, ...]) -> tuple[str, ...]:
     """A sentence that the prior cannot draw what the judge accepts; empty where it can."""
-    short = [one for one in (_of(found, FIRST), *found) if one is not None and one.is_limited]
+    short = [one for one in (_of(entries, FIRST), *entries) if one is not None and one.is_limited]
     if not short:
         return ()
     one = short[0]
@@ -145,10 +145,10 @@ def limited(found: tuple[Standing, ...]) -> tuple[str, ...]:
     )
 
 
-def _disagreement(found: tuple[Standing, ...]) -> tuple[str, ...]:
+def _disagreement(entries: tuple[Standing, ...]) -> tuple[str, ...]:
     """A sentence on two judges with features of their own that disagree; empty without such a pair."""
     for verifies in (False, True):
-        same = [one for one in found if one.spec.ceiling and one.spec.verifies == verifies and _features(one)]
+        same = [one for one in entries if one.spec.ceiling and one.spec.verifies == verifies and _features(one)]
         same = [one for one in same if not verifies or one.metric.endswith(FIRST)]
         if len(same) < 2:
             continue
@@ -172,8 +172,8 @@ def _reach(summary: Summary, row: int, spec: Metric) -> Number:
     images = _at(summary, row, next(counts).key).value
     if not images:
         return Number(value=value)
-    found = stats.binomtest(round(value * images), round(images)).proportion_ci(summary.settings.level, "wilson")
-    return Number(value=value, low=float(found.low), high=float(found.high))
+    interval = stats.binomtest(round(value * images), round(images)).proportion_ci(summary.settings.level, "wilson")
+    return Number(value=value, low=float(interval.low), high=float(interval.high))
 
 
 def _at(summary: Summary, row: int, key: str) -> Number:

@@ -49,10 +49,10 @@ def control_of(summary: Summary, row: int) -> int | None:
 
 def standing_sentences(summary: Summary) -> tuple[str, ...]:
     """Sentences on verification of the recipe that leaks least, compared with the baseline, and the prior's limit."""
-    found = recipe_standings(summary)
-    if not found:
+    standings = recipe_standings(summary)
+    if not standings:
         return ()
-    *others, last = found
+    *others, last = standings
     comparisons = (
         f"{way.shown('leak')} of that from {named(other.recipe)}"
         for other in others

@@ -100,7 +100,7 @@ def refusals(uri: str) -> Generator[None]:
 
 
 def _probe(uri: str) -> None:
-    """Check once that a server, a database or a folder is at the URI. Raises InputError."""
+    """Check once that a server, a database or a folder answers at the URI; `refusals` rewords the errors."""
     if not uri:
         raise ValueError("nothing")
     scheme = urlsplit(uri).scheme
