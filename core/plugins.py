@@ -63,7 +63,7 @@ def _found(family: str) -> tuple[EntryPoint, ...]:
 
 
 def plugins(family: str) -> list[Plugin]:
-    """Those of a family, by name. None of them is loaded."""
+    """The plugins of a family by name, without loading them."""
     return [_described(family, point) for point in _found(family)]
 
 

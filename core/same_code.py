@@ -1,7 +1,7 @@
-"""The code that runs is the code that was meant: a digest of this tree's sources, and a watch over what is imported.
+"""Refuse imports of changed source files: a digest of this tree's sources, and a check at every import.
 
-Modules are imported when they are first needed, which is hours into some stages. A tree that somebody edits meanwhile
-would lend them its new code under the old version.
+Modules are imported when they are first needed, hours into some stages. Where the tree is edited meanwhile, a stage
+would run new code under its old version.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ def expected_code() -> str | None:
 
 @contextmanager
 def only_this_code(expected: str | None) -> Generator[None]:
-    """In the block nothing of this tree is imported but code of this digest. None: whatever is there.
+    """Refuse, within the block, imports from this tree unless its digest is `expected`; None allows any.
 
     Raises CodeChanged, one line, at once where the tree has another digest, and wherever something is imported from a
-    file that was changed since. What was imported before the change goes on: it is the code that was meant.
+    file that was changed since. Modules imported before the change stay usable: they are the expected code.
     """
     if expected is None:
         yield
@@ -69,7 +69,7 @@ def only_this_code(expected: str | None) -> Generator[None]:
 
 
 class _Watch(MetaPathFinder):
-    """Looks at the file of every module of ours before it is imported; finds none itself."""
+    """An import hook that checks the file of every module of this tree, and leaves finding it to others."""
 
     def __init__(self, expected: str, facts: dict[str, Facts]) -> None:
         self._expected, self._facts = expected, facts

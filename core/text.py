@@ -40,7 +40,7 @@ def minus(text: str) -> str:
 
 
 def minuses(text: str) -> str:
-    """The same in front of every number of a text: `alpha −0.8`; hyphens within words and dates stay."""
+    """Replace hyphens before numbers by minus signs: `alpha −0.8`; hyphens within words and dates stay."""
     return _BEFORE_A_NUMBER.sub(MINUS, text)
 
 

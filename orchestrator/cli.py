@@ -47,7 +47,7 @@ EXIT_DONE, EXIT_FAILED, EXIT_INPUT, EXIT_INTERRUPTED = 0, 1, 2, interrupts.EXIT_
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command. Mistakes of the user are one line on stderr and exit code 2.
 
-    arguments: None for those of this process, which is then ours: told to end, it ends here, whatever unwinds.
+    arguments: None for the command line of this process; on SIGTERM the process then exits here.
     """
     if arguments is not None:
         return _open(arguments)
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _open(arguments: Sequence[str]) -> int:
     options = argparse.Namespace()
     try:
-        if not arguments:  # somebody looks for the commands; nothing was done, as the exit code says
+        if not arguments:  # the user looks for the commands; the exit code says that nothing was done
             _parser().print_help()
             return EXIT_INPUT
         refuse_flag_before_command(arguments[0])
@@ -88,14 +88,14 @@ def _open(arguments: Sequence[str]) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """argparse, whose complaints repeat what was typed."""
+    """An argparse parser whose messages repeat the typed input on one line."""
 
     def _print_message(self, message: str, file: Any = None) -> None:
         for line in message.rstrip("\n").split("\n"):
             (screen.out if file in (None, sys.stdout) else screen.err)(line)
 
     def error(self, message: str) -> NoReturn:
-        """As argparse; a choice that is none is answered with the one that was probably meant."""
+        """Print the error like argparse, with the closest known name for an unknown choice."""
         if wrong_choice := _CHOICE.search(message):
             message += suggestion(wrong_choice["got"], re.findall(r"[\w-]+", wrong_choice["known"]))
         super().error(message)
@@ -199,7 +199,7 @@ def _sweep_command(commands: argparse._SubParsersAction, name: str, text: str, c
 
 
 def _sweep_options() -> argparse.ArgumentParser:
-    """What every command of a sweep takes."""
+    """Options shared by all commands that take a sweep file."""
     options = argparse.ArgumentParser(add_help=False)
     options.add_argument(
         "sweep",

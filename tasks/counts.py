@@ -1,4 +1,4 @@
-"""How many images a stage's data have, told from its configuration and the labels alone: no picture is read."""
+"""Count a stage's images from its configuration and the labels, without reading a picture."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CHANNELS = 3
 
 
 def training_counts(data: Config) -> tuple[int, ...] | None:
-    """Training images by class, at most; None where only reading the pictures tells, or nothing is there yet.
+    """The most training images by class; None where only reading the pictures can tell, or none are there yet.
 
     Raises InputError for what is wrong with labels and splits, as the stage `data` does.
     """
@@ -60,8 +60,9 @@ def _labels(data: Config) -> Tensor | None:
 
 
 def poisoned_training(data: Config, poison: Config) -> tuple[Tensor, Tensor] | None:
-    """The labels int64 [N] that a poison leaves, of which a class may have none, and which images it has chosen,
-    bool [N]; None as in `training_counts`. Brings torch.
+    """The labels int64 [N] after poisoning, and which images are poisoned, bool [N]. Imports torch.
+
+    A class may be left without images. None as in `training_counts`.
 
     poison: configuration of the stage. Raises InputError as the stage does.
     """
@@ -85,19 +86,19 @@ def poison_settings(config: Config) -> PoisonSettings:
 
 
 def image_counts(data: Config) -> tuple[int, ...] | None:
-    """Training and test images by class; None where only reading the pictures tells."""
+    """Training and test images by class; None where only reading the pictures can tell."""
     if data["kind"] != "synthetic" or (counts := training_counts(data)) is None:
         return None
     return tuple(count + data["test_per_class"] for count in counts)
 
 
 def test_count(data: Config) -> int | None:
-    """Test images of all classes; None where only reading the pictures tells."""
+    """Number of test images of all classes; None where only reading the pictures can tell."""
     return data["identities"] * data["test_per_class"] if data["kind"] == "synthetic" else None
 
 
 def public_count(public: Config) -> int | None:
-    """Public images of a stage's configuration; None where only reading them tells, or nothing is there yet."""
+    """Number of public images; None where only reading them can tell, or none are there yet."""
     if public["kind"] == "synthetic":
         return public["identities"] * public["per_identity"]
     if public["kind"] != "unlabelled" or not (place := planned(public)).is_folder:
@@ -111,7 +112,7 @@ def check_data(config: Config, inputs: object) -> None:
         images = config["identities"] * (config["train_per_class"] + config["test_per_class"])
         require_room("images", images, CHANNELS * config["size"] ** 2)
     elif names_a_file(config) and (config["kind"] == "labelled" or config.get("samples_per_class")):
-        training_counts(config)  # a published set is long to list, and agrees with itself
+        training_counts(config)  # a published set takes long to list and has consistent labels
 
 
 def check_public(config: Config, inputs: object) -> None:
@@ -130,13 +131,13 @@ def _listed(public: PlannedFile) -> int:
 
 @lru_cache(maxsize=8)
 def _labelled(data: PlannedFile, **options: Any) -> Tensor:
-    from smoothsweep.core.data.labelled import training_labels  # brings torch
+    from smoothsweep.core.data.labelled import training_labels  # imports torch
 
     return data.read(lambda path: training_labels(path, **options))
 
 
 @lru_cache(maxsize=8)
 def _published(data: PlannedFile, **options: Any) -> Tensor:
-    from smoothsweep.core.data.published import published_training_labels  # brings torch
+    from smoothsweep.core.data.published import published_training_labels  # imports torch
 
     return data.read(lambda path: published_training_labels(path=path, **options))

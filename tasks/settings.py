@@ -82,7 +82,7 @@ def _check_images(config: Config, recipe: TrainingRecipe, data: Config, poison: 
         return
     images, workers = sum(counts), config.get("workers", 1)
     if not plain:
-        from smoothsweep.core.defenses.registry import make_defense  # brings torch
+        from smoothsweep.core.defenses.registry import make_defense  # imports torch
 
         defense = make_defense(config["defense"]["kind"], **config["defense"].get("parameters", {}))
         if poison is not None:

@@ -153,7 +153,7 @@ PARTS = {**_OWN_PARTS, **{name: part for attack in ATTACKS.values() for name, pa
 
 
 def shown_part(name: str) -> str:
-    """What people read for the name of a part."""
+    """The label of a part for people."""
     return PARTS[name].shown or name.replace("_", " ")
 
 
@@ -174,7 +174,7 @@ def with_present_names(parameters: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def access_needed(attack: Attack) -> Access:
-    """The most that the attack, or a part of it, is shown of the target."""
+    """The highest access that the attack or one of its parts needs."""
     levels = [attack.access, *(PARTS[part.name].access for part in attack.parts if "target" in part.needs)]
     return max(levels, key=ACCESS_LEVELS.index)
 
@@ -185,7 +185,7 @@ def looks_at_layers(attack: Attack) -> bool:
 
 
 def attack_class(kind: object) -> type[Attack]:
-    """The class of that name. Raises InputError, which lists the names."""
+    """The class of an attack by its name. Raises InputError, which lists the names, for an unknown one."""
     if not isinstance(kind, str) or kind not in ATTACKS:
         refuse_broken("attacks", kind)
         raise InputError(f"attack.kind: expected one of {', '.join(ATTACKS)}, got {kind!r}")

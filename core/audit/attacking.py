@@ -94,27 +94,27 @@ class Attacker:
         view = self.model.view(attack.access, f"attack {kind}")
         inputs, spent = self._given(attack, kind, on_progress)
         started, queries_before = time.monotonic(), view.queries
-        found = self._batches(attack, inputs, classes, combined_seed([attack.seed, seed]), kind, on_progress)
-        w = torch.cat([one.w for one in found])
-        scores = [one.scores for one in found if one.scores is not None]
+        reconstructions = self._batches(attack, inputs, classes, combined_seed([attack.seed, seed]), kind, on_progress)
+        w = torch.cat([one.w for one in reconstructions])
+        scores = [one.scores for one in reconstructions if one.scores is not None]
         return Inverted(
             attack=attack,
             kind=kind,
-            images=self._pictures(attack, inputs, found),
+            images=self._pictures(attack, inputs, reconstructions),
             w=w,
-            labels=torch.tensor(list(classes)).repeat_interleave(torch.tensor([len(one.w) for one in found])),
-            scores=torch.cat(scores) if len(scores) == len(found) else None,
+            labels=torch.tensor(list(classes)).repeat_interleave(torch.tensor([len(one.w) for one in reconstructions])),
+            scores=torch.cat(scores) if len(scores) == len(reconstructions) else None,
             queries=(view.queries - queries_before + sum(made.queries for made in spent)) / len(classes),
             seconds=(time.monotonic() - started + sum(made.seconds for made in spent)) / len(classes),
         )
 
-    def _pictures(self, attack: Attack, inputs: AttackInputs, found: Sequence[Reconstructions]) -> Tensor:
+    def _pictures(self, attack: Attack, inputs: AttackInputs, reconstructions: Sequence[Reconstructions]) -> Tensor:
         """The reconstructions as pictures, uint8 [M, 3, R, R]: the attack's images, else its decoded latents."""
         side, execution = attack.reconstruction_size, self.model.execution
         if attack.leaves_images:
-            return torch.cat([_bytes_of(present(one.images, "images").float(), side) for one in found])
+            return torch.cat([_bytes_of(present(one.images, "images").float(), side) for one in reconstructions])
         decoder: Any = inputs.prior if attack.decoder == "prior" else inputs.networks[attack.decoder]["generator"]
-        return decode(decoder, torch.cat([one.w for one in found]), attack.crop, side, execution)
+        return decode(decoder, torch.cat([one.w for one in reconstructions]), attack.crop, side, execution)
 
     def attack_of(self, settings: Mapping[str, Any]) -> tuple[str, Attack]:
         """Build an attack from its settings and check that model, prior and public images suffice; sends no query.
@@ -173,9 +173,9 @@ class Attacker:
             started, queries_before = time.monotonic(), view.queries
             workshop = Bench(lambda fraction, text: on_progress(0.0, f"{kind}: {shown_part(part.name)} {text}"))
             inputs = self._with(PROTOCOL if row.told_protocol else None, earlier)
-            found = row.function()(part.settings, inputs, view, workshop)
+            made_part = row.function()(part.settings, inputs, view, workshop)
             self._made[key] = _Made(
-                key=key, part=found, queries=view.queries - queries_before, seconds=time.monotonic() - started
+                key=key, part=made_part, queries=view.queries - queries_before, seconds=time.monotonic() - started
             )
         return self._made[key]
 
@@ -188,14 +188,14 @@ class Attacker:
         kind: str,
         on_progress: OnProgress,
     ) -> list[Reconstructions]:
-        found: list[Reconstructions] = []
+        reconstructions: list[Reconstructions] = []
         together = attack.class_batch(PROTOCOL)
         for start in range(0, len(classes), together):
             on_progress(start / len(classes), f"{kind}: class {classes[start]}")
             view = self.model.view(attack.access, f"attack {kind}")
-            found += attack.invert_batch(view, inputs, list(classes[start : start + together]), seed=seed)
+            reconstructions += attack.invert_batch(view, inputs, list(classes[start : start + together]), seed=seed)
         on_progress(1.0, kind)
-        return found
+        return reconstructions
 
 
 class Bench:

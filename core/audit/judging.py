@@ -54,8 +54,8 @@ class Judge:
 
     def hits(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """The predicted class of each image, int64 [M], and whether it equals the label, bool [M]."""
-        found = self.logits(images)
-        return found.argmax(1), topk_hits(found, labels, 1)
+        logits = self.logits(images)
+        return logits.argmax(1), topk_hits(logits, labels, 1)
 
 
 def train_evaluator(

@@ -167,24 +167,25 @@ def audit_membership(
     if shadows is not None:
         require(scored, "shadows", "0 for a model that shows labels alone", shadows.count)
         check_images(images)
-    found = candidates_of(images, member, seed=seed, where=where, others="images")
+    candidates = candidates_of(images, member, seed=seed, where=where, others="images")
     asking, device = replace(JUDGE.asking, seed=seed), model.execution.device
     evidence, asked = answers_to(
-        model.asked, found, asking, image_size=model.image_size, device=str(device), scores=scored
+        model.asked, candidates, asking, image_size=model.image_size, device=str(device), scores=scored
     )
-    members, others = (int((found.kept & kind).sum()) for kind in (member, ~member))
+    members, others = (int((candidates.kept & kind).sum()) for kind in (member, ~member))
     result = MembershipAudit(
-        attacks=attack_table([found.measured(evidence, asked)]),
-        shift=found.shift,
-        copies=found.copies,
+        attacks=attack_table([candidates.measured(evidence, asked)]),
+        shift=candidates.shift,
+        copies=candidates.copies,
         members=members,
         others=others,
-        queries=replace(JUDGE, seed=seed).most_pictures(members, others, scores=scored) + 2 * found.copies * scored,
+        queries=replace(JUDGE, seed=seed).most_pictures(members, others, scores=scored)
+        + 2 * candidates.copies * scored,
     )
     if shadows is None or not result.holds:
         return result
     trained = train_shadows(images, shadows, seed=seed, device=device, on_progress=on_progress)
-    measured = found.measured(with_shadows(evidence, trained), asked)
+    measured = candidates.measured(with_shadows(evidence, trained), asked)
     return replace(result, shadows=shadows.count, shadow_words=shadows.words, by_shadows=within_table(measured))
 
 
@@ -231,7 +232,7 @@ def attack_table(runs: Sequence[Measured]) -> pd.DataFrame:
         measured_rows = np.isfinite(scores).all(axis=1)
         scores, member = scores[measured_rows], first.member[measured_rows]
         auc = over_persons(_mean_auc, scores, member, first.labels[measured_rows])
-        found = [tpr_at(one[member], one[~member], RATES["fpr1"]) for one in scores.T]
+        rates = [tpr_at(one[member], one[~member], RATES["fpr1"]) for one in scores.T]
         rows.append(
             {
                 "attack": name,
@@ -239,7 +240,7 @@ def attack_table(runs: Sequence[Measured]) -> pd.DataFrame:
                 "auc": auc.value if auc else float("nan"),
                 "low": auc.low if auc else float("nan"),
                 "high": auc.high if auc else float("nan"),
-                "tpr_fpr1": None if None in found else float(np.mean([one for one in found if one is not None])),
+                "tpr_fpr1": None if None in rates else float(np.mean([one for one in rates if one is not None])),
             }
         )
     return pd.DataFrame(rows).sort_values("auc", ascending=False, ignore_index=True)

@@ -40,10 +40,10 @@ def public_pictures(pictures: Pictures, *, size: int) -> Tensor:
     size: S in pixels at which a folder or a file is read; at most `PUBLIC_LIMIT` of its images. Raises InputError.
     """
     if isinstance(pictures, Place):
-        found = load_unlabelled(pictures, size=size, limit=PUBLIC_LIMIT)
-        if not len(found):
+        images = load_unlabelled(pictures, size=size, limit=PUBLIC_LIMIT)
+        if not len(images):
             raise InputError(f"public {pictures}: expected images, got none")
-        return found
+        return images
     return _squares(pictures, "public")
 
 
@@ -118,11 +118,11 @@ def _labelled(data: Any) -> ImageSet:
 
 
 def _squares(pictures: Any, what: str) -> Tensor:
-    found = _tensor(pictures, what)
-    square = found.ndim == 4 and found.shape[1] == 3 and found.shape[2] == found.shape[3] and len(found) > 0
-    if found.dtype != torch.uint8 or not square:
-        raise InputError(f"{what}: expected images uint8 [N, 3, S, S], got {found.dtype} {list(found.shape)}")
-    return found.cpu()
+    tensor = _tensor(pictures, what)
+    square = tensor.ndim == 4 and tensor.shape[1] == 3 and tensor.shape[2] == tensor.shape[3] and len(tensor) > 0
+    if tensor.dtype != torch.uint8 or not square:
+        raise InputError(f"{what}: expected images uint8 [N, 3, S, S], got {tensor.dtype} {list(tensor.shape)}")
+    return tensor.cpu()
 
 
 def _tensor(value: Any, what: str) -> Tensor:

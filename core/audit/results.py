@@ -47,10 +47,10 @@ class AttackResult:
 
     def images(self, target_class: int) -> np.ndarray:
         """The images of a class, uint8 [k, R, R, 3], best first. Raises InputError for one that was not attacked."""
-        found = self.inverted.images[self.inverted.labels == target_class]
-        if not len(found):
+        images = self.inverted.images[self.inverted.labels == target_class]
+        if not len(images):
             raise InputError(f"class: expected one that was attacked, got {target_class}")
-        return np.ascontiguousarray(found.permute(0, 2, 3, 1).numpy())
+        return np.ascontiguousarray(images.permute(0, 2, 3, 1).numpy())
 
     def pictures(self, target_class: int) -> list[Image.Image]:
         """The images of a class as PIL images, best first. Raises InputError for one that was not attacked."""
@@ -251,24 +251,24 @@ def _stands(
 
 def _of_people(tally: Tally, control: Tally, ruler: Judge, standing: Stands | None) -> pd.DataFrame:
     """One row per class of the tally, with the control's hits and the verified fraction."""
-    found = _people(tally, [ruler.names[label] for label in tally.classes])
+    people = _people(tally, [ruler.names[label] for label in tally.classes])
     credited = dict(zip(control.classes, control.shares.mean(axis=0).tolist(), strict=True))
     verified = {} if standing is None else standing.verified
-    return found.assign(
-        control=[credited.get(label, np.nan) for label in found["class"]],
-        verified=[verified.get(label, np.nan) for label in found["class"]],
+    return people.assign(
+        control=[credited.get(label, np.nan) for label in people["class"]],
+        verified=[verified.get(label, np.nan) for label in people["class"]],
     )
 
 
 def _people(tally: Tally, names: Sequence[str]) -> pd.DataFrame:
     """One row per class of the tally. names: of its classes, in its order."""
-    found = exposures(tally.shares, tally.images, level=LEVEL)
+    exposure = exposures(tally.shares, tally.images, level=LEVEL)
     columns = {
-        "share": found.share,
-        "rate": found.rate,
-        "low": found.low,
-        "high": found.high,
-        "among_five": found.among_top,
+        "share": exposure.share,
+        "rate": exposure.rate,
+        "low": exposure.low,
+        "high": exposure.high,
+        "among_five": exposure.among_top,
     }
     who = pd.DataFrame({"class": tally.classes, "name": list(names), **columns})
     order = who.round({"among_five": 9, "rate": 9})

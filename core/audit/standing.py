@@ -137,8 +137,8 @@ def _ends(tally: Tally) -> dict[str, float | None]:
 
 def _mean(results: Sequence[Recognised], number: Callable[[Recognised], float | None]) -> float:
     """The mean of a number over the seeds where it was measured; NaN where it never was."""
-    found = [value for one in results if (value := number(one)) is not None]
-    return float(np.mean(found)) if found else float("nan")
+    values = [value for one in results if (value := number(one)) is not None]
+    return float(np.mean(values)) if values else float("nan")
 
 
 def _by_class(hits: Sequence[Tensor], labels: Tensor) -> dict[int, float]:

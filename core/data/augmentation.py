@@ -48,7 +48,7 @@ class AugmentationDraw:
         return AugmentationDraw(n=len(range(*index.indices(self.n))), **parts)
 
     def to(self, device: torch.device | str) -> AugmentationDraw:
-        """The same parameters on another device."""
+        """Move the parameters to another device."""
         parts = {k: v if v is None else v.to(device, non_blocking=True) for k, v in self._tensors().items()}
         return AugmentationDraw(n=self.n, **parts)
 

@@ -101,7 +101,7 @@ class Bido(Defense):
         self.layers_of(architecture)
 
     def adjust_recipe(self, recipe: TrainingRecipe) -> TrainingRecipe:
-        """The same recipe, if its batches can be made of whole groups. Raises InputError if not."""
+        """Return the recipe unchanged. Raises InputError where its batches cannot consist of whole groups."""
         if self.batches == "identities":
             fits = recipe.batch_size % self.per_class == 0 and recipe.batch_size > self.per_class
             expected = f"a batch_size of two or more times images_per_class ({self.per_class})"
@@ -143,7 +143,7 @@ class Bido(Defense):
         return StepLoss(losses.mean() + penalty.to(losses.dtype), logits, facts)
 
     def _measure(self) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor, Tensor], Tensor]]:
-        """From a kernel to what the measure compares, and the measure."""
+        """Kernel -> the statistics that the measure compares, and the measure itself."""
         if self.measure == "hsic":
             return hsic_operator, hsic
         norm = self.coco_norm or "frobenius"

@@ -27,7 +27,7 @@ _TRIES = 10  # torchvision draws at most ten boxes, then leaves the image whole
 
 
 def _erased(given: Mapping[str, Any]) -> Strength:
-    """By the share of an image that is erased on average."""
+    """The strength: the fraction of an image that is erased on average."""
     p, area = given.get("p", 1.0), given.get("area", (0.1, 0.4))
     if not (is_number(p) and isinstance(area, tuple) and len(area) == 2 and all(map(is_number, area))):
         return Strength(value="", order=None, used=())

@@ -47,7 +47,7 @@ class Embedding:
         check_side(self._model, torch.zeros(1, 3, self.image_size, self.image_size))
 
     def read(self, images: Tensor, normalisation: Normalisation, image_size: int) -> Tensor:
-        """The same under another reading. Raises InputError for embeddings without a direction."""
+        """The embedding under another preprocessing. Raises InputError for embeddings without a direction."""
         self._model.wants(normalisation)
         try:
             found = evaluate_logits(self._model, images, image_size=image_size, batch_size=64)

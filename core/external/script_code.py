@@ -64,7 +64,7 @@ _SYNTAX = (
 
 
 def checked_code(files: Mapping[str, bytes], where: str) -> dict[str, bytes]:
-    """The same files, written anew from what was understood. files: "code/__torch__/a/b.py" -> text.
+    """Rewrite files from their parsed form. files: "code/__torch__/a/b.py" -> text.
 
     Raises InputError, one line, for whatever is not listed.
     """

@@ -30,14 +30,14 @@ _MOST_TOKENS = 16
 
 
 class VisionModel:
-    """Asks about one picture after the other; what was answered before is not asked again."""
+    """Asks about pictures one by one; stored answers are reused."""
 
     def __init__(self, url: str, model: str, kept: KeptAnswers) -> None:
         self._url, self._model, self._kept = f"{url}/chat/completions", model, kept
         self._headers = {**_HEADERS, **bearer(TOKEN)}
 
     def same_person(self, picture: bytes) -> bool | None:
-        """What it says of a PNG of `core.data.question.question_picture`; None: neither yes nor no.
+        """The answer to a PNG of `core.data.question.question_picture`; None: neither yes nor no.
 
         Raises InputError where the budget is spent, nothing answers, or the answer is of another form.
         """

@@ -36,7 +36,7 @@ CLASS_METRICS = tuple(metric.key for metric in METRICS if metric.ceiling)
 """Metrics with one value per class, whose intervals are over seeds and classes. The most telling judge first."""
 
 CLOSED_SET = tuple(key for key in CLASS_METRICS if not BY_KEY[key].verifies)
-"""Those of them that say which of the private people an image is matched with, and not whether it is that person."""
+"""Class metrics that name the closest private person (closed set), without verifying that it is that person."""
 
 TOY_COLUMNS = ("steps", "distance", "train_loss", "distance_no_stop")
 TIME_COLUMNS = ("seconds_target", "seconds_attack")

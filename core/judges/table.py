@@ -63,7 +63,7 @@ JUDGES: dict[str, type[Judge]] = with_plugins(
 
 
 def measured() -> dict[str, type[Judge]]:
-    """Those whose stage is their own `measure`."""
+    """The judges whose stage calls their own `measure`."""
     return {name: judge for name, judge in JUDGES.items() if judge.work.run == MEASURED}
 
 

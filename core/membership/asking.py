@@ -1,4 +1,4 @@
-"""What a network is asked: the images, their mirror images, shifted copies, and copies under noise."""
+"""Query a network with images, their mirror images, shifted copies, and noisy copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the evidence to the numbers of every membership attack of the table that the evidence allows."""
+"""Run every membership attack of the table for which there is evidence, and measure it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Thresholds on what the target answers to an image: no other model is trained."""
+"""Membership attacks by thresholds on the target's answers, without training another model."""
 
 from __future__ import annotations
 

@@ -102,7 +102,7 @@ def _tail_of_normals(quantiles: np.ndarray, comparisons: int) -> np.ndarray:
 
 
 def _tails_of_students(normal: np.ndarray, freedoms: np.ndarray) -> np.ndarray:
-    """The same for t-variables, [quantiles, freedoms]: the normal tail at q U, averaged over U."""
+    """Tail probabilities of t-variables, [quantiles, freedoms]: the normal tail at q U, averaged over U."""
     from scipy import special
 
     log_density = freedoms * (_LOG_SCALES[:, None] - np.exp(2 * _LOG_SCALES[:, None]) / 2)

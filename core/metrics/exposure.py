@@ -46,13 +46,13 @@ Likelihoods = list[tuple[np.ndarray, np.ndarray]]
 
 @dataclass(frozen=True, kw_only=True)
 class Exposures:
-    """Of each person [people].
+    """The exposure of each person; all fields are [people].
 
     Attributes:
-        share: Observed, the mean over the seeds.
-        rate: Shrunk towards the mean of all.
-        low, high: Where it lies with probability `level`.
-        among_top: The probability that it is among the `top` largest.
+        share: Observed mean over the seeds.
+        rate: Share shrunk towards the mean of all people.
+        low, high: Interval that holds the rate with probability `level`.
+        among_top: Probability that the rate is among the `top` largest.
     """
 
     share: np.ndarray
@@ -65,7 +65,7 @@ class Exposures:
 
 
 def exposures(shares: ArrayLike, images: ArrayLike | None = None, *, top: int = TOP, level: float = 0.95) -> Exposures:
-    """What the shares of hits say of each person.
+    """Estimate how exposed each person is from the shares of hits.
 
     Args:
         shares: [seeds, people], in [0, 1].
@@ -109,8 +109,8 @@ def _posterior(hits: np.ndarray, images: np.ndarray, people: np.ndarray) -> np.n
 
 
 def _likelihood(hits: np.ndarray, images: np.ndarray, tau: float) -> tuple[np.ndarray, np.ndarray]:
-    """Of the hits of every kind [kinds, seeds] given theta, [kinds, cells], the largest of a kind at 1; and the
-    logarithms of these largest, [kinds]."""
+    """Likelihood of the hits [kinds, seeds] given theta, [kinds, cells], scaled to a maximum of 1 for each kind; and
+    the logarithms of the maxima, [kinds]."""
     size = (1 - tau) / tau
     yes, no = size * _MIDDLES, size * (1 - _MIDDLES)
     counts, place = np.unique(np.stack([hits.ravel(), images.ravel()], axis=1), axis=0, return_inverse=True)
@@ -151,7 +151,7 @@ def _averaged(priors: np.ndarray, likelihoods: Likelihoods, weights: np.ndarray)
 
 
 def _quantiles(posterior: np.ndarray, tail: float) -> np.ndarray:
-    """[kinds]; within a cell, even in its arcsine."""
+    """Quantiles of the posterior [kinds], interpolated within a cell evenly in the arcsine."""
     grid = np.linspace(0, 1, _CELLS + 1)
     reached = np.concatenate([np.zeros((len(posterior), 1)), np.cumsum(posterior, axis=1)], axis=1)
     return np.array([np.sin(np.pi / 2 * np.interp(tail, row, grid)) ** 2 for row in reached])

@@ -163,14 +163,14 @@ def independent_rate_interval(hits: float, trials: int, *, level: float = 0.95) 
 
 
 def _wilson(rate: float, tightness: float) -> tuple[float, float]:
-    """tightness: the squared quantile over the number of independent trials."""
+    """Wilson's interval of a rate. tightness: the squared quantile over the number of independent trials."""
     centre = (rate + tightness / 2) / (1 + tightness)
     half = float(np.sqrt(tightness * rate * (1 - rate) + tightness**2 / 4)) / (1 + tightness)
     return (0.0 if rate == 0 else max(0.0, centre - half)), (1.0 if rate == 1 else min(1.0, centre + half))
 
 
 def _tightness(table: np.ndarray, images: int | None, groups: int | None, level: float) -> float | None:
-    """The squared quantile over the effective number of trials; None where nothing tells it."""
+    """The squared quantile over the effective number of trials; None where it is unknown."""
     classes, mean = table.shape[1], float(table.mean())
     variance, freedom = _crossed_variance(table)
     most = None if images is None else _worth(mean, images, groups)
@@ -221,7 +221,7 @@ def _what_varies(seeds: int, classes: int) -> str:
 
 
 def _checked(values: ArrayLike, level: float) -> np.ndarray:
-    """Float64, [n] or [seeds, classes]."""
+    """Check values and convert them to float64, [n] or [seeds, classes]. Raises ValueError."""
     if not 0 < level < 1:
         raise ValueError(f"level: expected a number between 0 and 1, got {level}")
     try:

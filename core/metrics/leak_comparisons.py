@@ -123,7 +123,7 @@ class LeakComparisons:
 
     @property
     def pairs(self) -> Comparisons:
-        """The same as differences, first recipe minus second, for what is chosen by them."""
+        """The comparisons as differences, first recipe minus second, by which recipes are chosen."""
         pairs = tuple(_pair(*names, one) for names, one in self.by_pair.items())
         counted = max((one.comparisons for one in self.by_pair.values()), default=1)
         return Comparisons(

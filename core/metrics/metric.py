@@ -75,7 +75,7 @@ class Metric:
 
     @property
     def sign(self) -> int:
-        """Of a leak: +1 where larger values leak more, -1 where they leak less (distances)."""
+        """The sign of a leak: +1 where larger values leak more, -1 where they leak less (distances)."""
         return -1 if self.better == "high" else 1
 
     @property

@@ -44,7 +44,7 @@ class Reaudit:
 
     @property
     def turned(self) -> Reaudit:
-        """The same in a unit whose small values are the leak, as of a distance."""
+        """The comparison in a unit in which small values are leaks, such as a distance."""
         low, high = (None if end is None else -end for end in (self.high, self.low))
         return replace(
             self,
@@ -60,7 +60,7 @@ class Reaudit:
 def reaudit(
     selected: Mapping[str, ArrayLike], fresh: Mapping[str, ArrayLike], *, among: int = 1, level: float = 0.95
 ) -> Reaudit:
-    """The same recipe in the audit that chose it and in one with fresh seeds, paired by class.
+    """Compare a recipe in the audit that chose it and in one with fresh seeds, paired by class.
 
     Args:
         selected, fresh: Attack -> [seeds, classes], large is bad; the same attacks, and the same classes in the same
@@ -126,7 +126,7 @@ def _bounds(before: np.ndarray, after: np.ndarray, alpha: float) -> tuple[float 
 
 
 def _errors(before: np.ndarray, after: np.ndarray) -> Errors:
-    """Of every attack of the fresh audit beside every one of the first, [fresh, first]."""
+    """The errors of comparing every attack of the fresh audit with every attack of the first, [fresh, first]."""
     sides, classes = [before.mean(axis=2), after.mean(axis=2)], before.shape[2]
     freedom = sum(side.shape[1] - 1 for side in sides)
     squares = [((side - side.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) for side in sides]

@@ -64,7 +64,7 @@ class Errors:
     guard: Errors | None = None
 
     def of(self, chosen: np.ndarray) -> Errors:
-        """Those of some of the rows of pairs. chosen: bool [...], of the dimensions before the pairs."""
+        """The errors of some rows of pairs. chosen: bool [...], of the dimensions before the pairs."""
         freedoms = self.freedoms
         if freedoms.ndim > 1:
             freedoms = np.broadcast_to(freedoms, (len(freedoms), *chosen.shape, 1))[:, chosen]

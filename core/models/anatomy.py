@@ -151,7 +151,7 @@ def anatomy_of(architecture: str) -> Anatomy:
 
 
 def check_layers(architecture: str, names: Iterable[str]) -> tuple[str, ...]:
-    """The same names as a tuple. Raises InputError, which lists the valid ones, for a name that is not there."""
+    """Check names of layers and return them as a tuple. Raises InputError, which lists the names, for others."""
     valid = anatomy_of(architecture).layers
     names = tuple(names)
     for name in names:

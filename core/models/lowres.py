@@ -166,7 +166,7 @@ def ir50_112() -> nn.Module:
 
 
 def ir50_112_narrow() -> nn.Module:
-    """The same at an eighth of every width, for small machines: 64 features. Nobody's official network."""
+    """The network at an eighth of every width, with 64 features, for small machines; not an official one."""
     return ImprovedResNet(IR50, side=112, output_in_trunk=True, width=_WIDTH // 8)
 
 

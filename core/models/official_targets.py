@@ -1,4 +1,4 @@
-"""Official checkpoints of target and evaluation classifiers, brought in without running anything they hold.
+"""Official checkpoints of target and evaluation classifiers, imported without running any code in them.
 
 The publication's files come in two forms: a bare state dictionary with `model.` before every key, and the trainer's
 dictionary (`epoch`, `model_state_dict`, `optimizer_state_dict`), whose keys also carry torch.compile's `_orig_mod.`.
@@ -139,8 +139,7 @@ def classifier_of(content: Mapping[str, Any], architecture: str, where: str) -> 
 
 
 def _head(state: Mapping[str, Any], architecture: str) -> str | None:
-    """The name of the classification layer in a state dictionary: as published, or as ours have it; None for an unknown
-    architecture."""
+    """The name of the classification layer in a published or own state dictionary; None for an unknown one."""
     entry = ARCHITECTURES.get(architecture)
     return None if entry is None else OWN_HEAD if _is_ours(state) or not entry.head else entry.head
 
@@ -183,7 +182,7 @@ def _wrapping(content: Mapping[str, Any], wrappings: tuple[str, ...] = WRAPPINGS
 
 
 def _check_classes(state: Mapping[str, Any], head: str, architecture: str, num_classes: int, where: str) -> None:
-    """Say a wrong architecture or class count in those words rather than as a key or shape."""
+    """Raise InputError that names a wrong architecture or class count, instead of a mismatched key or shape."""
     shape = tuple(state[head].size) if head in state else ()
     if len(shape) != 2:
         raise InputError(f"{where}: expected {architecture}, whose classification layer is {head}; there is none")

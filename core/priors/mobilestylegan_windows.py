@@ -1,4 +1,4 @@
-"""Which part of the features an image's frame needs: the rest of a network of local steps is not computed.
+"""Compute only the part of a convolutional network's features that a crop of its image depends on.
 
 Every convolution reaches one pixel further, so the part grows by two pixels within a stage and halves from a stage to
 the one before it. Outside the image lie zeros, as without windows; at the other edges of a window they would be wrong
@@ -28,16 +28,16 @@ class Window:
     right: int
 
     def of(self, x: Tensor) -> Tensor:
-        """x [side, side, C] -> the part of it."""
+        """Cut this window out of x [side, side, C]."""
         return x[self.top : self.bottom, self.left : self.right]
 
     def within(self, outer: Window, x: Tensor) -> Tensor:
-        """Of x [n, a, b, C], which fills `outer`, the part that fills this."""
+        """Cut this window out of x [n, a, b, C], which covers `outer`."""
         rows = slice(self.top - outer.top, self.bottom - outer.top)
         return x[:, rows, self.left - outer.left : self.right - outer.left]
 
     def before(self, margin: int = 0) -> Window:
-        """The part of the features of half the side that this part and a margin stand on."""
+        """The window of the features at half the side from which this window, widened by a margin, is computed."""
         side = self.side // 2
         first = [max(0, (edge - margin) // 2) for edge in (self.top, self.left)]
         last = [min(side, -((-edge - margin) // 2)) for edge in (self.bottom, self.right)]
@@ -45,17 +45,17 @@ class Window:
 
     @property
     def doubled(self) -> Window:
-        """The same part of features of twice the side."""
+        """The same window at twice the side."""
         return Window(2 * self.side, 2 * self.top, 2 * self.bottom, 2 * self.left, 2 * self.right)
 
 
 def whole(side: int) -> Window:
-    """All of an image."""
+    """The window that covers a whole image."""
     return Window(side, 0, side, 0, side)
 
 
 def stage_windows(window: Window, stages: int) -> list[tuple[Window, Window]]:
-    """For every stage, first to last: the part that it computes, and the part of it that is right and needed.
+    """For every stage, first to last: the window that it computes, and the correct part of it that is needed.
 
     window: the part of the picture to compute, of twice the side of the last stage.
     """

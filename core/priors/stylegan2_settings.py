@@ -1,4 +1,4 @@
-"""What planning reads of StyleGAN2: the configuration of the pair of networks, and how they are trained. No torch."""
+"""Settings of StyleGAN2 that planning reads: its networks and their training. Loads no torch."""
 
 from __future__ import annotations
 
@@ -111,7 +111,7 @@ class StyleGAN2Training(GanRecipe, PriorSettings):
             check_batch(self, self.network(size).mbstd_group, self.workers)
 
     def network_card(self, size: int) -> NetworkCard:
-        """Of the images' side."""
+        """The card of the networks for images of a side in pixels."""
         return NetworkCard(kind="stylegan2", config=self.network(size))
 
     def network(self, resolution: int) -> StyleGAN2Config:

@@ -39,7 +39,7 @@ class Stamp:
     before: bool = False
 
     def of(self, index: Tensor) -> Stamp:
-        """The same for these images of the set."""
+        """The stamp of the images with these indices."""
         return dataclasses.replace(self, chosen=self.chosen[index.cpu()])
 
     def on(self, pictures: Tensor) -> Tensor:

@@ -102,7 +102,7 @@ def _next_of(items: Generator[Batch, None, None]) -> tuple[Batch] | None:
 
 
 def _ahead(items: Generator[Batch, None, None]) -> Generator[Batch, None, None]:
-    """The same items, the next ones made by a thread meanwhile; an error comes where its item would have come."""
+    """Yield the same items, preparing the next ones in a thread; an error is raised in place of its item."""
     with contextlib.closing(items), ThreadPoolExecutor(max_workers=1) as thread:  # the thread ends first
         pending = deque(thread.submit(_next_of, items) for _ in range(_AHEAD))
         while found := pending.popleft().result():

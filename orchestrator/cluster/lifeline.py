@@ -1,4 +1,4 @@
-"""Whether the cluster that this driver works on is still there: asked of its processes by TCP, not of Ray.
+"""Watch by TCP, not through Ray, whether the processes of the driver's cluster still accept connections.
 
 Ray itself waits a minute for a lost GCS and then ends the process; a lost raylet it does not notice at all where the
 driver only asks actors. A busy or stopped process still accepts connections (the kernel does), so a busy machine is
@@ -61,7 +61,7 @@ class Lifeline:
 
 
 def lifeline_of_this_driver() -> Lifeline:
-    """Of the cluster that Ray is connected to: its GCS, and the raylet of this machine."""
+    """Watch the GCS of the cluster that Ray is connected to, and the raylet of this machine."""
     import ray
     import ray.exceptions
 
@@ -78,9 +78,9 @@ def lifeline_of_this_driver() -> Lifeline:
 
 @contextlib.contextmanager
 def explaining_rays_errors() -> Generator[None]:
-    """An error of Ray's within it, and the cluster found lost soon after: the loss is raised, not its symptom.
+    """Raise the loss of the cluster, where it follows an error of Ray in this block, instead of that error.
 
-    Raises ClusterLost in any case: whatever it was, the driver cannot go on, and the same command can.
+    Raises ClusterLost after any RayError: the driver cannot continue, but the same command resumes its work.
     """
     import ray
 
@@ -98,7 +98,7 @@ def explaining_rays_errors() -> Generator[None]:
 
 
 def _drop_obituaries() -> None:
-    """Ray prints pages of a dead raylet's state to the driver's screen; our line says it."""
+    """Keep Ray from printing pages on a dead raylet; one line of ours reports it."""
     from ray._private import worker as its_worker
 
     worker: Any = its_worker

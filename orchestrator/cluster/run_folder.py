@@ -1,4 +1,4 @@
-"""The folder of a run's own Ray: its owner alone can enter it, and it goes with the run.
+"""The private folder of a run's Ray, which is removed with the run.
 
 Ray makes its folders (`session_*`, `logs`, `sockets`) with mode 0777, so they have to lie in one that is closed to
 others. The names of its sockets hold the whole path, which the kernel limits to some 107 bytes.
@@ -79,7 +79,7 @@ def _usual_base() -> Path:
 
 
 def _named_base() -> str | None:
-    """What the user names for Ray; the folder of a run within which this one is started is no such name."""
+    """The folder that the user names for Ray; the folder of an enclosing run does not count."""
     named = os.environ.get(BASE_VARIABLE)
     return None if named and Path(named).name.startswith(PREFIX) else named
 

@@ -50,13 +50,15 @@ def run_and_report(
     guard: Callable[[Plan], None] | None = None,
     tells: bool = True,
 ) -> int:
-    """Run what is missing, record, report. Returns the exit code; InputError before anything is started.
+    """Run the missing stages of a sweep, record them in MLflow, write the report. Returns the exit code.
 
     Args:
         limits: When to have a person confirm the expected cost; None for the usual thresholds.
-        guard: Raises InputError for a plan that the caller does not want to be run.
-        tells: Print the table of results and where the report is; False where the caller says in its own words what was
-            found.
+        guard: Raises InputError for a plan that the caller refuses to run.
+        tells: Print the table of results and where the report is; False where the caller prints its own
+            summary.
+
+    Raises InputError before anything is started.
     """
     started, code = time.monotonic(), code_digest()
     loaded = load_sweep(sweep_file, overrides)
@@ -96,7 +98,7 @@ def run_and_report(
 
 
 def _begun(proposed: Proposed, trials: list[Trial], recorder: Recorder, agenda: Agenda | None, code: str) -> SweepRun:
-    """The run of these trials, of which nothing has started yet."""
+    """A run of these trials that has not started yet."""
     sweep, store = proposed.loaded.sweep, proposed.store
     return begin_run(
         name=sweep.name,
@@ -197,7 +199,7 @@ def names_of(loaded: LoadedSweep, trials: list[Trial]) -> Named | None:
 
 
 def _where_to_compare(recorder: Recorder, tracking_uri: str | None, location: str | None) -> list[str]:
-    """What is not in MLflow yet, else where to look. location: of the store; None where the caller says it."""
+    """Lines on what MLflow lacks, else on where to compare. location: of the store; None to leave it out."""
     if recorder.unwritten:
         reason = next(iter(recorder.unwritten.values()))
         trials = len(set(recorder.unwritten) - {REPORT})

@@ -14,7 +14,7 @@ from smoothsweep.orchestrator.store.common.base import Store
 
 
 def class_names(store: Store, stages: InversionStages) -> list[str]:
-    """By label."""
+    """Names of the classes by label."""
     return json.loads(store.needed_file(stages.data, "names.json").read_text())
 
 

@@ -92,7 +92,7 @@ def make_plan(trials: list[Trial], store: Store, forecast: SearchForecast | None
 
 
 def _cell_by_cell(trials: list[Trial]) -> list[Trial]:
-    """The same trials, those of a cell one after the other."""
+    """Order trials so that those of a cell follow each other."""
     cells: dict[int, list[Trial]] = defaultdict(list)
     for trial in trials:
         cells[id(trial.cell)].append(trial)

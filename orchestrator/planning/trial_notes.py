@@ -1,4 +1,4 @@
-"""Which stages make which trial, as the last report of a sweep left it: how a row leads to its manifests."""
+"""The stages of each trial, noted by the last report of a sweep, to find the manifests behind a row."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class TrialNote(BaseModel):
 
     @property
     def name(self) -> str:
-        """What every output calls the trial; its label in notes of earlier versions."""
+        """The name of the trial in every output; its label in notes of earlier versions."""
         return trial_name(self.recipe, self.attack, self.seed, self.phase) if self.recipe else self.label
 
 

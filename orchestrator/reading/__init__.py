@@ -1,1 +1,1 @@
-"""What the report of a sweep says: numbers, findings, defenses, the paper's tables. No markup, no Ray, no MLflow."""
+"""The content of reports: numbers, findings, defenses, the paper's tables. No markup, no Ray, no MLflow."""

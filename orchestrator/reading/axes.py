@@ -1,4 +1,4 @@
-"""What a sweep varies, as a reader calls it: its axes, and its trials by attack and recipe."""
+"""The axes that a sweep varies, with labels for readers, and its trials grouped by attack and recipe."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ ATTACK, PRIOR = "attack", "prior"
 RECIPE, DEFENSE = "recipe", "recipe.defense"
 ATTACK_WORDS = {"poincare": "Poincaré", "cross_entropy": "cross entropy"}
 OF_ITS_OWNER = ("at", "count", "end", "size", "start", "views")
-"""Last parts of keys that say nothing without the part before them."""
+"""Last parts of keys that need the part before them to be understood."""
 OF_ATTACKER = ("attack", "prior", "public", "classes")
 
 
 def sweep_axes(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[Axis, ...]:
-    """The axes of the sweep's grid, cells or search. trials: all of them, whose values get words."""
+    """The axes of the sweep's grid, cells or search, with labels for all values that occur in its trials."""
     keys = axis_keys(loaded)
     names = axis_names(keys)
     words: dict[str, str] = {**ATTACK_WORDS, **_mappings(names, trials)}
@@ -53,7 +53,7 @@ def baseline_axes(loaded: LoadedSweep) -> dict[str, Any]:
     """Axis -> its value in the reference recipe."""
     names, search = axis_names(axis_keys(loaded)), loaded.sweep.search
     stated = loaded.sweep.baseline
-    # What a search's space holds and the baseline does not is null there.
+    # A dimension of the search space that the baseline does not name is null in the baseline's rows.
     absent = dict.fromkeys(key for key in (search.space if search and stated else ()) if key not in stated)
     return {names[key]: axis_value(value) for key, value in {**stated, **absent}.items() if key in names}
 
@@ -65,7 +65,7 @@ def _label(key: str, name: str) -> str:
 
 
 def _differing(loaded: LoadedSweep) -> tuple[str, ...]:
-    """Keys, other than the defense, in which the whole recipes that a sweep lists differ where they are trained."""
+    """Keys other than the defense in which the recipes listed in full in a sweep differ; imported ones do not count."""
     sweep = loaded.sweep
     listed = [*sweep.grid.get(RECIPE, ()), *(cell[RECIPE] for cell in sweep.cells if RECIPE in cell)]
     trained = [one for one in listed if isinstance(one, dict) and "imported" not in one]
@@ -74,7 +74,7 @@ def _differing(loaded: LoadedSweep) -> tuple[str, ...]:
 
 
 def _whole_recipe(trial: Trial, differing: Sequence[str]) -> str:
-    """What it is called, and what else tells it from the other recipes."""
+    """The label of a recipe that is listed in full, with the settings that distinguish it from the others."""
     if isinstance(inversion(trial.settings).recipe, ImportedClassifier):
         return trial.recipe_label
     listed = trial.cell.values[RECIPE]
@@ -83,8 +83,10 @@ def _whole_recipe(trial: Trial, differing: Sequence[str]) -> str:
 
 
 def by_attack(trials: Sequence[Trial], axes: Sequence[Axis]) -> dict[str, dict[str, list[Trial]]]:
-    """Attack -> recipe -> its trials, one for each seed; all by their names, in the order of the trials. An attack that
-    the sweep does not vary is called ""."""
+    """Label of an attack -> label of a recipe -> its trials, one for each seed, in the order of the trials.
+
+    Where the sweep varies no attack, its label is "".
+    """
     groups: dict[str, dict[str, list[Trial]]] = {}
     for trial in trials:
         values = trial.cell.axes
@@ -104,14 +106,16 @@ def first_finished(trials: Sequence[Trial], axes: Sequence[Axis], store: Store, 
 
 
 def _mappings(names: dict[str, str], trials: Sequence[Trial]) -> dict[str, str]:
-    """Mappings of the sweep file (a poison, a schedule, another trial), as an axis has them -> in words."""
+    """Axis value that is a mapping in the sweep file (a poison, a schedule, another trial) -> its label."""
     given = ((trial.cell.axes[name], trial.cell.values.get(key)) for trial in trials for key, name in names.items())
     return {str(text): minuses(settings_words(value)) for text, value in given if isinstance(value, dict)}
 
 
 def _attack_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial]) -> dict[str, str]:
-    """Whole attacks of a portfolio, as their axis has them -> what tables call them; numbered where two are alike that
-    another of the attacker's axes (a prior) does not tell apart."""
+    """Axis value of an attack that is listed in full -> its label in tables.
+
+    Equal labels are numbered, unless another of the attacker's axes, such as the prior, distinguishes the attacks.
+    """
     if ATTACK not in keys:
         return {}
     attacker_keys = [names[key] for key in keys if key != ATTACK and key.split(".")[0] in OF_ATTACKER]
@@ -130,8 +134,7 @@ def _attack_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial
 
 
 def _prior_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial]) -> dict[str, str]:
-    """Whole priors, as their axis has them -> what tables call them; with the settings that tell those of a kind
-    apart."""
+    """Axis value of a prior that is listed in full -> its label, with the settings that distinguish it in its kind."""
     if PRIOR not in keys:
         return {}
     given: dict[str, tuple[str, dict[str, Any]]] = {}

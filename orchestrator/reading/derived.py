@@ -1,8 +1,8 @@
-"""Numbers that follow from the rows a stage left: balanced accuracies, and how many images a rate is of.
+"""Balanced accuracies, and numbers of images behind rates, computed from the tables that stages write.
 
-Read from what artifacts hold beside their manifests, so that they are there for stores of any age that have it. A
-balanced accuracy is the mean over classes, each counting alike however many test images it has: equal to the accuracy
-where all have equally many. Where a stage chose its images, their number gives a rate an interval though all were hits.
+They are computed from artifacts and not read from manifests, so that stores of earlier versions have them too. A
+balanced accuracy is the mean over classes, which count alike whatever their numbers of test images; with equal numbers
+it is the accuracy. The number of images gives a rate an interval even where all images were hits.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ TARGET = "test_acc_balanced"
 JUDGES_CLASSIFIERS = {
     name: kind.balanced for name, kind in JUDGES.items() if issubclass(kind, ClassifierJudge) and kind.balanced
 }
-"""Judge that is a classifier, which is its stage's input of that name -> the column of its balanced accuracy."""
+"""Judge that is a classifier (also the name of its stage's input) -> the column of its balanced accuracy."""
 
 
 def balanced_accuracies(trial: Trial, store: Store) -> dict[str, float]:
-    """Column -> balanced accuracy in [0, 1] of the target and of judging classifiers, where their artifacts say it."""
+    """Column -> balanced accuracy in [0, 1] of the target and of judging classifiers, where artifacts hold it."""
     named = {stage.name: stage for stage in trial.stages}
     classifiers = {TARGET: named.get("target") or named.get("imported")}
     for name, column in JUDGES_CLASSIFIERS.items():
@@ -42,7 +42,7 @@ def balanced_accuracies(trial: Trial, store: Store) -> dict[str, float]:
 
 
 def mean_over_classes(path: Path) -> float:
-    """The mean of the column test_acc, one row per class that has test images (recall, macro averaged)."""
+    """The mean of the column test_acc over classes with test images (macro-averaged recall). path: a Parquet file."""
     shares = pd.read_parquet(path, columns=["test_acc"])["test_acc"]
     return fsum(shares) / len(shares)
 
@@ -53,12 +53,12 @@ def _balanced(stage: Stage, store: Store) -> float | None:
 
 
 COUNTED = {stage_of(name): kind for name, kind in JUDGES.items() if kind.answers}
-"""Stage of each judge whose rows say how many images its rates are of -> the judge."""
+"""Stage of a judge whose table counts the images behind its rates -> the judge."""
 TRAINING = "train_acc"
 
 
 def image_counts(trial: Trial, store: Store) -> dict[str, int]:
-    """`images_column` of a rate -> how many images it is of, of what has finished."""
+    """`images_column` of a rate -> number of images behind it, for finished stages."""
     found: dict[str, int] = {}
     all_attacked = isinstance(trial.settings, InversionSweep) and trial.settings.classes == "all"
     for stage in trial.stages:

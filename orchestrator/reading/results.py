@@ -58,7 +58,7 @@ def _kind(value: Any) -> str:
 
 
 def trial_row(trial: Trial, store: Store, failure: str | None = None) -> dict[str, Any]:
-    """Everything known of one trial; metrics of stages that are not there are None."""
+    """The row of one trial in the results; metrics of unfinished stages are None."""
     manifests = {s.name: store.manifest(s) for s in trial.stages if store.has(s)}
     done = len(manifests) == len(trial.stages)
     metrics = {key: value for manifest in manifests.values() for key, value in manifest["metrics"].items()}
@@ -94,7 +94,7 @@ def recipe_fields(trial: Trial) -> dict[str, Any]:
 
 
 def _attacker_fields(settings: InversionSweep) -> dict[str, Any]:
-    """Who inverts the target; null where nobody does."""
+    """The columns on attack and prior; null without an inversion."""
     attack = settings.attack
     return {
         "prior": present(settings.prior, "prior").kind if settings.reads_prior else None,
@@ -121,7 +121,7 @@ def _trained_fields(recipe: Recipe, protocol: str) -> dict[str, Any]:
 
 
 def _imported_fields(target: ImportedClassifier) -> dict[str, Any]:
-    """What whoever brought the target in said of its training; the rest is not known."""
+    """The recipe columns of an imported target, as stated at its import; others are null."""
     defense = target.stated_defense or {}
     return {
         "recipe_architecture": target.architecture,
@@ -185,14 +185,14 @@ def _with_counts(rows: pd.DataFrame, images: Path | None) -> pd.DataFrame:
 
 
 def least_of_data(trials: Sequence[Trial], store: Store, number: str) -> int | None:
-    """A number of the private data (`num_test`, `num_classes`), the least of any trial; None before they are read."""
+    """The lowest value over trials of a number of the private data (`num_test`, `num_classes`); None before reading."""
     stages = [stage for trial in trials for stage in with_ancestors(trial.stages) if stage.name == "data"]
     counts = [store.manifest(stage)["metrics"].get(number) for stage in dict.fromkeys(stages) if store.has(stage)]
     return min((int(count) for count in counts if not is_null(count)), default=None)
 
 
 def relative_links(trial: Trial, store: Store, folder: Path, *, workers: float = 1.0) -> tuple[StageLink, ...]:
-    """To every finished stage of the trial, as seen from `folder`. workers: the devices that its training held."""
+    """Links from `folder` to every finished stage of a trial. workers: number of devices that its training held."""
     return tuple(
         StageLink(
             stage=stage.name,

@@ -137,7 +137,7 @@ class TasksInFlight:
         return [task for task in self._running.values() if task.stage == stage]
 
     def not_begun(self) -> list[Running]:
-        """Those of which no process has reported in: Ray has yet to find them devices, or a worker is silent."""
+        """Tasks whose process has not reported yet: Ray seeks devices for them, or a worker is silent."""
         return [task for task in self._running.values() if not task.processes and task.ended_by is None]
 
     async def close(self, reason: Exception) -> None:

@@ -1,6 +1,6 @@
-"""Seeds where they are needed: every recipe at the first look, those that are still open at the next.
+"""Give seeds where they are needed: to every recipe at the first look, then to recipes that are still open.
 
-What is proposed follows from the store's finished trials and nothing else, so that a killed sweep goes on to the same.
+Proposals depend only on the finished trials in the store, so that a killed sweep continues to the same result.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from smoothsweep.orchestrator.search.shared.outcomes import Outcome, status_of
 from smoothsweep.orchestrator.search.shared.setup import Wait
 from smoothsweep.sweeps.loaded import LoadedSweep
 
-RESAMPLES = 10  # of intervals that nobody sees: what is decided rests on no bootstrap
+RESAMPLES = 10  # few, since no decision depends on these bootstrap intervals
 
 
 class LookAgenda(Agenda):
@@ -61,7 +61,7 @@ class LookAgenda(Agenda):
         return self._open_after[look]
 
     def _still_open(self, looks_begun: int) -> list[dict[str, Any]]:
-        """The baseline and the recipes that `asked` looks have left open; none where there is no such recipe."""
+        """The baseline and the recipes still open after `looks_begun` looks; empty where none is open."""
         trials = [
             trial for one in self.proposals if present(one.look, "look") < looks_begun for trial in self.make(one)
         ]

@@ -81,7 +81,7 @@ def heard_judges(settings: InversionSweep) -> dict[str, Judge]:
 @lru_cache
 def staged_file(name: str) -> Path | None:
     """A published weight file where `smoothsweep weights stage` puts it, or None."""
-    from smoothsweep.core.models.weight_files import (  # brings torch, which few sweeps need here
+    from smoothsweep.core.models.weight_files import (  # imports torch, which few sweeps need here
         find_weight_file,
         weight_folders,
     )

@@ -1,7 +1,7 @@
-"""Notes of a sweep (its state, what was spent, what was proposed): read whole or set aside, never misread.
+"""Notes of a sweep (its state, its cost, its proposals): read in full or set aside, never misread.
 
 A note that is JSON cannot be cut unnoticed. One of many lines begins with a digest of the rest. What is damaged is
-renamed to `<note>.damaged-<random>`, told of in one line, and counts as not written: each note can be made again.
+renamed to `<note>.damaged-<random>`, reported in one line, and counts as not written: each note can be rebuilt.
 """
 
 from __future__ import annotations

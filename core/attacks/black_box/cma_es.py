@@ -68,11 +68,11 @@ class CMAES(Evolution, FromPool):
 
     @property
     def generations(self) -> int:
-        """Of one search, at most."""
+        """The most generations of one search."""
         return (self.max_queries // self.selected - 1) // self.population
 
     def most_queries(self, protocol: str) -> int:
-        """Of all searches of a class."""
+        """The most queries of all searches of a class."""
         return self.max_queries
 
     def invert(self, view: ScoreView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:

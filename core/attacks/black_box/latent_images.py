@@ -1,4 +1,4 @@
-"""From Gaussian latents z to the images that a target is shown: what a black-box attack can turn a latent into."""
+"""Decode Gaussian latents z into the images that black-box attacks send to a target."""
 
 from __future__ import annotations
 

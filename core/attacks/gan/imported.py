@@ -1,4 +1,4 @@
-"""The folder of a GAN that somebody else trained, and what an attack asks of it. Loads no torch."""
+"""Check the folder of an imported GAN against the needs of an attack. Loads no torch."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ def check_imported(folder: str, part: str, image_size: int) -> None:
 
 
 def check_imported_classes(folder: str, part: str, classes: int) -> None:
-    """Raise InputError, one line, for networks that tell other classes apart than a target of so many.
+    """Raise InputError for networks whose number of classes differs from the target's.
 
-    A network that knows none (a plain generator, a critic) suits every target.
+    A network without classes (a plain generator, a critic) suits every target.
     """
     for name, card in imported_cards(Path(folder).expanduser(), part).items():
         found = card.config.classes

@@ -67,7 +67,7 @@ class Graded:
 
     @property
     def worth(self) -> float:
-        """By which stages are compared: the mean margin of what would be kept; no number is the least."""
+        """The score by which stages are compared: the mean margin of the selected images; NaN counts as the lowest."""
         mean = float(self.margins.mean())
         return -math.inf if math.isnan(mean) else mean
 

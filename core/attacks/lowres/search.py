@@ -88,7 +88,7 @@ class RealnessOf(nn.Module):
 
 @lru_cache(maxsize=2)
 def realness_of(discriminator: nn.Module, groups: int | None) -> RealnessOf:
-    """The same object for the same discriminator, so that an `Execution` prepares it once for all classes."""
+    """Return one object per discriminator, so that an `Execution` prepares it once for all classes."""
     return RealnessOf(discriminator, groups)
 
 

@@ -49,7 +49,7 @@ class Distortion:
     degrees: Tensor
 
     def of(self, rows: slice) -> Distortion:
-        """That of some of the images."""
+        """The distortion of some of the images."""
         part = {name: value[rows] for name, value in vars(self).items() if name != "order"}
         return Distortion(**part, order=self.order if len(self.order) == 1 else self.order[rows])
 

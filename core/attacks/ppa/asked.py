@@ -32,7 +32,7 @@ class Asked:
 
     @property
     def alone(self) -> dict[str, Any]:
-        """The same, as the stages of one class are told it."""
+        """The same settings as keyword arguments for the stages of a single class."""
         run = self.run
         common = {"seed": self.seed, "protocol": self.protocol, "transform": self.transform}
         return {**common, "device": run.device, "execution": run}

@@ -23,7 +23,7 @@ EXECUTION = ExecutionConfig()
 
 
 def preprocess_of(config: PoolConfig) -> Preprocess:
-    """From the prior's image to the target's input; the same in all three stages."""
+    """The conversion of the prior's image to the target's input, the same in all three stages."""
     return Preprocess(size=config.image_size, crop=config.crop)
 
 

@@ -1,4 +1,4 @@
-"""Stage 3 of Plug & Play for several classes side by side; core/attacks/ppa/side_by_side.py says when."""
+"""Stage 3 of Plug & Play for several classes in one batch (`core.attacks.ppa.side_by_side` says when)."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from smoothsweep.core.attacks.shared.together import same_bits, some_of
 def select_together(
     asked: Asked, latents: Sequence[Tensor], classes: Sequence[int], config: SelectConfig
 ) -> list[Selection]:
-    """Of every class's latents [K, 1 or num_ws, w_dim] those that `select` keeps."""
+    """Select latents as `select` does, from every class's latents [K, 1 or num_ws, w_dim]."""
     return _selected(asked, latents, classes, config, confidence, ranked_by_confidence, select)
 
 
 def select_by_margin_together(
     asked: Asked, latents: Sequence[Tensor], classes: Sequence[int], config: SelectConfig
 ) -> list[Selection]:
-    """Of every class's latents [K, 1 or num_ws, w_dim] those that `select_by_margin` keeps."""
+    """Select latents as `select_by_margin` does, from every class's latents [K, 1 or num_ws, w_dim]."""
     return _selected(asked, latents, classes, config, confidence_and_margin, ranked_by_margin, select_by_margin)
 
 
@@ -76,12 +76,12 @@ class _AllViews:
         self.whole = torch.cat([*images])
 
     def crops(self, repeat: int) -> list[Crops | None]:
-        """Of every class, as `select` has them."""
+        """The crops of one repeat for every class, the same as in `select`."""
         pairs = zip(self.views, self.images, strict=True)
         return [None if views is None else views.at(repeat, images) for views, images in pairs]
 
     def logits(self, judge: Callable[[Tensor], Tensor], crops: Sequence[Crops | None]) -> Tensor:
-        """Of all images in their view, [classes x count, C]."""
+        """Logits of all images under their crops, [classes x count, C]."""
         there = [of_class.repeated(self.count) for of_class in crops if of_class is not None]
         size = self.config.selection_view_size
         return target_logits(judge, self.whole, joined_crops(there) if there else None, size=size).float()

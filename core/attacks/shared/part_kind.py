@@ -16,15 +16,14 @@ class PartKind:
 
     Attributes:
         version: Raised when the same settings would give other numbers.
-        make: 'module:function' of (settings, inputs, view, workshop) -> MadePart.
-        access: What of the target it is shown.
+        make: "module:function" of (settings, inputs, view, workshop) -> MadePart.
+        access: What it sees of the target.
         trains: Whether it trains a network, and so may take a training's share of a device.
-        told_protocol: Whether the protocol reaches it beyond its inputs: else it is not told (`inputs.protocol` is
-            None) and one artifact serves both.
-        distilled: Whether it learns what a target answered, so that its classes are the target's though it is shown
-            none.
-        layers: Whether it looks at the layers under the target's last one.
-        shown: What people read for its name, where it is not the name with spaces.
+        told_protocol: Whether it depends on the protocol itself. Else `inputs.protocol` is None, and one artifact
+            serves both protocols.
+        distilled: Whether it learns answers of a target, and so has the target's classes without seeing the target.
+        layers: Whether it reads layers of the target below the last one.
+        shown: Its label for people, where that is not the name with spaces.
     """
 
     version: int

@@ -1,4 +1,4 @@
-"""The same photograph under another crop, shift, turn or mirror: what a hash of the whole picture does not find.
+"""Find the same photograph under another crop, shift, rotation or mirroring, which a hash of the picture misses.
 
 One set is shown in some dozen views (mirrored, shifted, cropped, turned), the other in a few crops. Views are compared
 with the pictures of the set that is not viewed, by the low frequencies of their middle; what is near is aligned more
@@ -75,12 +75,12 @@ def _alike(viewed: np.ndarray, known: np.ndarray, views: Sequence[View]) -> Iter
 
 
 def _greys(pictures: np.ndarray) -> Tensor:
-    """float32 [N, 1, 32, 32]."""
+    """Convert pictures to grey, float32 [N, 1, 32, 32]."""
     return torch.from_numpy(grey_of(pictures))[:, None] / 255
 
 
 def _near(greys: Tensor, known: Tensor, views: Sequence[View]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows, columns and views [pairs, 5] of what is near."""
+    """Rows, columns and views [pairs, 5] of the pairs whose low frequencies are similar."""
     best = torch.full((len(greys), len(known)), -1.0)
     which = torch.zeros((len(greys), len(known)), dtype=torch.int64)
     everything = [(mirror, *view) for mirror in (1.0, -1.0) for view in views]
@@ -122,7 +122,7 @@ def _signatures(greys: Tensor) -> Tensor:
 
 
 def _aligned(greys: Tensor, others: Tensor, views: np.ndarray) -> np.ndarray:
-    """The correlation [pairs] that is reached from each view by going where it grows."""
+    """The correlation [pairs] reached by hill climbing from each view."""
     at, target = torch.from_numpy(views).float(), _middle(others)
     if not len(at):
         return np.zeros(0)

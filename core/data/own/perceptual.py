@@ -43,12 +43,12 @@ class Hashes:
         return len(self.bits)
 
     def of(self, index: np.ndarray) -> Hashes:
-        """Those at `index` (int64 [M])."""
+        """The hashes at `index` (int64 [M])."""
         return Hashes(bits=self.bits[index], plain=self.plain[index])
 
 
 def hashes(pictures: np.ndarray) -> Hashes:
-    """Of uint8 [N, 32, 32, 3]: which of the 8 x 8 lowest frequencies of the cosine transform exceed their median."""
+    """Whether each of the 8 x 8 lowest frequencies exceeds their median, of pictures uint8 [N, 32, 32, 3]."""
     bits, plain = np.zeros(len(pictures), dtype=np.uint64), np.zeros(len(pictures), dtype=bool)
     for start in range(0, len(pictures), _PICTURES):
         grey = grey_of(pictures[start : start + _PICTURES])
@@ -60,7 +60,7 @@ def hashes(pictures: np.ndarray) -> Hashes:
 
 
 def grey_of(pictures: np.ndarray) -> np.ndarray:
-    """Of uint8 [N, 32, 32, 3] the grey levels, float32 [N, 32, 32]."""
+    """Grey levels float32 [N, 32, 32] of pictures uint8 [N, 32, 32, 3]."""
     return pictures.astype(np.float32) @ _GREY
 
 

@@ -42,7 +42,7 @@ class Seen:
         return len(self.where)
 
     def at(self, rows: Sequence[int] | np.ndarray) -> Seen:
-        """Those of the n in these rows."""
+        """The entries in these rows."""
         rows = np.asarray(rows, dtype=np.int64)
         return Seen(
             index=self.index[rows],

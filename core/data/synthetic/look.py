@@ -1,4 +1,4 @@
-"""From traits to a look: the geometry and the colours with which one identity is drawn in every image."""
+"""Turn traits into a look: the geometry and the colours of one identity in all its images."""
 
 from __future__ import annotations
 

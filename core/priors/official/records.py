@@ -1,4 +1,4 @@
-"""From the records of a parsed file to named tensors: walked with limits, checked, then copied."""
+"""Turn the records of a parsed file into named tensors: walk them within limits, check, then copy."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ def import_package(place: Path) -> MobileStyleGAN:
 
 @torch.no_grad()
 def with_mean(network: MobileStyleGAN) -> MobileStyleGAN:
-    """The same network, with the mean of w over `MEAN_DRAWS` latents, by which attacks truncate."""
+    """The network with the mean of w over `MEAN_DRAWS` latents, towards which attacks truncate."""
     draws = torch.from_numpy(network.sample_z(MEAN_DRAWS, 0))
     network.mapping.mean.copy_(network.mapping(draws).double().mean(0))
     return network.eval().requires_grad_(False)

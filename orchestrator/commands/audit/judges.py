@@ -53,12 +53,12 @@ def second_judge(first: Judges, option: str | None, *, looked_for: bool) -> Judg
     """
     one = first.get(FACE)
     if option is not None:
-        found = judge_of(option)
-        if one is None or FACE not in found:
+        judge = judge_of(option)
+        if one is None or FACE not in judge:
             raise InputError(f"--judge: expected two embedders of faces where it is said twice, got {brief(option)!r}")
-        if found[FACE]["name"] == one["name"]:
+        if judge[FACE]["name"] == one["name"]:
             raise InputError(f"--judge: expected two different embedders, got {one['name']} twice")
-        return found
+        return judge
     if one is None or "weights" not in one or not looked_for:
         return {}
     folder = Path(one["weights"]).parent

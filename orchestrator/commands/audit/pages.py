@@ -119,10 +119,12 @@ def _described(name: str, card: TargetCard, *, anonymous: bool) -> dict[str, Any
     return {"name": name, "architecture": card.architecture, "image_size": card.image_size, **source}
 
 
-def _with_shadows(found: AuditMembership, shadowed: LoadedSweep | None, store: Store, without: str) -> AuditMembership:
+def _with_shadows(
+    membership: AuditMembership, shadowed: LoadedSweep | None, store: Store, without: str
+) -> AuditMembership:
     """Add to membership the attacks by shadow models, or why there are none."""
     shadows = None if shadowed is None else read_shadows(trials_of(shadowed, store), store)
-    return replace(found, shadows=shadows, without_shadows=without or found.without_shadows)
+    return replace(membership, shadows=shadows, without_shadows=without or membership.without_shadows)
 
 
 def _with_second(audit: Audit, second: Path, store: Store, out: Path) -> Audit:

@@ -157,17 +157,17 @@ def allowance_of(request: AuditRequest, card: TargetCard, data: Counted) -> Allo
         membership = MembershipQueries(settings={**OWN} if request.trained_on_data else None)
         return Allowance(queries=None, reading=0, per_second=1.0, people=people, membership=membership)
     reading = TRYING + 2 * tested(data)  # as the import shows them, and as the sweep keeps them
-    found = Allowance(queries=agreed.queries, reading=reading, per_second=agreed.per_second, people=people)
+    allowance = Allowance(queries=agreed.queries, reading=reading, per_second=agreed.per_second, people=people)
     if not request.trained_on_data:
-        return found
+        return allowance
     every = portfolio(lesser(request.access, card.access), whole=False)
 
     def before(queries: int) -> int:
-        costs = sorted(found.queries_of([one]) for one in replace(found, queries=queries).fitting(every))
+        costs = sorted(allowance.queries_of([one]) for one in replace(allowance, queries=queries).fitting(every))
         return reading + next((cost for cost in costs if cost), 0)
 
-    membership = _membership(found, before, (data.of(TRAIN), data.of(TEST)), scores=card.access != "labels")
-    return replace(found, membership=membership)
+    membership = _membership(allowance, before, (data.of(TRAIN), data.of(TEST)), scores=card.access != "labels")
+    return replace(allowance, membership=membership)
 
 
 def _membership(

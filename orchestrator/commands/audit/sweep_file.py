@@ -132,8 +132,8 @@ def imported_prior(folder: Path, eyes: Sequence[float] | None, image_size: int) 
         if eyes is not None:
             raise InputError(f"--eyes: expected none with {folder}, whose images are shown as they are")
         return {"kind": "folder", "path": str(folder.resolve())}
-    found = [size for size in (*READ_OUT, WHOLE) if (folder / str(size) / DESCRIPTION).is_file()]
-    if not found:
+    sizes = [size for size in (*READ_OUT, WHOLE) if (folder / str(size) / DESCRIPTION).is_file()]
+    if not sizes:
         raise InputError(f"--prior {folder}: expected a folder that `smoothsweep import prior` wrote, got no such one")
     prior: dict[str, Any] = {"kind": "random_face", "path": str(folder.resolve())}
     if eyes is not None:
@@ -141,14 +141,14 @@ def imported_prior(folder: Path, eyes: Sequence[float] | None, image_size: int) 
         if side != int(side):
             raise InputError(f"--eyes: expected the side of the images in whole pixels, got {side:g}")
         prior["crop"] = {"left_eye": places[:2], "right_eye": places[2:], "side": int(side)}
-    prior["resolution"] = _resolution(prior, found, image_size)
+    prior["resolution"] = _resolution(prior, sizes, image_size)
     return prior
 
 
-def _resolution(prior: dict[str, Any], found: list[int], image_size: int) -> int:
+def _resolution(prior: dict[str, Any], sizes: list[int], image_size: int) -> int:
     """The smallest resolution that shows as many pixels as the model sees, else the largest. Raises InputError."""
-    for size in found:
+    for size in sizes:
         settings: Any = make_settings(**prior, resolution=size)
         if network_card(settings, None).config.resolution >= image_size:
             return size
-    return found[-1]
+    return sizes[-1]

@@ -196,7 +196,7 @@ class Work:
         until = self.spent + self.seconds_of(whole, after=self.round)
         self.short_of_time = attacks_left(self.prepared, self.round, until_s=until)
         models = self.prepared.shadow_models(self.round.trainings)
-        found = models.finished if models else 0
+        shadow_count = models.finished if models else 0
         context = AuditContext(
             name=REDACTED if self.request.redact else brief(self.request.model.stem),
             card=self.prepared.card,
@@ -214,7 +214,7 @@ class Work:
             ),
             member_access=self.prepared.access if self.request.trained_on_data else None,
             second=self.second if self.request.second and self.second.is_file() else None,
-            shadowed=as_loaded(models.tree(found)) if models and found else None,
+            shadowed=as_loaded(models.tree(shadow_count)) if models and shadow_count else None,
             without_shadows=shadows.without(self.request, self.prepared.access),
         )
         write_audit(self.sweep, self.prepared.store, self.request.folder, context)
@@ -285,8 +285,8 @@ class Work:
     @property
     def _claims_membership(self) -> bool:
         """Whether the pages make a claim about membership; they were written after the first round."""
-        found = json.loads(read_text(self.request.folder / "audit.json")).get("membership")
-        return found is not None and found["holds"]
+        membership = json.loads(read_text(self.request.folder / "audit.json")).get("membership")
+        return membership is not None and membership["holds"]
 
     @property
     def left_out(self) -> tuple[str, ...]:

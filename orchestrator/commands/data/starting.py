@@ -18,7 +18,7 @@ from smoothsweep.sweeps.yaml_reader import read_yaml
 
 
 def write_own_sweep(data: Path | None, public: Path | None, out: Path | None, *, faces: bool = True) -> int:
-    """Write it. Returns the exit code.
+    """Write a first sweep file. Returns the exit code.
 
     faces: whether the images show faces. Raises InputError, and writes nothing, for images that a sweep would refuse,
     and where there is something already.

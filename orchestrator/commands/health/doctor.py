@@ -1,4 +1,4 @@
-"""What this machine can run, and what is missing."""
+"""Examine what this machine can run, and what it lacks."""
 
 from __future__ import annotations
 
@@ -75,11 +75,11 @@ def examine(store: str, *, only_read: bool = False) -> list[Finding]:
 
 
 def running() -> list[Finding]:
-    """What the Ray of every run of this user on this machine listens on, and whether it asks for the token."""
+    """The ports of Ray in every run of this user on this machine, and whether they demand the token."""
     findings = []
     for driver, _ in live_runs():
         try:
-            from smoothsweep.orchestrator.cluster.listening import ports_of  # brings Ray, which only a run needs
+            from smoothsweep.orchestrator.cluster.listening import ports_of  # imports Ray, which only a run needs
 
             ports = ports_of(driver)
         except (ImportError, psutil.Error):  # no Ray to ask with; it has just ended
@@ -159,7 +159,7 @@ def _staged() -> Finding:
 
 
 def _store(given: str, written: bool) -> list[Finding]:
-    """written: whether it is needed that the store can be written."""
+    """Examine the store at a location. written: whether it must be writable."""
     if "://" in given:
         return [_remote_store(given, written)]
     location = Path(given)

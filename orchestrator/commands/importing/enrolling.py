@@ -1,4 +1,4 @@
-"""A face embedder with the people of a gallery, brought in as a model that a sweep can attack."""
+"""A face embedder with the people of a gallery, imported as a model that a sweep can attack."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Gallery:
 
     @property
     def digest(self) -> str:
-        """Of the photographs and of how they are enrolled."""
+        """SHA-256 over the photographs and the settings of enrolment."""
         strangers = content_digest(self.strangers) if self.threshold is None and self.strangers else ""
         parts = [content_digest(self.people), self.templates, self.threshold, strangers]
         return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
@@ -142,7 +142,7 @@ def _opened(held: _Embedder, source: Source, reading: Reading) -> tuple[Opened, 
 
 
 def _gives(opened: Opened, held: Recogniser, embed: Embedding) -> dict[str, Any]:
-    """Access and rows, found out by asking."""
+    """Find out by queries the embedder's access, and its `rows` as of `try_external`."""
     from dataclasses import replace
 
     from smoothsweep.core.external.opening import try_external
@@ -160,7 +160,7 @@ def _gives(opened: Opened, held: Recogniser, embed: Embedding) -> dict[str, Any]
 
 
 def _embedder(source: Source) -> _Embedder:
-    """What the file is. Raises InputError for a function or an endpoint, and for a file that is no embedder."""
+    """Recognise the kind of an embedder's file. Raises InputError for anything but an embedder in a file."""
     kind = kind_of(source)
     if isinstance(source, Named) or (kind is not None and (not KINDS[kind].computes_alone or kind == KIND)):
         words = KINDS[cast("str", kind)].words
@@ -202,7 +202,7 @@ def _threshold(gallery: Gallery, embed: Embedding, templates: Tensor, owners: Te
 
 
 def _refuse_same(images: Tensor, features: Tensor, judge: dict[str, str]) -> None:
-    """Raise InputError where the judge's embedder sees the same in photographs: it is the model under audit itself."""
+    """Raise InputError where the judge has the same features as the model under audit, and so is the same network."""
     import torch
 
     from smoothsweep.core.data.transforms import to_unit
@@ -221,7 +221,7 @@ def _refuse_same(images: Tensor, features: Tensor, judge: dict[str, str]) -> Non
 
 
 def _refuse_stranger_to_all(hits: Tensor, people: SplitImages, where: str) -> None:
-    """Raise InputError for an embedder that tells the people no better apart than guessing does."""
+    """Raise InputError for an embedder that distinguishes the people no better than chance."""
     from scipy.special import bdtrc
 
     chance = 1 / people.test.num_classes

@@ -1,4 +1,4 @@
-"""The same tables for a README (Markdown, the numbers as LaTeX shows them) and for programs (CSV, unrounded)."""
+"""Printed tables as Markdown for a README (rounded as in LaTeX) and as CSV for programs (unrounded)."""
 
 from __future__ import annotations
 
@@ -77,5 +77,5 @@ def _line(cells: list[str]) -> str:
 
 
 def _text(text: str) -> str:
-    """Any text as Markdown shows it, within a cell of a table."""
+    """Escape a text for a cell of a Markdown table."""
     return re.sub(r"([\\`*_\[\]<>|])", r"\\\1", printable(text, most=len(text)))

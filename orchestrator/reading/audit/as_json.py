@@ -73,23 +73,26 @@ def _standing_json(one: Standing) -> dict[str, Any]:
     return {
         "metric": one.metric,
         "words": one.words,
-        **{name: {"value": found.value, "low": found.low, "high": found.high} for name, found in one.numbers.items()},
+        **{
+            name: {"value": one_number.value, "low": one_number.low, "high": one_number.high}
+            for name, one_number in one.numbers.items()
+        },
     }
 
 
-def _membership_json(found: AuditMembership | None) -> dict[str, Any] | None:
+def _membership_json(membership: AuditMembership | None) -> dict[str, Any] | None:
     """The entry of membership, without attacks where no claim is made; None where it was not measured."""
-    if found is None:
+    if membership is None:
         return None
-    recipes = found.recipes if found.holds else ()
+    recipes = membership.recipes if membership.holds else ()
     return {
-        "holds": found.holds,
-        "shift": found.shift,
-        "members": found.members,
-        "others": found.others,
-        "copies": found.copies,
-        "labels_asked_of": found.drawn,
-        "chosen_beforehand": found.beforehand.attack,
+        "holds": membership.holds,
+        "shift": membership.shift,
+        "members": membership.members,
+        "others": membership.others,
+        "copies": membership.copies,
+        "labels_asked_of": membership.drawn,
+        "chosen_beforehand": membership.beforehand.attack,
         "attacks": [_told_json(one) for one in recipes[0].told] if recipes else [],
         "beside": [
             {
@@ -100,22 +103,22 @@ def _membership_json(found: AuditMembership | None) -> dict[str, Any] | None:
             }
             for one in recipes[1:]
         ],
-        "beside_reference": found.model.word or None if recipes else None,
-        "shadow_models": _shadows_json(found.shadows) if found.shadows and recipes else None,
+        "beside_reference": membership.model.word or None if recipes else None,
+        "shadow_models": _shadows_json(membership.shadows) if membership.shadows and recipes else None,
     }
 
 
-def _shadows_json(found: ByShadows) -> dict[str, Any]:
+def _shadows_json(shadows: ByShadows) -> dict[str, Any]:
     return {
-        "count": found.count,
-        "recipe": found.recipe,
-        "architecture": found.architecture,
-        "epochs": found.epochs,
-        "persons": found.persons,
-        "chosen_beforehand": found.beforehand.attack,
-        "attacks": [_within_json(one) for one in found.told],
-        "reference": [_within_json(one) for one in found.reference],
-        "device_seconds": found.seconds,
+        "count": shadows.count,
+        "recipe": shadows.recipe,
+        "architecture": shadows.architecture,
+        "epochs": shadows.epochs,
+        "persons": shadows.persons,
+        "chosen_beforehand": shadows.beforehand.attack,
+        "attacks": [_within_json(one) for one in shadows.told],
+        "reference": [_within_json(one) for one in shadows.reference],
+        "device_seconds": shadows.seconds,
     }
 
 

@@ -184,13 +184,13 @@ def _words(data: ReportData, summary: Summary, access: str) -> dict[str, str]:
     if leaks is None or leaks.baseline is None:
         return {}
     by_labels = {REDUCES: LESS, LEAKS_MORE: MORE}
-    found = {}
+    verdicts = {}
     for row in leaks.rows:
         if row.word and access != "labels":
-            found[row.recipe] = row.word
+            verdicts[row.recipe] = row.word
         elif row.labels is not None:
-            found[row.recipe] = by_labels.get(row.labels.word, UNCLEAR)
-    return found
+            verdicts[row.recipe] = by_labels.get(row.labels.word, UNCLEAR)
+    return verdicts
 
 
 @lru_cache(maxsize=64)

@@ -148,12 +148,12 @@ class Audit(AuditNotes):
 
     def by_access(self) -> dict[str, Reached]:
         """Access level -> the strongest attack that needs no more access; levels without an attack are left out."""
-        found: dict[str, Reached] = {}
+        strongest: dict[str, Reached] = {}
         for place, level in enumerate(ACCESS_LEVELS):
             within = [one for one in self.attacks if ACCESS_LEVELS.index(one.access) <= place]
             if within and any(one.access == level for one in self.attacks):
-                found[level] = within[0]
-        return found
+                strongest[level] = within[0]
+        return strongest
 
     @property
     def matched_words(self) -> str:
@@ -235,7 +235,7 @@ def _seconds(data: ReportData, summary: Summary, own: str) -> dict[str, tuple[fl
         for trial in trials
         for link in data.links.get(trial, ())
     }
-    found = {}
+    seconds = {}
     for recipe, trials in frame.groupby("recipe", sort=False)["trials"]:
         links = {link.path: link for cell in trials for trial in cell for link in data.links.get(trial, ())}
         mine = [link for path, link in links.items() if path not in shared]
@@ -243,8 +243,8 @@ def _seconds(data: ReportData, summary: Summary, own: str) -> dict[str, tuple[fl
             sum(link.seconds * link.devices for link in mine if (link.stage == "target") == trains)
             for trains in (True, False)
         ]
-        found[str(recipe)] = (by_kind[0], by_kind[1])
-    return found
+        seconds[str(recipe)] = (by_kind[0], by_kind[1])
+    return seconds
 
 
 def _reached(data: ReportData, summary: Summary, row: int, asked_once: Mapping[str, float]) -> Reached:
@@ -279,8 +279,8 @@ def _beyond(summary: Summary, strongest: Reached, controls: Sequence[Reached]) -
 def _people(
     summary: Summary, strongest: Reached, controls: Sequence[Reached], names: Sequence[str]
 ) -> tuple[Person, ...]:
-    found = exposed(summary, strongest.row, summary.deciding)
-    labels = [(cast("int", one.key), one) for one in found]  # classes are their numbers
+    exposure = exposed(summary, strongest.row, summary.deciding)
+    labels = [(cast("int", one.key), one) for one in exposure]  # classes are their numbers
     credited = _shares(summary, controls[0].row, summary.deciding) if controls else {}
     verified = _shares(summary, strongest.row, FIRST)
     return tuple(

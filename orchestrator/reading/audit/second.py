@@ -23,9 +23,9 @@ def with_second(audit: Audit, summary: Summary, name: str) -> Audit:
     control_rows = frame[frame["attack"].isin(control)].index
     if not len(rows):
         return audit
-    found = standings(summary, int(rows.index[0]), int(control_rows[0]) if len(control_rows) else None, audit.classes)
+    second = standings(summary, int(rows.index[0]), int(control_rows[0]) if len(control_rows) else None, audit.classes)
     return replace(
-        audit, second=tuple(replace(one, words=f"{one.words}, by {name}") for one in found), second_name=name
+        audit, second=tuple(replace(one, words=f"{one.words}, by {name}") for one in second), second_name=name
     )
 
 

@@ -1,4 +1,4 @@
-"""What the sweep cost: device time by kind of stage and by recipe, and what sharing stages saved."""
+"""The cost of a sweep: device time by kind of stage and by recipe, and the time saved by sharing stages."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Cost:
 
 @dataclass(frozen=True, kw_only=True)
 class Costs:
-    """Every stage once: by its kind, and by the recipe that alone needs it."""
+    """Costs by kind of stage, and by the recipe that alone needs a stage; every stage counts once."""
 
     total: Cost
     by_kind: dict[str, Cost]
@@ -36,7 +36,7 @@ class Costs:
 
 
 def costs(data: ReportData, summary: Summary) -> Costs | None:
-    """From the manifests that the trials lead to; None where they lead to none."""
+    """Sum up the costs from the manifests of all trials; None without any manifest."""
     owner = {trial: row["recipe"] for row in summary.cells.values() for trial in row["trials"]}
     uses = pd.DataFrame(
         [
@@ -70,7 +70,7 @@ def _cost(stages: Any) -> Cost:
 
 
 def cost_words(total: Cost, spent: Spent | None) -> str:
-    """`3 h 2 min of device time in 120 stages. ...`, and what the sweep's own runs took of it."""
+    """Sentences such as `3 h 2 min of device time in 120 stages.`, and the part that this sweep's own runs spent."""
     words = f"{duration(total.seconds)} of device time in {count(total.stages, 'stage')}."
     if total.saved > 0:
         words += f" Without sharing stages it would have been {duration(total.seconds + total.saved)}."

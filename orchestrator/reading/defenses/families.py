@@ -1,4 +1,4 @@
-"""Recipes grouped by defense: each defense is a curve over its strength, of which a recipe is one point."""
+"""Group recipes by defense: each defense is a curve over its strength, and each recipe a point on a curve."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class DefenseGroup:
 
     @property
     def parts(self) -> list[tuple[str, tuple[Point, ...]]]:
-        """(name, recipes) of every part of a table by defense."""
+        """(name, recipes) of every section of a table that is grouped by defense."""
         first = [("No defense", (self.plain,))] if self.plain else []
         return [*first, *((family.name, family.points) for family in self.families)]
 
@@ -91,8 +91,10 @@ def defense_groups(summary: Summary) -> tuple[DefenseGroup, ...]:
 
 
 def family_keys(summary: Summary) -> list[str]:
-    """The families that the sweep tries, as the table of defenses has them, then others in order of appearance; plain
-    training alone is none."""
+    """The families that the sweep tries, in the order of the table of defenses, then others in order of appearance.
+
+    Plain training is no family.
+    """
     met = dict.fromkeys(defended.words.family for defended in summary.defenses.values() if not defended.words.plain)
     places = {key: _place(key) for key in met}
     known = sorted((key for key in met if places[key] is not None), key=lambda key: present(places[key], key))
@@ -100,7 +102,7 @@ def family_keys(summary: Summary) -> list[str]:
 
 
 def family_index(summary: Summary, key: str) -> int:
-    """A family's colour and marker: the same in every report for the defenses of the table."""
+    """The index of a family's colour and marker, the same in every report for defenses of the table."""
     place = _place(key)
     if place is not None:
         return place
@@ -109,9 +111,9 @@ def family_index(summary: Summary, key: str) -> int:
 
 
 def _place(key: str) -> int | None:
-    """Where the table of defenses has it, smoothing first; None where it has not."""
+    """Position of a family in the table of defenses, smoothing first; None for a family outside the table."""
     if key == SMOOTHING:
-        return 0  # it is the table's first, and asking for the table would load torch
+        return 0  # the first of the table; reading the table would import torch
     known = known_defenses()
     return known.index(key) if key in known else None
 
@@ -131,7 +133,7 @@ def versus(summary: Summary, group: DefenseGroup) -> dict[str, Versus]:
 
 
 def accuracy_floor(summary: Summary, group: DefenseGroup) -> float | None:
-    """What a recipe must reach to be its family's best: the accuracy asked for, else `CHEAP` below the reference's."""
+    """The test accuracy that a family's best recipe needs: `min_test_acc`, else `CHEAP` below the reference's."""
     if summary.min_test_acc is not None:
         return summary.min_test_acc
     frame = summary.frame
@@ -142,7 +144,7 @@ def accuracy_floor(summary: Summary, group: DefenseGroup) -> float | None:
 def best_point(summary: Summary, group: DefenseGroup, points: Iterable[Point]) -> tuple[Point, bool] | None:
     """The point that leaks least among those that reach the accuracy floor; where none does, the most accurate one.
 
-    The truth value says whether it reaches the floor. None where no leak was measured.
+    The bool says whether it reaches the floor. None where no leak was measured.
     """
     rows = summary.rows(summary.primary) if summary.primary in summary.measured else {}
     known = [point for point in points if point.recipe in rows]

@@ -1,4 +1,4 @@
-"""The order of the defenses by leak, in the paper's Tables 1 and 3 and here: orders alone, for the scales differ."""
+"""Compare the order of defenses by leak with the paper's Tables 1 and 3; the scales differ, so only orders count."""
 
 from __future__ import annotations
 
@@ -48,8 +48,10 @@ def paper_orders() -> tuple[Order, ...]:
 
 
 def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | None:
-    """Our order of the same arms by one judge; None where fewer than two arms were measured. Combinations and arms
-    that the paper does not have are left out."""
+    """The order of the paper's arms in this sweep by one judge; None with fewer than two measured arms.
+
+    Combinations of defenses, and arms that the paper lacks, are left out.
+    """
     if metric not in summary.measured:
         return None
     leaks = summary.leaks(metric)
@@ -71,19 +73,22 @@ def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | Non
 
 
 def our_orders(summary: Summary, group: DefenseGroup) -> list[Order]:
-    """Our orders by each judge, where there is anything beside plain training."""
+    """The orders in this sweep by each judge; empty where only plain training was measured."""
     found = [order for metric in CLASS_METRICS if (order := our_order(summary, group, metric)) is not None]
     return found if any(set(order.arms) - {"none"} for order in found) else []
 
 
 def shared_arms(ours: Sequence[Order]) -> list[str]:
-    """The arms that any of these orders has."""
+    """The arms that occur in at least one of these orders."""
     return [arm for arm in arm_words() if any(arm in order.arms for order in ours)]
 
 
 def agreement(ours: Order, theirs: Order) -> tuple[int, int, int, int]:
-    """Of the pairs of arms that both have: how many, how many ordered alike, how many are clear here, and how many of
-    these are ordered alike."""
+    """Count the pairs of arms that both orders have.
+
+    Returns: all pairs, pairs in the same order, pairs whose difference is significant here, and how many of the latter
+    are in the same order.
+    """
     shared = [arm for arm in ours.arms if arm in theirs.arms]
     pairs = list(combinations(shared, 2))  # in our order: least leak first
     alike = {pair for pair in pairs if theirs.arms.index(pair[0]) < theirs.arms.index(pair[1])}
@@ -108,7 +113,7 @@ def _paper_strength(number: PaperNumber) -> str:
 
 @cache
 def arm_words() -> dict[str, str]:
-    """The kinds of recipe of which an order is read, in words; of the defenses those of the paper's tables."""
+    """Arm -> its label, for plain training, smoothing, and the defenses of the paper's tables."""
     rows = (row for table in PAPER_TABLES for dataset in datasets_of(table) for row in printed_rows(table, dataset))
     printed = {row.first.defense for row in rows} - {SMOOTHING}
     compared = {kind: family_of(kind) for kind in known_defenses() if kind in printed}
@@ -121,7 +126,7 @@ def arm_words() -> dict[str, str]:
 
 
 def _arm(point: Point) -> str | None:
-    """The arm that a recipe of ours belongs to; None for what the paper did not try."""
+    """The arm of a recipe; None for one that the paper did not try."""
     words = point.words
     if words.plain:
         return "none"

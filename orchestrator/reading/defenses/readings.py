@@ -1,5 +1,4 @@
-"""What a defense's curve says, in one or two sentences computed from its comparisons with the reference, and what it
-costs in training time."""
+"""Sentences on a defense's curve, from its comparisons with the reference, and its cost in training time."""
 
 from __future__ import annotations
 
@@ -19,11 +18,11 @@ from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.reading.numbers.wording import WORDING, reduction_words
 
 COST = "seconds_target"
-"""Column of the results with a training's seconds."""
+"""Column of the results that holds the seconds of a training."""
 
 
 def reading(summary: Summary, group: DefenseGroup, family: DefenseFamily, compared: Mapping[str, Versus]) -> str:
-    """Where the family reduces the leak of the reference or leaks more, at what cost, and where that is inconclusive.
+    """Say where a family reduces the leak or leaks more, at which cost, and where the comparison is inconclusive.
 
     compared: `versus(summary, group)`.
     """
@@ -40,7 +39,7 @@ def reading(summary: Summary, group: DefenseGroup, family: DefenseFamily, compar
 
 
 def reference_words(group: DefenseGroup) -> str:
-    """What differences refer to, in a sentence."""
+    """A sentence that names the reference of all differences."""
     plain = group.plain is not None and group.reference == group.plain.recipe
     return "plain training" if plain else f"the baseline ({group.reference})"
 
@@ -48,7 +47,7 @@ def reference_words(group: DefenseGroup) -> str:
 def _clear(
     summary: Summary, group: DefenseGroup, measured: Sequence[Point], compared: Mapping[str, Versus], *, gain: bool
 ) -> list[str]:
-    """The largest clear difference in one direction, and the cheapest where that is another recipe."""
+    """Sentences on the largest significant difference in one direction, and on the cheapest one."""
     wanted = REDUCES if gain else LEAKS_MORE
     found = {point.recipe: compared[point.recipe].leak for point in measured}
     leaks = {recipe: gap for recipe, gap in found.items() if gap is not None}
@@ -83,7 +82,7 @@ def _sentence(
 
 
 def _cost(summary: Summary, gap: Versus) -> str:
-    """`; test accuracy -3.4 points [-5.0, -1.8]`, and that it is kept only where the whole interval says so."""
+    """A phrase such as `; test accuracy -3.4 points [-5.0, -1.8]`; `kept` only where the whole interval shows it."""
     if gap.accuracy.n == 0:
         return ", at an accuracy that was not measured"
     if accuracy_kept(gap.accuracy, summary.accuracy_margin):
@@ -93,7 +92,7 @@ def _cost(summary: Summary, gap: Versus) -> str:
 
 
 def _unclear(group: DefenseGroup, measured: Sequence[Point], compared: Mapping[str, Versus]) -> list[str]:
-    """Points whose difference may be chance: never proof that there is none."""
+    """A sentence on the recipes whose comparison is inconclusive, which proves no equality."""
     found = {point.recipe: compared[point.recipe].leak for point in measured}
     leaks = {recipe: gap for recipe, gap in found.items() if gap is not None}
     known = [point for point in measured if point.recipe in leaks]
@@ -115,7 +114,7 @@ def _strengths(chosen: Sequence[Point]) -> str:
 
 
 def training_costs(data: ReportData, summary: Summary, group: DefenseGroup) -> dict[str, tuple[float, float, float]]:
-    """Recipe -> its training time over plain training's: geometric mean over common seeds, smallest, largest.
+    """Recipe -> its training time relative to plain training: geometric mean over common seeds, smallest, largest.
 
     From the column `seconds_target` of the results, where it is there; one training serves several attacks and counts
     once. Empty without plain training to compare with.

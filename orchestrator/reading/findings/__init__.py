@@ -1,1 +1,1 @@
-"""What the numbers say, in sentences, and which recipes a decision is about."""
+"""Findings of a sweep in sentences, and the recipes that a decision is about."""

@@ -1,4 +1,4 @@
-"""What figures and tables show of many recipes, and in which words."""
+"""Choose the recipes that figures and tables show, and word their verdicts."""
 
 from __future__ import annotations
 
@@ -34,23 +34,23 @@ from smoothsweep.orchestrator.reading.numbers.wording import (
 )
 
 NOTHING_LESS = 1e-9
-"""A difference of means that is less than this, with its interval, is none: it comes from the rounding of sums."""
+"""Smaller differences of means, with their intervals, count as 0: they come from rounding."""
 
 MANY = 12
 """With more recipes than this, figures name or show only the baseline and the recipes on the front."""
 
 
 LONG = 34
-"""Letters of a recipe's name from which a figure writes it in two lines."""
+"""Number of letters from which a figure writes a recipe's name in two lines."""
 
 
 def is_crowded(summary: Summary) -> bool:
-    """Whether the names of all recipes would fill more than `MANY` lines of a figure, so that not all are written."""
+    """Whether the names of all recipes need more than `MANY` lines in a figure, so that some are not written."""
     return sum(1 + (len(recipe) > LONG) for recipe in summary.recipes) > MANY
 
 
 def judges_shown(summary: Summary) -> list[str]:
-    """The leak metrics that get a panel: the hit rates that were measured and the metric that decides."""
+    """The leak metrics that get a panel: the measured hit rates and the metric that decides."""
     judges = [key for key in CLASS_METRICS if key in summary.measured]
     if summary.primary and summary.primary not in judges:
         judges.insert(0, summary.primary)
@@ -68,7 +68,10 @@ def shown_rows(summary: Summary) -> list[int]:
 
 
 def setting_name(summary: Summary, cell: Mapping[str, Any]) -> str:
-    """`selection target alpha 0.1`: in what a row differs from the baseline's row, which alone has its full name."""
+    """The settings of a row that differ from the baseline's, such as `selection target alpha 0.1`.
+
+    The baseline's row has its full name.
+    """
     baseline = next(one for one in summary.cells.values() if one["is_baseline"])
     differing = [
         axis_words(axis, cell[axis.key])
@@ -80,7 +83,7 @@ def setting_name(summary: Summary, cell: Mapping[str, Any]) -> str:
 
 
 def hover(values: Mapping[str, Any], judge: str) -> str:
-    """A point's recipe, accuracy and leak, in the words that appear above it."""
+    """The tooltip of a point: its recipe, accuracy and leak."""
     name = values["recipe"] + (f", {values['attack']}" if values["attack"] else "")
     pieces = [name]
     for key in ("test_acc", judge):
@@ -92,10 +95,16 @@ def hover(values: Mapping[str, Any], judge: str) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class VerdictText:
-    """A comparison in a cell of a table. words: the verdict, empty where the cell asks another question; size: what it
-    rests on: the reduction of a leak, or the interval of another metric's difference; needed: what might settle it;
-    settling: the same as a sentence; look: good or bad for the owner, unclear, or neither (""); meaning: the words
-    explained, for a tooltip."""
+    """A comparison as a cell of a table shows it.
+
+    Attributes:
+        words: The verdict; empty where the cell holds no verdict.
+        size: The reduction of the leak, or the interval of another metric's difference.
+        needed: How many seeds might settle an inconclusive comparison.
+        settling: The same as a sentence.
+        look: Colour: "good" or "bad" for the owner, "unclear", or "" for none.
+        meaning: Explanation of the verdict for a tooltip.
+    """
 
     words: str
     look: Look
@@ -106,7 +115,7 @@ class VerdictText:
 
 
 def told(spec: Metric, one: LeakComparison | None) -> VerdictText | None:
-    """A recipe beside a reference by a leak; None where the two were not compared."""
+    """Word the comparison of a recipe with its reference by a leak; None where the two were not compared."""
     if one is None:
         return None
     wording = WORDING[one.word]
@@ -121,7 +130,7 @@ def told(spec: Metric, one: LeakComparison | None) -> VerdictText | None:
 
 
 def told_difference(spec: Metric, gap: Comparison) -> VerdictText | None:
-    """By a metric that is no leak: `1.2 points lower`, or `the same`; None where there is nothing to compare."""
+    """Word a difference of a metric that is no leak, such as `1.2 points lower`; None without a comparison."""
     if not gap.verdict:
         return None
     ends = signed_interval(spec, gap.low, gap.high)
@@ -135,8 +144,10 @@ def told_difference(spec: Metric, gap: Comparison) -> VerdictText | None:
 
 
 def of_cell(summary: Summary, spec: Metric, cell: Mapping[str, Any]) -> VerdictText | None:
-    """A row of the summary's frame beside its baseline. The word of a leak is that of its recipe; where several attacks
-    were tried, a row shows its own reduction alone, and the table of recipes has the word."""
+    """Word the comparison of a row of the summary's frame with its baseline; None without a comparison.
+
+    The verdict on a leak belongs to a recipe. Where several attacks were tried, a row shows only its own reduction.
+    """
     gap = Comparison(**{name: cell[f"{spec.key}{end}"] for end, name in COLUMNS.items()})
     if not spec.is_leak:
         return told_difference(spec, gap)
@@ -153,5 +164,5 @@ def of_cell(summary: Summary, spec: Metric, cell: Mapping[str, Any]) -> VerdictT
 
 
 def of_recipe(summary: Summary, spec: Metric, cell: Mapping[str, Any]) -> VerdictText | None:
-    """The recipe of a row beside the baseline, for a table of recipes."""
+    """Word the comparison of a row's recipe with the baseline, for a table of recipes; None without one."""
     return told(spec, summary.verdict(cell["recipe"], spec.key)) if spec.is_leak else of_cell(summary, spec, cell)

@@ -1,4 +1,4 @@
-"""What the numbers say, in sentences a decision can rest on: the answer, how sure it is, and what to beware of."""
+"""The findings of a sweep in sentences: the answer, its uncertainty, and cautions."""
 
 from __future__ import annotations
 
@@ -41,8 +41,14 @@ ACCURACY = metric_of("test_acc")
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """answer: what leaks least, then how sure that is. more: what else a reader should know. cautions: its limits.
-    incomplete: which recipes are not compared, and which attacks do not count, because trials are missing."""
+    """The findings of a sweep, one sentence per entry.
+
+    Attributes:
+        answer: The recipe that leaks least, then the uncertainty of that choice.
+        more: Further findings.
+        cautions: Limits of the findings.
+        incomplete: Recipes that are not compared, and attacks that do not count, because trials are missing.
+    """
 
     answer: tuple[str, ...]
     more: tuple[str, ...] = ()
@@ -94,7 +100,7 @@ def _recipe(summary: Summary, row: int) -> str:
 
 
 def _judge(summary: Summary) -> str:
-    """`by the independent judge`."""
+    """A phrase that names the judge, such as `by the independent judge`."""
     return f"by {'the ' if summary.primary in CLASS_METRICS else ''}{summary.spec.label}"
 
 
@@ -135,7 +141,7 @@ def _alone(summary: Summary, choice: Decision) -> tuple[str, ...]:
 
 
 def _of_one_seed(summary: Summary, choice: Decision) -> tuple[str, ...]:
-    """The numbers of recipes with one seed each, which prove no difference."""
+    """Sentences with the leaks of recipes that have one seed each, which prove no difference."""
     best, reference, of_attack = choice.chosen, choice.reference, _attack(summary)
     comparison = ""
     if reference not in (None, best):
@@ -176,13 +182,13 @@ def _against(summary: Summary, choice: Decision) -> tuple[str, ...]:
 
 
 def _as_low(summary: Summary, choice: Decision) -> str:
-    """`, as does "-0.1, step"`: the recipes that leak exactly as little as the one that is named."""
+    """A phrase such as `, as does "-0.1, step"`, on recipes with exactly the same leak as the chosen one."""
     others = [_recipe(summary, choice.rows[recipe]) for recipe in choice.ties]
     return f", as {'does' if len(others) == 1 else 'do'} {listing(others)}" if others else ""
 
 
 def _price(summary: Summary, best: int, reference: int) -> str:
-    """`, at a test accuracy of 86.2 % against 87.4 %`: no claim that one is as good as the other."""
+    """A phrase such as `, at a test accuracy of 86.2 % against 87.4 %`, which claims no equality."""
     mine, theirs = (summary.frame.loc[row, "test_acc"] for row in (best, reference))
     if pd.isna(mine) or pd.isna(theirs):
         return "; what it costs in test accuracy was not measured"
@@ -190,7 +196,7 @@ def _price(summary: Summary, best: int, reference: int) -> str:
 
 
 def _accuracy_uncertainty(summary: Summary, best: int, reference: int) -> tuple[str, ...]:
-    """That no accuracy is lost, only where the whole interval says so; else the interval alone."""
+    """A sentence that no accuracy is lost, where the whole interval shows it; else the interval alone."""
     gap = summary.compare("test_acc", best, reference)
     if gap.n == 0 or gap.low == gap.high == 0:
         return ()
@@ -201,7 +207,7 @@ def _accuracy_uncertainty(summary: Summary, best: int, reference: int) -> tuple[
 
 
 def _cheaper(summary: Summary, choice: Decision) -> tuple[str, ...]:
-    """Where the answer costs much accuracy and no floor was asked for: the best that costs little."""
+    """A sentence on the best recipe that costs little accuracy, where the chosen one costs much and no floor is set."""
     accuracy, reference = summary.frame["test_acc"], choice.reference
     if reference is None or summary.min_test_acc is not None or choice.seeds < LEAST_SEEDS:
         return ()
@@ -217,7 +223,7 @@ def _cheaper(summary: Summary, choice: Decision) -> tuple[str, ...]:
 
 
 def _catalyst(summary: Summary, choice: Decision) -> tuple[str, ...]:
-    """The recipe that leaks more than the baseline, if one is shown to."""
+    """A sentence on the recipe that leaks most, where it leaks significantly more than the baseline."""
     if choice.reference is None:
         return ()
     worst = max(choice.rows.values(), key=summary.leak)
@@ -229,7 +235,7 @@ def _catalyst(summary: Summary, choice: Decision) -> tuple[str, ...]:
 
 
 def _judges(summary: Summary, choice: Decision) -> tuple[str, ...]:
-    """Where the other judge contradicts the one that decides: a value far away, or another verdict."""
+    """A sentence on another judge with a very different value or another verdict; empty where judges agree."""
     metric, frame, reference = summary.primary, summary.frame, choice.reference
     other = next((key for key in CLOSED_SET if key != metric and key in summary.measured), None)
     if metric not in CLASS_METRICS or other is None or pd.isna(frame.loc[(best := choice.chosen), other]):
@@ -250,20 +256,20 @@ def _judges(summary: Summary, choice: Decision) -> tuple[str, ...]:
 
 
 def _cautions(summary: Summary, choice: Decision) -> tuple[str, ...]:
-    found, best, reference = [], choice.best, choice.reference
+    cautions, best, reference = [], choice.best, choice.reference
     if len(summary.attacks) > 1:
         rows = [row for row in (best, reference) if row is not None]
         met = {_recipe(summary, row): str(summary.frame.loc[row, "attack"]) for row in rows}
         pairs = "; ".join(f"{recipe}: {attack}" for recipe, attack in met.items())
         attacks = next(iter(met.values())) if len(set(met.values())) == 1 else pairs
-        found.append(f"Each recipe counts with the attack that worked best against it ({attacks}).")
+        cautions.append(f"Each recipe counts with the attack that worked best against it ({attacks}).")
     if reference not in (None, best):
         mine, theirs = (summary.frame.loc[row, "gradient_cosine"] for row in (best, reference))
         if theirs - mine >= 0.1:
             where = f"{_recipe(summary, choice.chosen)} (cosine {mine:.2f} against {theirs:.2f})"
             doubt = "part of the defense may be masked gradients. Confirm with an attack that needs none."
-            found.append(f"The attack's gradients are less stable at {where}: {doubt}")
-    return tuple(found)
+            cautions.append(f"The attack's gradients are less stable at {where}: {doubt}")
+    return tuple(cautions)
 
 
 def _trial_cautions(data: ReportData) -> tuple[str, ...]:
@@ -273,13 +279,13 @@ def _trial_cautions(data: ReportData) -> tuple[str, ...]:
 
 
 def _states(data: ReportData, words: dict[str, str], *, fewest: int) -> list[str]:
-    """`3 failed`: how many trials are in each of these states, where that is at least so many."""
+    """Phrases such as `3 failed`, for each state with at least `fewest` trials. words: state -> word."""
     status = data.results["status"].value_counts()
     return [f"{status.get(name, 0)}{NBSP}{word}" for name, word in words.items() if status.get(name, 0) >= fewest]
 
 
 def limits(data: ReportData, summary: Summary) -> tuple[str, ...]:
-    """What stands behind every number of the page, and what no number of it can say."""
+    """Sentences on how all numbers of a page are computed, and on what they cannot show."""
     seeds = count(data.results["seed"].nunique(), "seed")
     classes = f" and {count(data.judged_classes, 'class', 'classes')}" if data.judged_classes else ""
     tried = [attack for attack in summary.attacks if attack]

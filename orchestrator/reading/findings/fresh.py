@@ -1,4 +1,4 @@
-"""Checked again with fresh seeds: how much the audit that chose the recipes underestimated their leaks."""
+"""The second audit under fresh seeds: how much the first audit underestimated the leaks of chosen recipes."""
 
 from __future__ import annotations
 
@@ -16,14 +16,20 @@ from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise
 
 Leaks = dict[str, np.ndarray]
-"""Attack -> [seeds, classes], large is bad."""
+"""Attack -> leak [seeds, classes]; a larger value is a larger leak."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """recipes: recipe -> first against fresh audit, in the metric's own unit, each under its strongest attack, whose
-    choice is paid for; their intervals hold together. together: the average of all. seeds: the fresh ones. by_class:
-    whether they were paired by class."""
+    """The comparison of the first audit with the fresh one.
+
+    Attributes:
+        recipes: Recipe -> its first against its fresh leak, in the metric's unit, under its strongest attack. Intervals
+            are simultaneous and account for the choice of the attack.
+        together: The average over all recipes.
+        seeds: The fresh seeds.
+        by_class: Whether the audits were paired by class.
+    """
 
     recipes: dict[str, Reaudit]
     together: Reaudit
@@ -32,7 +38,7 @@ class Checked:
 
 
 def checked(data: ReportData, summary: Summary) -> Checked | None:
-    """The recipes audited again; None where there are none (yet)."""
+    """Compare the recipes audited again; None without any finished second audit."""
     if data.fresh is None or not len(data.fresh) or summary.evidence is None:
         return None
     again = summarise(
@@ -42,38 +48,38 @@ def checked(data: ReportData, summary: Summary) -> Checked | None:
     if not pairs:
         return None
     level = summary.settings.level
-    found = {recipe: reaudit(*pair, among=len(pairs), level=level) for recipe, pair in pairs.items()}
-    average, turn = together(list(found.values()), level=level), summary.spec.sign < 0
+    recipes = {recipe: reaudit(*pair, among=len(pairs), level=level) for recipe, pair in pairs.items()}
+    average, turn = together(list(recipes.values()), level=level), summary.spec.sign < 0
     return Checked(
-        recipes={recipe: one.turned if turn else one for recipe, one in found.items()},
+        recipes={recipe: one.turned if turn else one for recipe, one in recipes.items()},
         together=average.turned if turn else average,
         seeds=again.cases(summary.deciding).seeds,
         by_class=all(cells.shape[1] > 1 for sides in pairs.values() for side in sides for cells in side.values()),
     )
 
 
-def fresh_words(summary: Summary, found: Checked) -> list[str]:
-    """What the second audit says of the choice, and of the frontier as a whole."""
+def fresh_words(summary: Summary, check: Checked) -> list[str]:
+    """Sentences of the second audit on the chosen recipe and on the whole frontier."""
     spec, best, lines = summary.spec, summary.compared.recommendation.best, []
-    if best in found.recipes:
-        one = found.recipes[best]
+    if best in check.recipes:
+        one = check.recipes[best]
         lines.append(
             f"{start(named(best))} leaks {number(spec, one.fresh)} with fresh seeds, {number(spec, one.selected)} "
             f"when it was chosen: {difference(spec, one.bias, one.low, one.high)}, {meaning(summary, one)}."
         )
-    if len(found.recipes) > 1:
-        one, many = found.together, count(len(found.recipes), "recipe")
+    if len(check.recipes) > 1:
+        one, many = check.together, count(len(check.recipes), "recipe")
         bias_text = difference(spec, one.bias, one.low, one.high)
         lines.append(f"Over the {many} checked, selection bias is {bias_text} on average, {meaning(summary, one)}.")
     return lines
 
 
 def fresh_answer(data: ReportData, summary: Summary) -> tuple[str, ...]:
-    """The same for the head of the page, in one sentence; none without a second audit of the choice."""
-    found = checked(data, summary)
-    if found is None or summary.compared.recommendation.best not in found.recipes:
+    """One sentence on the second audit for the head of the page; empty where the choice was not audited again."""
+    check = checked(data, summary)
+    if check is None or summary.compared.recommendation.best not in check.recipes:
         return ()
-    return (f"Checked again: {fresh_words(summary, found)[0]}",)
+    return (f"Checked again: {fresh_words(summary, check)[0]}",)
 
 
 def meaning(summary: Summary, one: Reaudit) -> str:
@@ -86,7 +92,7 @@ def meaning(summary: Summary, one: Reaudit) -> str:
 
 
 def _pairs(summary: Summary, again: Summary, metric: str) -> dict[str, tuple[Leaks, Leaks]]:
-    """Recipe -> its leaks in the first and in the fresh audit, under the attacks that both have met."""
+    """Recipe -> its leaks in the first and in the fresh audit, under the attacks that both ran."""
     audits = (summary, again)
     first, fresh = (audit.cases(metric) for audit in audits)
     attacks = [attack for attack in first.attacks if attack in fresh.attacks]
@@ -95,7 +101,7 @@ def _pairs(summary: Summary, again: Summary, metric: str) -> dict[str, tuple[Lea
 
 
 def _leaks(audits: tuple[Summary, Summary], metric: str, recipe: str, attacks: Sequence[str]) -> tuple[Leaks, Leaks]:
-    """Attack -> [seeds, classes] of either audit, large is bad, of the classes that both have; see `rates`."""
+    """The leaks of a recipe in both audits, by attack, over the classes that both have; see `rates`."""
     seeds = [audit.cases(metric).seeds for audit in audits]
     samples = [
         audit.samples[audit.rows(metric, attack)[recipe]][metric][seed]

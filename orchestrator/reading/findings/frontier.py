@@ -1,4 +1,4 @@
-"""The accuracy-leak frontier in one picture: every recipe at its worst, what no other beats, and what was asked for."""
+"""The accuracy-leak frontier: its hypervolume, and the sentences below its figure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,14 @@ from smoothsweep.orchestrator.reading.numbers.format import count, listing, name
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 REFERENCE_ACC, REFERENCE_RATE = 0.0, 1.0
-"""The reference point of hit rates: no accuracy at all, everything recognised. The same for every sweep, so that
-hypervolumes of sweeps with one judge and one attack compare."""
+"""The reference point of the hypervolume for hit rates: accuracy 0, leak 1.
+
+It is the same for every sweep, so that hypervolumes by the same judge and attack can be compared.
+"""
 
 
 def covered(summary: Summary) -> tuple[float, float] | None:
-    """What the frontier covers of the plane, in accuracy times leak, and the leak it is measured from; None without a
-    frontier."""
+    """The hypervolume of the frontier (accuracy times leak) and the leak of its reference point; None without one."""
     front = decide(summary).front
     if not front:
         return None
@@ -30,11 +31,11 @@ def covered(summary: Summary) -> tuple[float, float] | None:
 
 
 def frontier_words(summary: Summary) -> str:
-    """What the frontier holds and covers, below the figure."""
-    front, found, spec = decide(summary).front, covered(summary), summary.spec
-    if found is None:
+    """The sentences below the figure: the recipes on the frontier and its hypervolume."""
+    front, area_and_corner, spec = decide(summary).front, covered(summary), summary.spec
+    if area_and_corner is None:
         return ""
-    area, corner = found
+    area, corner = area_and_corner
     size = f"{100 * area:.1f}{NBSP}% of the plane" if spec.unit == "percent" else significant(area)
     rest = [count(len(front) - MANY, "other")] if len(front) > MANY else []
     names = listing([*map(named, front[:MANY]), *rest])

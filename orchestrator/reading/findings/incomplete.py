@@ -1,4 +1,4 @@
-"""Which recipes an unfinished sweep cannot compare yet, and what they lack, in sentences."""
+"""Sentences on the recipes that an unfinished sweep cannot compare yet, and on the trials that they lack."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from smoothsweep.orchestrator.reading.numbers.format import count, listing, name
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 NAMED = 4
-"""Incomplete recipes that a sentence names; the rest are counted."""
+"""The most incomplete recipes that a sentence names; the others are counted."""
 
 
 def incomplete_lines(summary: Summary) -> tuple[str, ...]:
-    """Say which recipes lack an attack or a seed, and which attacks no recipe has met; empty if complete."""
+    """Sentences on recipes that lack an attack or a seed, and on attacks that never ran; empty if complete."""
     if summary.primary is None:
         return ()
     if summary.by_setting:
@@ -24,7 +24,7 @@ def incomplete_lines(summary: Summary) -> tuple[str, ...]:
 
 
 def _unfinished_settings(summary: Summary) -> tuple[str, ...]:
-    """Which settings lack seeds."""
+    """Sentences on settings of an attack that lack seeds."""
     short = [cell for cell in summary.cells.values() if cell["missing"] or cell["failed"]]
     if not short:
         return ()
@@ -38,8 +38,11 @@ def _unfinished_settings(summary: Summary) -> tuple[str, ...]:
 def incomplete_sentences(
     cases: CompleteCases, *, planned: Sequence[str], words: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """The same from the cases. planned: every attack of the sweep, met or not. words: what sentences call recipes and
-    attacks, None where the cases hold their names."""
+    """Sentences on the recipes and attacks that `cases` leaves incomplete.
+
+    planned: every attack of the sweep, whether it ran or not. words: name in `cases` -> label in sentences; None where
+    the names are labels.
+    """
     lines, words = [], words or {}
     if cases.missing and cases.attacks:
         sentences = [
@@ -62,7 +65,7 @@ def incomplete_sentences(
 
 
 def _lacks(lacking: Mapping[str, Sequence[int]], words: Mapping[str, str]) -> str:
-    """`lacks Poincaré: seeds 41 and 42`."""
+    """A phrase such as `lacks Poincaré: seeds 41 and 42`."""
     parts = []
     for attack, seeds in lacking.items():
         which = f"seed{'s' if len(seeds) > 1 else ''} {_listed(seeds)}"

@@ -1,5 +1,4 @@
-"""What the numbers say of controls, images and backdoors, in sentences: masked gradients, collapsed trainings,
-and trainings that lost much of their accuracy for some epochs (whoever stops one there gets another model)."""
+"""Cautions about the measurements: hits on controls, masked gradients, collapsed trainings, dips of accuracy."""
 
 from __future__ import annotations
 
@@ -18,8 +17,8 @@ from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 DEEP = 0.2
-"""Of accuracy lost below the best so far, from which on a dip is remarked on."""
-MASKED = 0.2  # a share of images that attacks without cross entropy change and PGD does not: too many for chance
+"""The smallest loss of accuracy below the best so far that is reported as a dip."""
+MASKED = 0.2  # fraction of images that attacks without cross entropy change and PGD does not: too large for chance
 ASKED = "what an attacker can make the targets answer"
 PUBLISHED = ("fgsm_untargeted_correct", "pgd_untargeted_correct", "bim_untargeted_correct")
 UNMASKING = ("margin_pgd_untargeted_correct", "auto_pgd_untargeted_correct")
@@ -31,7 +30,7 @@ def inverts_nothing(data: ReportData) -> bool:
 
 
 def first_measured(summary: Summary) -> Metric | None:
-    """The metric of the first screen: the leak that decides, else what an attacker makes the targets answer."""
+    """The metric of the first screen: the leak that decides, else the first measured metric; None without any."""
     if summary.primary is not None:
         return summary.spec
     known = (metric_of(key) for key in INTEGRITY if key in summary.measured)
@@ -39,7 +38,7 @@ def first_measured(summary: Summary) -> Metric | None:
 
 
 def without_leak(data: ReportData, summary: Summary) -> str:
-    """The answer of a sweep that measures the targets alone."""
+    """The answer of a sweep without inversion, which measures only targets."""
     done, spec = int((data.results["status"] == "done").sum()), first_measured(summary)
     tells = spec is not None and spec.group == "membership"
     what = "how well an attacker tells which images the targets were trained on" if tells else ASKED
@@ -57,7 +56,7 @@ def without_leak(data: ReportData, summary: Summary) -> str:
 
 
 def _beside_baseline(summary: Summary, spec: Metric) -> str:
-    """`; inconclusive against alpha 0 (37.9 %)`; empty where nothing can be compared."""
+    """A phrase such as `; inconclusive against alpha 0 (37.9 %)`; empty where nothing can be compared."""
     frame = summary.frame
     compared = frame.loc[frame[f"{spec.key}_verdict"].fillna("") != "", ["recipe", f"{spec.key}_verdict"]]
     baselines = frame.loc[frame["is_baseline"], spec.key].dropna()
@@ -70,32 +69,32 @@ def _beside_baseline(summary: Summary, spec: Metric) -> str:
 
 
 def integrity_lines(data: ReportData, summary: Summary) -> tuple[str, ...]:
-    """What to beware of in these numbers, one sentence each."""
+    """Cautions about the numbers of a sweep, one sentence each."""
     return (*_masked(summary), *_collapsed(data))
 
 
 def _masked(summary: Summary) -> tuple[str, ...]:
-    """Recipes whose success against the paper's attacks is masked gradients."""
+    """A sentence on recipes that resist the paper's attacks by masked gradients; empty without any."""
     if "zero_gradients" not in summary.measured:
         return ()
-    found = []
+    recipes = []
     for cell in summary.cells.values():
         published, unmasking = (
             pd.Series([cell[key] for key in keys], dtype=float).max() for keys in (PUBLISHED, UNMASKING)
         )
         if pd.notna(published) and pd.notna(unmasking) and unmasking - published >= MASKED:
             leaks = number(metric_of(PUBLISHED[0]), published), number(metric_of(UNMASKING[0]), unmasking)
-            found.append(f"{named(cell['recipe'])} ({leaks[0]} against {leaks[1]})")
-    if not found:
+            recipes.append(f"{named(cell['recipe'])} ({leaks[0]} against {leaks[1]})")
+    if not recipes:
         return ()
     return (
         f"Masked gradients, no robustness: of correctly answered images, attacks by cross entropy change far fewer "
-        f"than attacks on the logits at {listing(found)}.",
+        f"than attacks on the logits at {listing(recipes)}.",
     )
 
 
 def _collapsed(data: ReportData) -> tuple[str, ...]:
-    """How many trainings came to nothing: a backdoor's success in them says nothing."""
+    """A sentence on collapsed trainings, in which the success of a backdoor is meaningless; empty without any."""
     if "backdoor_collapsed" not in data.results:
         return ()
     measured = data.results["backdoor_collapsed"].dropna()
@@ -109,12 +108,12 @@ def _collapsed(data: ReportData) -> tuple[str, ...]:
 
 
 def control_line(summary: Summary) -> tuple[str, ...]:
-    """One sentence on the most that the judge credits to a control; none without controls."""
+    """One sentence on the largest leak that the judge finds in a control; empty without controls."""
     metric = summary.primary
-    found = summary.worst_of_control(metric) if metric else None
-    if found is None:
+    worst = summary.worst_of_control(metric) if metric else None
+    if worst is None:
         return ()
-    attack, row = found
+    attack, row = worst
     return (
         f"What the judge credits to a control is no leak: {attack} reaches {summary.shown(row)} "
         f"at {named(summary.frame.loc[row, 'recipe'])}.",
@@ -138,7 +137,7 @@ class Dip:
 
 
 def deepest(rows: Sequence[Mapping[str, float]]) -> Dip | None:
-    """The deepest dip of one training, on test images where it was measured on them; None for one of less than `DEEP`.
+    """The deepest dip of one training, on test images if measured; None where it is smaller than `DEEP`.
 
     rows: one mapping per epoch with `epoch` (from 0) and any of test_acc and train_acc.
     """
@@ -150,13 +149,13 @@ def deepest(rows: Sequence[Mapping[str, float]]) -> Dip | None:
 
 
 def _deepest(known: Sequence[tuple[int, float]], on: str) -> Dip | None:
-    best, found = known[0], None
+    best, dip = known[0], None
     for epoch, value in known:
         best = (epoch, value) if value > best[1] else best
         lost = best[1] - value
-        if lost >= DEEP and (found is None or lost > found.best - found.lowest):
-            found = Dip(best=best[1], at_best=best[0], lowest=value, at_lowest=epoch, last=known[-1][1], on=on)
-    return found
+        if lost >= DEEP and (dip is None or lost > dip.best - dip.lowest):
+            dip = Dip(best=best[1], at_best=best[0], lowest=value, at_lowest=epoch, last=known[-1][1], on=on)
+    return dip
 
 
 def dip_sentences(curves: Mapping[str, Sequence[Mapping[str, float]]]) -> tuple[str, ...]:

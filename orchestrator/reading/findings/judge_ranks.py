@@ -1,4 +1,4 @@
-"""Do the judges, and do the attacks, rank the recipes alike? Places side by side, and how far they agree."""
+"""Compare how judges, and how attacks, rank the recipes: ranks, and the agreement between rankings."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from smoothsweep.orchestrator.reading.numbers.format import listing, number
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 BEST = 3
-"""How many count as the best."""
+"""Number of recipes that count as the best."""
 
 FEWEST = 3
-"""Recipes that make an order worth comparing."""
+"""Fewest shared recipes for comparing two rankings."""
 
 
 def judging_metrics(summary: Summary) -> list[str]:
-    """Measured leaks that stand for a judge of their own, the deciding one first."""
+    """One measured leak metric per judge, the deciding one first."""
     known = [spec.key for spec in METRICS if spec.group == "leak" and spec.better and spec.key in summary.measured]
     judges = [key for key in known if key in (*CLASS_METRICS, *KEY_METRICS, summary.primary)]
     return sorted(judges, key=lambda key: key != summary.primary)
 
 
 def ranks_alike(summary: Summary, one: Sequence[float], other: Sequence[float]) -> RankAgreement:
-    """How alike two orders of the same recipes are."""
+    """The agreement of two rankings. one, other: leaks of the same recipes in the same order."""
     return rank_agreement(one, other, k=min(BEST, len(one)), **asdict(summary.settings))
 
 
 def agreement(
     summary: Summary, one: Mapping[str, float], other: Mapping[str, float]
 ) -> tuple[RankAgreement, int] | None:
-    """The same for recipes by name, and of how many recipes; None with too few in common."""
+    """The agreement of two rankings by recipe name, and the number of shared recipes; None with too few of them."""
     shared = [recipe for recipe in one if recipe in other]
     if len(shared) < FEWEST:
         return None
@@ -43,7 +43,7 @@ def agreement(
 
 
 def judge_agreement(summary: Summary) -> list[str]:
-    """A sentence for every other judge: does it rank the recipes as the deciding one does?"""
+    """A sentence for every other judge on whether it ranks the recipes as the deciding judge does."""
     if summary.primary not in summary.measured:
         return []
     first = f"The {summary.spec.label} and "
@@ -55,7 +55,7 @@ def judge_agreement(summary: Summary) -> list[str]:
 
 
 def attack_agreement(summary: Summary) -> list[str]:
-    """The same for the attacks, by the deciding judge."""
+    """A sentence for every other attack on whether it ranks the recipes like the first, by the deciding judge."""
     if summary.primary not in summary.measured or len(summary.attacks) < 2:
         return []
     leaks = {attack: summary.leaks(summary.primary, attack) for attack in summary.attacks}
@@ -65,40 +65,40 @@ def attack_agreement(summary: Summary) -> list[str]:
 
 
 def _sentences(summary: Summary, one: Mapping[str, float], others: Mapping[str, Mapping[str, float]]) -> list[str]:
-    found = {sides: agreement(summary, one, other) for sides, other in others.items()}
-    return [_sentence(sides, *pair) for sides, pair in found.items() if pair is not None]
+    agreements = {sides: agreement(summary, one, other) for sides, other in others.items()}
+    return [_sentence(sides, *pair) for sides, pair in agreements.items() if pair is not None]
 
 
-def _sentence(sides: str, found: RankAgreement, many: int) -> str:
-    """`... rank the 40 recipes alike: Kendall's tau 0.62 [0.4, 0.8].`"""
-    if found.kendall.value != found.kendall.value:
+def _sentence(sides: str, ranks: RankAgreement, many: int) -> str:
+    """A sentence such as `... rank the 40 recipes alike: Kendall's tau 0.62 [0.4, 0.8].`"""
+    if ranks.kendall.value != ranks.kendall.value:
         return f"{sides} cannot be compared: one of the two finds all recipes equal."
     verdict = {
         "agree": f"rank the {many} recipes alike",
         "disagree": f"rank the {many} recipes in opposite orders",
         "inconclusive": f"rank the {many} recipes in orders whose agreement is inconclusive",
-    }[found.verdict]
-    few = "" if found.kendall.low is not None else f", too few recipes for an interval (below {LEAST_FOR_INTERVAL})"
-    best = f"; of the {found.k} that leak least they share {100 * found.top_overlap:.0f}{NBSP}%" if many > BEST else ""
-    return f"{sides} {verdict}: {tau_words(found)}{few}{best}."
+    }[ranks.verdict]
+    few = "" if ranks.kendall.low is not None else f", too few recipes for an interval (below {LEAST_FOR_INTERVAL})"
+    best = f"; of the {ranks.k} that leak least they share {100 * ranks.top_overlap:.0f}{NBSP}%" if many > BEST else ""
+    return f"{sides} {verdict}: {tau_words(ranks)}{few}{best}."
 
 
-def tau_words(found: RankAgreement) -> str:
-    """`Kendall's tau 0.62 [0.40, 0.80]`, without an interval where there is none."""
+def tau_words(ranks: RankAgreement) -> str:
+    """The agreement as text, such as `Kendall's tau 0.62 [0.40, 0.80]`; without interval where none is known."""
     value, low, high = (
         end if end is None else minus(f"{end:.2f}")
-        for end in (found.kendall.value, found.kendall.low, found.kendall.high)
+        for end in (ranks.kendall.value, ranks.kendall.low, ranks.kendall.high)
     )
     return f"Kendall's tau {value}" + ("" if low is None else f" [{low}, {high}]")
 
 
 def place(value: float, all_values: Sequence[float]) -> int:
-    """1 for the smallest."""
+    """The rank of a value among all values, 1 for the smallest."""
     return 1 + sum(other < value for other in all_values)
 
 
 def lead(summary: Summary) -> str:
-    """Why two judges, and what each reaches on real images."""
+    """Sentences on why there are several judges, and on their hit rates on real images."""
     ceilings = [
         f"the {judge.label} names {number(metric_of(judge.ceiling), summary.frame[judge.ceiling].mean())}"
         for judge in METRICS
@@ -112,5 +112,5 @@ def lead(summary: Summary) -> str:
 
 
 def listed(summary: Summary) -> list[str]:
-    """The recipes whose places are shown."""
+    """The recipes whose ranks are shown."""
     return chosen_recipes(summary) if summary.compared.pairs else list(summary.compared.rows)[:SIDE]

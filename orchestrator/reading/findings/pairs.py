@@ -1,4 +1,4 @@
-"""Every recipe against every other: reductions and which of them are statistically significant."""
+"""Pairwise comparison of recipes: reductions, and which of them are statistically significant."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.reading.numbers.wording import reduction_words
 
 SIDE = 12
-"""Recipes that a matrix of numbers holds on a page."""
+"""The most recipes that a matrix of numbers on a page can hold."""
 
 
 def chosen_recipes(summary: Summary) -> list[str]:
-    """The choice, what may leak as little, the frontier and the baseline, by rising leak; at most `SIDE`."""
+    """The chosen recipe, its runners-up, the frontier and the baseline, by rising leak; at most `SIDE` recipes."""
     ranked, choice = (
         by_leak(summary.compared),
         summary.compared.recommendation,
@@ -33,19 +33,19 @@ def chosen_recipes(summary: Summary) -> list[str]:
 
 
 def sheet_recipes(summary: Summary) -> list[str]:
-    """The recipes that get a column of pictures: all of a few, else those that a decision is about."""
+    """The recipes that get a column of pictures: all where they are few, else those that a decision is about."""
     if len(summary.recipes) <= SIDE or summary.evidence is None:
         return summary.recipes
     return chosen_recipes(summary) if summary.evidence.pairs else summary.recipes[:SIDE]
 
 
 def by_leak(evidence: Evidence) -> list[str]:
-    """The recipes that are compared, least leak first."""
+    """The compared recipes by rising leak."""
     return sorted(evidence.compared, key=lambda recipe: evidence.sign * evidence.mean(recipe))
 
 
 def lead(summary: Summary) -> str:
-    """What the differences are and how they are corrected."""
+    """Sentences on what the differences are and how they are corrected for multiple comparisons."""
     evidence, spec = summary.compared, metric_of(summary.deciding)
     level = f"{100 * summary.settings.level:g}{NBSP}%"
     attack = ", each under the attack that works best against it" if len(summary.attacks) > 1 else ""
@@ -60,7 +60,7 @@ def lead(summary: Summary) -> str:
 
 
 def notes(summary: Summary, chosen: Sequence[str]) -> list[str]:
-    """Which recipes the matrix leaves out, and what one seed leaves open."""
+    """Sentences on recipes that the matrix leaves out, and on the limits of a single seed."""
     evidence, lines = summary.compared, []
     if len(chosen) < len(evidence.compared):
         lines.append("Shown: the choice, the recipes that may leak as little, the frontier and the baseline.")
@@ -75,7 +75,7 @@ def notes(summary: Summary, chosen: Sequence[str]) -> list[str]:
 
 
 def words(summary: Summary, recipe: str, other: str) -> str:
-    """`alpha -0.2 against alpha 0: +10.2 points [+4, +17], p = 0.01, reduces`."""
+    """The tooltip of a pair, such as `alpha -0.2 against alpha 0: +10.2 points [+4, +17], p = 0.01, reduces`."""
     gap = summary.compared.reduction(recipe, other)
     if gap is None:
         return f"{recipe} against {other}: not compared"

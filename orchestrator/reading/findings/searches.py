@@ -1,4 +1,4 @@
-"""A search in sentences: where it looked, what it cost, how it went, and whether its cheap attacks may choose."""
+"""Sentences on a search: its space, cost and progress, and whether its cheap attacks rank recipes reliably."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from smoothsweep.sweeps.strategies import STRATEGIES
 
 
 def search_words(view: SearchView) -> list[str]:
-    """How it looked, what it aimed at, what it cost and what ended it."""
+    """Sentences on the strategy of a search, its objectives, its cost and its end."""
     up = {"max": "up", "min": "down"}
     aims = listing(f"{aim_words(objective)} {up[objective.way]}" for objective in view.objectives)
     met = len({proposal.key for proposal in view.proposals})
@@ -50,7 +50,7 @@ def search_words(view: SearchView) -> list[str]:
 
 
 def aim_words(objective: Objective) -> str:
-    """`leak by independent judge`, where the objective is a leak in hit rates; else its label."""
+    """The name of an objective, such as `leak by independent judge` for a hit rate."""
     spec = objective.spec
     rate = spec is not None and spec.group == "leak" and spec.unit == "percent"
     return f"leak by {objective.label}" if rate else objective.label
@@ -89,7 +89,7 @@ def progress_words(view: SearchView, gone: Progress) -> str:
 
 
 def coordinates_words(view: SearchView, objective: Objective) -> str:
-    """How to read the lines through the parameters."""
+    """Sentences on how to read the parallel-coordinates figure of the parameters."""
     full = sum(one.status == "done" for one in view.full)
     which = (
         f" {count(full, 'recipe')} attacked in full; those attacked by a cheap attack alone are left out."
@@ -103,7 +103,7 @@ def coordinates_words(view: SearchView, objective: Objective) -> str:
 
 
 def importance_words(view: SearchView) -> str:
-    """What the shares rest on, and what they do not say."""
+    """Sentences on how the importances of parameters are computed, and on their limits."""
     few = min(one.recipes for one in view.importances)
     parameters = max(len(one.shares) for one in view.importances)
     caution = (
@@ -122,7 +122,7 @@ def leaks_searched(view: SearchView) -> list[Objective]:
 
 
 def agreement_words(view: SearchView, rung: int, objective: Objective, summary: Summary) -> str:
-    """Whether a rung ranks recipes as the full attack does, in a sentence with its interval and what it means."""
+    """A sentence on whether a rung ranks recipes as the full attack does, with the interval of the agreement."""
     sign = -1 if objective.way == "max" else 1
     pairs = paired_with_full(view, rung, objective.column)
     audited = sum(proposal.audited for proposal in view.full)
@@ -135,23 +135,23 @@ def agreement_words(view: SearchView, rung: int, objective: Objective, summary: 
     return f"{which}. {_ranked(ranks_alike(summary, cheap, dear), objective.label)}"
 
 
-def _ranked(found: RankAgreement, judge: str) -> str:
-    if found.kendall.value != found.kendall.value:
+def _ranked(ranks: RankAgreement, judge: str) -> str:
+    if ranks.kendall.value != ranks.kendall.value:
         return f"By {judge} one of the two finds them all equal, so that there is nothing to rank."
     meaning = {
         "agree": "it ranks recipes as the full attack does, and may choose among them",
         "disagree": "it ranks recipes against the full attack, so its choice misleads",
         "inconclusive": "whether it ranks recipes as the full attack does is inconclusive with so few",
-    }[found.verdict]
-    best = f"the best {found.k}" if found.k > 1 else "the best one"
+    }[ranks.verdict]
+    best = f"the best {ranks.k}" if ranks.k > 1 else "the best one"
     return (
-        f"By {judge} {meaning}: {tau_words(found)} (1: the same order, 0: none), and of {best} by the full attack it "
-        f"has {100 * found.top_overlap:.0f}{NBSP}% among its own."
+        f"By {judge} {meaning}: {tau_words(ranks)} (1: the same order, 0: none), and of {best} by the full attack it "
+        f"has {100 * ranks.top_overlap:.0f}{NBSP}% among its own."
     )
 
 
 def rung_lines(view: SearchView, summary: Summary) -> list[str]:
-    """What the cheap attacks of successive halving did, and whether they rank recipes as the full attack does."""
+    """Sentences on each rung of successive halving, and on whether it ranks recipes as the full attack does."""
     lines = []
     for rung, members in view.on_rungs:
         how = f" ({view.rungs[rung]})" if rung < len(view.rungs) else ""
@@ -162,7 +162,7 @@ def rung_lines(view: SearchView, summary: Summary) -> list[str]:
 
 
 def marks(proposal: Proposed, gone: Progress | None) -> list[str]:
-    """What became of a proposal, a word each."""
+    """Words on what became of a proposal, such as whether it was dropped or is on the frontier."""
     done = proposal.status == "done"
     decided = "" if proposal.kept is None else "went on" if proposal.kept else "dropped"
     words = (

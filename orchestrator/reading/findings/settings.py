@@ -1,7 +1,7 @@
-"""Sweeps that ask what settings of an attack change: each setting beside the baseline's, in words and as a table.
+"""Findings of sweeps that compare settings of an attack: each setting against the baseline's, in words and as a table.
 
-Such a sweep (the paper's Tables 5 to 7 and 10) plans no two recipes under the same attacks, so that none leaks least
-under the strongest; every setting of training and attack is compared with one of them, paired by seed and class.
+Such a sweep (the paper's Tables 5 to 7 and 10) runs no two recipes under the same attacks, so it cannot rank recipes by
+their strongest attack. Instead every setting is compared with the baseline's, paired by seed and class.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.reading.numbers.wording import hits_in_words, row_reduction
 
 WORDS = {REDUCES: "finds less", LEAKS_MORE: "finds more", INCONCLUSIVE: INCONCLUSIVE}
-"""Word of a recipe -> word of a setting: what differs may be the attacker's."""
+"""Verdict on a recipe -> verdict on a setting, which may belong to the attacker."""
 
 LEGEND = "reduction: leak under the baseline's setting minus that under this one; positive finds less"
-"""What the sign means, for the foot of a table."""
+"""Explanation of the sign, for the foot of a table."""
 
 
 def of_setting(spec: Metric, cell: Mapping[str, Any]) -> VerdictText | None:
-    """A row beside the baseline's row by a leak; None for the baseline, and where the two were not compared."""
+    """Word the comparison of a row with the baseline's by a leak; None for the baseline and without a comparison."""
     gap = Comparison(**{name: cell[f"{spec.key}{end}"] for end, name in COLUMNS.items()})
     size, word = row_reduction(spec, gap)
     look = "unclear" if word == INCONCLUSIVE else ""
@@ -35,7 +35,7 @@ def of_setting(spec: Metric, cell: Mapping[str, Any]) -> VerdictText | None:
 
 
 def setting_answer(summary: Summary) -> tuple[str, ...]:
-    """What the settings change: the baseline's leak, then whatever is distinguishable from it, then what is not."""
+    """Sentences on the baseline's leak, the settings that differ significantly, and the inconclusive ones."""
     spec, cells = summary.spec, summary.cells
     [baseline] = [row for row, cell in cells.items() if cell["is_baseline"]]
     readings = {row: one for row, cell in cells.items() if (one := of_setting(spec, cell))}

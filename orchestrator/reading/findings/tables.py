@@ -1,4 +1,4 @@
-"""Tables as plain text for a terminal."""
+"""The table of results as plain text for a terminal."""
 
 from __future__ import annotations
 
@@ -16,15 +16,18 @@ from smoothsweep.orchestrator.reading.numbers.wording import LEGEND
 
 INTEGRITY = ("robust_acc", "backdoor_success", "backdoor_collapsed", "membership_auc")
 KNOWLEDGE = "xi_train"
-"""The split that a table shows the extracted knowledge of: the one of the paper's tables."""
+"""The knowledge-extraction metric that tables show: that of the training split, as in the paper's tables."""
 KEY_METRICS = ("test_acc", "embedder_acc1", "attack_acc1", KNOWLEDGE, "dist_face", *INTEGRITY)
 """The metrics of the first table; the rest follow in the table of everything measured."""
 
 
 def text_table(summary: Summary) -> str:
-    """One line per cell: axes (the recipe where there is none), n, accuracy and judges; with one attack the reduction
-    and the verdict of each recipe, which stand in a table of their own where several were tried. `*` marks the
-    recipe of the smallest leak (never with one seed), `=` the baseline, `<` recipes below the accuracy asked for."""
+    """The cells of a sweep as a table for a terminal, one line each.
+
+    Columns: axes (or the recipe), n, accuracy, judges, and with a single attack the reduction and the verdict, which
+    have a table of their own otherwise. `*` marks the recipe with the smallest leak (never with one seed), `=` the
+    baseline,     `<` recipes below `min_test_acc`.
+    """
     keys = [key for key in shown_metrics(summary) if key in ("test_acc", summary.primary, *CLASS_METRICS, *INTEGRITY)]
     axes = [axis.name for axis in summary.axes] or ["recipe"]
     head = ["", *axes, "n", *(metric_of(key).label for key in keys)]
@@ -52,23 +55,23 @@ def text_table(summary: Summary) -> str:
 
 
 def _marks(choice: Decision, index: int, cell: Mapping[str, Any]) -> dict[str, bool]:
-    """Sign -> whether the cell of that row has it."""
+    """Sign -> whether the row has it."""
     return {"*": index == choice.marked, "=": bool(cell["is_baseline"]), "<": cell["recipe"] in choice.below}
 
 
 def _legend(summary: Summary, choice: Decision) -> dict[str, str]:
-    """Sign -> what it says."""
+    """Sign -> its explanation."""
     return {"*": choice.mark, "=": "baseline", "<": ascii_text(too_inaccurate(summary))}
 
 
 def too_inaccurate(summary: Summary) -> str:
-    """What every output calls a recipe that misses the accuracy asked for; empty where none is asked for."""
+    """The phrase for a recipe below `min_test_acc`; empty where none is set."""
     floor = summary.min_test_acc
     return "" if floor is None else f"test accuracy below {number(metric_of('test_acc'), floor)}"
 
 
 def shown_metrics(summary: Summary) -> list[str]:
-    """The metrics of the first table: the key ones that were measured, the deciding one among them."""
+    """The metrics of the first table: the measured key metrics, and the one that decides."""
     keys = [key for key in KEY_METRICS if key in summary.measured]
     if summary.primary and summary.primary not in keys:
         keys.insert(1 if keys[:1] == ["test_acc"] else 0, summary.primary)
@@ -76,18 +79,18 @@ def shown_metrics(summary: Summary) -> list[str]:
 
 
 def seeds(cell: Mapping[str, Any]) -> str:
-    """`2`, or `2 of 3` where trials failed or are missing."""
+    """The seeds of a row as text: `2`, or `2 of 3` where trials failed or are missing."""
     planned = cell["n"] + cell["failed"] + cell["missing"]
     return str(cell["n"]) if planned == cell["n"] else f"{cell['n']} of {planned}"
 
 
 def with_interval(spec: Metric, cell: Mapping[str, Any]) -> str:
-    """`47.2 % [34, 60]` of a row of the summary's frame, the interval where there is one."""
+    """A metric of a row as text, such as `47.2 % [34, 60]`; without interval where none is known."""
     return f"{number(spec, cell[spec.key])} {interval(spec, cell[f'{spec.key}_low'], cell[f'{spec.key}_high'])}".strip()
 
 
 def _versus(summary: Summary, cell: Mapping[str, Any]) -> tuple[str, str, str]:
     if cell["is_baseline"]:
         return "", "baseline", ""
-    found = of_cell(summary, summary.spec, cell)
-    return ("", "", "") if found is None else (found.size, found.words, found.needed)
+    verdict = of_cell(summary, summary.spec, cell)
+    return ("", "", "") if verdict is None else (verdict.size, verdict.words, verdict.needed)

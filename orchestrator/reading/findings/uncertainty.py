@@ -1,4 +1,4 @@
-"""How sure the choice is, in sentences: the difference, the probability of being best, who is left beside it."""
+"""Sentences on the uncertainty of the choice: the reduction, the probability of being best, the runners-up."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.reading.numbers.wording import WORDING, reduction_words, settling
 
 NAMED = 3
-"""Runners-up that a sentence names."""
+"""The most runners-up that a sentence names."""
 
 
 def gap_of(summary: Summary, row: int, reference: int) -> LeakComparison | None:
-    """The recipes of two rows by the metric that decides."""
+    """Compare the recipes of two rows by the metric that decides; None where they were not compared."""
     return summary.reduction(summary.deciding, *(summary.frame.loc[at, "recipe"] for at in (row, reference)))
 
 
 def gap_words(summary: Summary, gap: LeakComparison | None) -> str:
-    """` (reduction +10.2 points [+4, +17])`, where there is one."""
+    """A remark such as ` (reduction +10.2 points [+4, +17])`; empty without a comparison."""
     return "" if gap is None else f" (reduction {reduction_words(summary.spec, gap)})"
 
 
 def p_words(p: float) -> str:
-    """`p = 0.03`; never 0, which no finite sample can claim."""
+    """A p-value as text, such as `p = 0.03`; never 0, which no finite sample can prove."""
     return f"p{NBSP}<{NBSP}0.001" if p < 0.001 else f"p{NBSP}={NBSP}{p:.2g}"
 
 
 def uncertainty_words(summary: Summary, gap: LeakComparison | None) -> str:
-    """How sure a reduction is, as the end of a sentence."""
+    """The end of a sentence on the uncertainty of a reduction."""
     if gap is None:
         return "the two have no seed in common, so their difference has no interval."
     sample = sample_words(summary, gap.seeds)
@@ -51,13 +51,13 @@ def uncertainty_words(summary: Summary, gap: LeakComparison | None) -> str:
 
 
 def sample_words(summary: Summary, seeds: int) -> str:
-    """`n = 2 seeds and 48 classes`."""
+    """The sample as text, such as `n = 2 seeds and 48 classes`."""
     classes = summary.evidence.classes if summary.evidence is not None else None
     return f"n = {count(seeds, 'seed')}" + (f" and {count(classes, 'class', 'classes')}" if classes else "")
 
 
 def _counted(gap: LeakComparison) -> str:
-    """` (p = 0.01, corrected for 6 comparisons)`."""
+    """A remark such as ` (p = 0.01, corrected for 6 comparisons)`."""
     if gap.p is None:
         return ""
     corrected = f", corrected for {gap.comparisons:,} comparisons" if gap.comparisons > 1 else ""
@@ -65,7 +65,7 @@ def _counted(gap: LeakComparison) -> str:
 
 
 def standing(summary: Summary) -> tuple[str, ...]:
-    """The probability that the choice is the best of all, and the recipes that may leak as little."""
+    """Sentences on the probability that the choice is the best of all, and on recipes that may leak as little."""
     evidence = summary.evidence
     if evidence is None or evidence.recommendation.best is None or len(evidence.recommendation.allowed) < 2:
         return ()
@@ -92,14 +92,14 @@ def standing(summary: Summary) -> tuple[str, ...]:
 
 
 def share(probability: float) -> str:
-    """A probability in whole per cents, never quite 0 or 100."""
+    """A probability in whole per cents, never 0 or 100."""
     if probability < 0.01:
         return f"below 1{NBSP}%"
     return f"above 99{NBSP}%" if probability > 0.99 else f"{100 * probability:.0f}{NBSP}%"
 
 
 def optimism(evidence: Evidence, resamples: int, seed: int) -> Optimism | None:
-    """By how much the lowest leak tends to be too low; None where fewer than two were chosen among."""
+    """The bias of the lowest leak, which is chosen among noisy ones; None with fewer than two recipes."""
     allowed = evidence.recommendation.allowed
     if len(allowed) < 2:
         return None
@@ -108,20 +108,20 @@ def optimism(evidence: Evidence, resamples: int, seed: int) -> Optimism | None:
 
 
 def flattery(summary: Summary) -> tuple[str, ...]:
-    """The caution that the least of several noisy numbers is too small, and by how much here."""
+    """A caution that the lowest of several noisy leaks is biased, with the size of the bias."""
     evidence, spec = summary.compared, summary.spec
-    found = optimism(evidence, summary.settings.resamples, summary.settings.seed)
-    if found is None or len(evidence.recommendation.allowed) < 3:
+    bias = optimism(evidence, summary.settings.resamples, summary.settings.seed)
+    if bias is None or len(evidence.recommendation.allowed) < 3:
         return ()
     many = len(evidence.recommendation.allowed)
-    if math.isnan(found.optimism):
+    if math.isnan(bias.optimism):
         return (f"The smallest of {many} noisy numbers tends to be too small; by how much is not known.",)
-    if found.optimism < 0.0005 and spec.unit == "percent":
+    if bias.optimism < 0.0005 and spec.unit == "percent":
         return (
             f"The smallest of {many} noisy numbers tends to be too small; here they differ too much for that to "
             "matter.",
         )
-    size = points(spec, found.optimism) if spec.unit == "percent" else significant(found.optimism)
+    size = points(spec, bias.optimism) if spec.unit == "percent" else significant(bias.optimism)
     return (
         f"The smallest of {many} noisy numbers tends to be too small, here by about {size}. Only fresh seeds "
         "show what it really leaks.",

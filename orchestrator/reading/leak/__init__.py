@@ -1,1 +1,1 @@
-"""What a leak is worth: whether it was removed or hidden, and what the judge gets wrong."""
+"""Interpretation of leaks: removed or hidden, the judge's errors, exposure, queries, membership."""

@@ -1,4 +1,4 @@
-"""What smoothing gives or takes from an attack, relative to plain training (the paper's Figure 2)."""
+"""The change of the leak by smoothing, relative to plain training (the paper's Figure 2)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from smoothsweep.orchestrator.reading.numbers.model import Axis
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 JUDGED = ("attack_acc1", "embedder_acc1", "xi_train", "dist_face", "dist_eval")
-"""Leaks whose advantage is shown, where they were measured."""
+"""Leaks whose change is shown, where they were measured."""
 ALPHA, SAMPLES = "alpha", "samples_per_class"
 LEAST = 3  # factors, or two sizes of a training set, that make a curve
 
@@ -52,14 +52,14 @@ def advantage_panels(summary: Summary) -> list[AdvantagePanel]:
         return []
     frame = summary.frame[~summary.frame["control"] & summary.frame[ALPHA].map(_is_number)]
     other_axes = [axis for axis in summary.axes if axis.key not in (ALPHA, SAMPLES)]
-    found: list[AdvantagePanel] = []
+    panels: list[AdvantagePanel] = []
     for title, rows in _groups(frame, other_axes):
         if SAMPLES in axes:
-            found += _by_samples(rows, judged, title)
+            panels += _by_samples(rows, judged, title)
         elif rows[ALPHA].nunique() >= LEAST:
             curves = {metric_of(key).label: _points(rows, key, ALPHA) for key in judged}
-            found.append(AdvantagePanel(title=title, x_label="smoothing factor alpha", curves=_measured(curves)))
-    return [panel for panel in found if panel.curves]
+            panels.append(AdvantagePanel(title=title, x_label="smoothing factor alpha", curves=_measured(curves)))
+    return [panel for panel in panels if panel.curves]
 
 
 def _by_samples(rows: pd.DataFrame, judged: Sequence[str], title: str) -> list[AdvantagePanel]:
@@ -76,7 +76,7 @@ def _by_samples(rows: pd.DataFrame, judged: Sequence[str], title: str) -> list[A
 
 
 def _groups(frame: pd.DataFrame, other_axes: Sequence[Axis]) -> list[tuple[str, pd.DataFrame]]:
-    """The rows that differ in smoothing and samples alone, and what they share in words."""
+    """Group the rows that differ only in smoothing and samples, under a label of what they share."""
     if not other_axes:
         return [("", frame)]
     groups = [rows for _, rows in frame.groupby([frame[axis.key].map(str) for axis in other_axes], sort=False)]

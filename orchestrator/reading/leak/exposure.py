@@ -1,4 +1,4 @@
-"""Who is exposed: of each person the shrunk rate, its interval, and how sure it is that few are exposed more."""
+"""Exposure of people: each person's shrunk rate, its interval, and the probability of being among the most exposed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Exposed:
 
 
 def exposed(summary: Summary, row: int, metric: str) -> tuple[Exposed, ...]:
-    """The classes of a row, the surest of the most exposed first; empty where hit rates by class are not known."""
+    """The classes of a row, the most probably exposed first; empty without hit rates by class."""
     seeds = summary.samples[row].get(metric, {})
     if not seeds or any(sample.by_class is None for sample in seeds.values()):
         return ()
@@ -42,8 +42,8 @@ def exposed(summary: Summary, row: int, metric: str) -> tuple[Exposed, ...]:
         return ()
     keys = _classes(seeds)
     images = [[1 if one.counts is None else one.counts.get(key, 1) for key in keys] for one in seeds.values()]
-    found = exposures(hits, np.array(images), level=summary.settings.level)
-    columns = zip(keys, found.share, found.rate, found.low, found.high, found.among_top, strict=True)
+    exposure = exposures(hits, np.array(images), level=summary.settings.level)
+    columns = zip(keys, exposure.share, exposure.rate, exposure.low, exposure.high, exposure.among_top, strict=True)
     people = [
         Exposed(key=key, share=float(share), rate=float(rate), low=float(low), high=float(high), among_top=float(among))
         for key, share, rate, low, high, among in columns
@@ -52,12 +52,12 @@ def exposed(summary: Summary, row: int, metric: str) -> tuple[Exposed, ...]:
 
 
 def rate_words(spec: Metric, person: Exposed) -> str:
-    """`74 % [52, 90]`."""
+    """A person's rate as text, such as `74 % [52, 90]`."""
     return estimate(spec, person.rate, person.low, person.high)
 
 
 def among_words(person: Exposed) -> str:
-    """How probable it is to be among the most exposed, never quite 0 or 100: `93 %`."""
+    """The probability of being among the most exposed as text, such as `93 %`; never 0 or 100."""
     return percentage(person.among_top)
 
 

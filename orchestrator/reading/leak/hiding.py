@@ -1,4 +1,4 @@
-"""What each recipe does to the leak beside the baseline: a word per recipe, its grounds, and what it hides."""
+"""The verdict on each recipe relative to the baseline, the evidence for it, and the leak that it hides."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Hidings:
         verdicts: Recipe -> its comparison with its baseline, in the order of the sweep.
         baselines: Recipes that others are compared with.
         attacks: The portfolio that the verdicts rest on.
-        published: Those of it that follow gradients as published.
-        left_out: Recipes that lack an attack, or a seed under one.
+        published: Attacks of the portfolio that follow gradients as published.
+        left_out: Recipes that lack an attack or a seed.
         reason: Why no verdict can say that a recipe hides its leak; None where one can.
     """
 
@@ -74,7 +74,7 @@ def hidings(summary: Summary) -> Hidings:
 
 
 def _reason(summary: Summary, verdicts: Mapping[str, LeakComparison], met: tuple[str, ...]) -> str | None:
-    """Why nothing can be said of hiding."""
+    """Why no verdict can say that a recipe hides its leak; None where one can."""
     published, attacks = summary.published, summary.attacks
     if not summary.references:
         return "no leak was measured of a baseline, or of any other recipe"
@@ -90,20 +90,20 @@ def _reason(summary: Summary, verdicts: Mapping[str, LeakComparison], met: tuple
     return None
 
 
-def hiding_sentences(summary: Summary, found: Hidings) -> tuple[str, ...]:
-    """One sentence per recipe with a clear word, one on the inconclusive ones, one on what they rest on."""
-    clear = {recipe: one for recipe, one in found.verdicts.items() if one.word != INCONCLUSIVE}
-    unclear = {recipe: one for recipe, one in found.verdicts.items() if one.word == INCONCLUSIVE}
+def hiding_sentences(summary: Summary, sweep_verdicts: Hidings) -> tuple[str, ...]:
+    """A sentence per recipe with a significant verdict, one on the inconclusive recipes, one on the evidence."""
+    clear = {recipe: one for recipe, one in sweep_verdicts.verdicts.items() if one.word != INCONCLUSIVE}
+    unclear = {recipe: one for recipe, one in sweep_verdicts.verdicts.items() if one.word == INCONCLUSIVE}
     lines = [_sentence(summary, recipe, one) for recipe, one in clear.items()]
     if unclear:
         parts = [f"{named(recipe)} ({_inconclusive(summary, one)})" for recipe, one in unclear.items()]
         lines.append(f"Inconclusive: {listing(parts)}.")
-    if found.reason:
-        return (*lines, f"Whether a recipe hides its leak cannot be said: {found.reason}.")
-    adapted = [attack for attack in found.attacks if attack not in found.published]
+    if sweep_verdicts.reason:
+        return (*lines, f"Whether a recipe hides its leak cannot be said: {sweep_verdicts.reason}.")
+    adapted = [attack for attack in sweep_verdicts.attacks if attack not in sweep_verdicts.published]
     lines.append(
-        f"A reduction is an upper bound: a stronger attack than the {len(found.attacks)} tried may lower it. Adapted "
-        f"attacks, or attacks without gradients, among them: {listing(map(named, adapted))}."
+        f"A reduction is an upper bound: a stronger attack than the {len(sweep_verdicts.attacks)} tried may lower it. "
+        f"Adapted attacks, or attacks without gradients, among them: {listing(map(named, adapted))}."
     )
     return tuple(lines)
 
@@ -129,16 +129,15 @@ def _inconclusive(summary: Summary, one: LeakComparison) -> str:
 
 
 def bounded_cell(spec: Metric, number: Bounded) -> str:
-    """`+32.0 [+12, +44]` in the unit of the leak, the interval where there is one."""
+    """A number with its interval in the unit of the leak, such as `+32.0 [+12, +44]`."""
     return f"{signed(spec, number.value)} {signed_interval(spec, number.low, number.high)}".strip()
 
 
-def verdict_text(summary: Summary, found: Hidings) -> str:
-    """The verdicts as a table for a terminal, a line per recipe under the attack that works best against it; one line
-    saying why there are none."""
-    if not found.verdicts:
-        return f"no recipe is compared with a baseline: {ascii_text(found.reason or 'too few numbers')}"
-    hides = found.reason is None
+def verdict_text(summary: Summary, sweep_verdicts: Hidings) -> str:
+    """The verdicts as a table for a terminal, a line per recipe under its strongest attack; else why there are none."""
+    if not sweep_verdicts.verdicts:
+        return f"no recipe is compared with a baseline: {ascii_text(sweep_verdicts.reason or 'too few numbers')}"
+    hides = sweep_verdicts.reason is None
     head = [
         "each recipe under its strongest attack",
         metric_of("test_acc").label,
@@ -150,29 +149,29 @@ def verdict_text(summary: Summary, found: Hidings) -> str:
         "n needed",
     ]
     rows = summary.rows(summary.deciding)
-    lines = [_line(summary, found, recipe, row, hides=hides) for recipe, row in rows.items()]
+    lines = [_line(summary, sweep_verdicts, recipe, row, hides=hides) for recipe, row in rows.items()]
     words = {0, *range(len(head) - 3, len(head))}
     table = aligned([[ascii_text(cell) for cell in row] for row in (head, *lines)], words)
-    unsaid = [f"hiding: not looked for, {ascii_text(found.reason)}"] if found.reason else []
+    unsaid = [f"hiding: not looked for, {ascii_text(sweep_verdicts.reason)}"] if sweep_verdicts.reason else []
     return "\n".join([*table, LEGEND, *unsaid])
 
 
-def _line(summary: Summary, found: Hidings, recipe: str, row: int, *, hides: bool) -> list[str]:
-    cells, one = summary.cells[row], found.verdicts.get(recipe)
+def _line(summary: Summary, sweep_verdicts: Hidings, recipe: str, row: int, *, hides: bool) -> list[str]:
+    cells, one = summary.cells[row], sweep_verdicts.verdicts.get(recipe)
     measured = [with_interval(spec, cells) for spec in (metric_of("test_acc"), summary.spec)]
     size = "" if one is None else reduction_cell(summary.spec, one)
     part = "" if one is None or one.hidden is None else bounded_cell(summary.spec, one.hidden.part)
-    word = one.word if one else "baseline" if recipe in found.baselines else ""
+    word = one.word if one else "baseline" if recipe in sweep_verdicts.baselines else ""
     needed = "" if one is None else needed_words(one)
     return [recipe, *measured, size, *([part] if hides else []), cells["attack"], word, needed]
 
 
-def verdict_frame(summary: Summary, found: Hidings) -> pd.DataFrame:
+def verdict_frame(summary: Summary, sweep_verdicts: Hidings) -> pd.DataFrame:
     """One row per recipe, as `verdicts.parquet` holds it; fractions, positive leaks less. What would settle a recipe
     are whole numbers, missing where nothing would. `removed`, `removed_low`,
     `removed_high`, `strongest` and `strongest_baseline` are earlier names of other columns."""
     rows = []
-    for recipe, one in found.verdicts.items():
+    for recipe, one in sweep_verdicts.verdicts.items():
         hidden, part = one.hidden, one.hidden.part if one.hidden else Bounded(value=float("nan"), low=None, high=None)
         rows.append(
             {
@@ -195,7 +194,7 @@ def verdict_frame(summary: Summary, found: Hidings) -> pd.DataFrame:
                 "hidden_high": part.high,
                 "published": hidden.published if hidden else None,
                 "published_baseline": hidden.published_baseline if hidden else None,
-                "portfolio": list(found.attacks),
+                "portfolio": list(sweep_verdicts.attacks),
                 "removed": one.reduction,
                 "removed_low": one.low,
                 "removed_high": one.high,

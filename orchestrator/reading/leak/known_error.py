@@ -1,4 +1,4 @@
-"""The leak without the deciding judge's known error: what it misses of photographs, what it credits to controls."""
+"""The leak corrected for the deciding judge's errors: misses on photographs and hits on controls."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class KnownError:
 
 
 def known_error(data: ReportData, summary: Summary) -> KnownError | None:
-    """None where the judge's error is not known: without a control, without real images, for a metric that is no hit
-    rate."""
+    """The judge's errors and the corrected leaks; None without a control or real images, or for another metric than a
+    hit rate."""
     metric = summary.primary
     if metric not in CLASS_METRICS or data.real_images is None or not data.judged_classes:
         return None
@@ -56,19 +56,19 @@ def _corrected(summary: Summary, row: int, sensitivity: Rate, false_positives: R
     )
 
 
-def known_error_lead(summary: Summary, found: KnownError) -> str:
-    """How good the judge is, and what follows."""
+def known_error_lead(summary: Summary, error: KnownError) -> str:
+    """Sentences on the judge's errors and on the correction for them."""
     spec = summary.spec
     return start(
-        f"the {spec.label} matches {number(spec, found.sensitivity.share)} of photographs with the right person, and "
-        f"{number(spec, found.false_positives.share)} of what {found.control} draws without knowing the model. Without "
+        f"the {spec.label} matches {number(spec, error.sensitivity.share)} of photographs with the right person, and "
+        f"{number(spec, error.false_positives.share)} of what {error.control} draws without knowing the model. Without "
         "that error the leaks would be these; a photograph is easier to match than a reconstruction, so they are "
         "rather too low."
     )
 
 
 def corrected_words(summary: Summary, leak: Corrected | None) -> str:
-    """`42 % [30, 55]`, or that the judge tells too little."""
+    """A corrected leak as text, such as `42 % [30, 55]`, or that the judge is too unreliable to correct for."""
     if leak is None:
         return "not known: this judge distinguishes people hardly better than chance"
     return estimate(summary.spec, leak.value, leak.low, leak.high)

@@ -1,4 +1,4 @@
-"""At which look each recipe was decided, in words: for terminal, page and MLflow."""
+"""Sentences on the look at which each recipe was decided, for terminal, page and MLflow."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPENT = {"pocock": "Pocock", "obrien-fleming": "O'Brien and Fleming"}
 
 
 def look_words(summary: Summary, stop: Stop) -> str:
-    """`decided at look 1 of 3 (3 seeds)`."""
+    """A phrase such as `decided at look 1 of 3 (3 seeds)`."""
     looks = present(summary.looks, "looks")
     where = f"look {stop.look} of {len(looks.looks)} ({count(stop.seeds, 'seed')})"
     if stop.answer == "small":
@@ -31,7 +31,7 @@ def look_words(summary: Summary, stop: Stop) -> str:
 
 
 def look_sentences(summary: Summary) -> tuple[str, ...]:
-    """What the looks are, one sentence per recipe, and which recipes could not be asked; none without looks."""
+    """Sentences on the looks, one per recipe, and on recipes that could not be tested; empty without looks."""
     if summary.looks is None or summary.primary is None:
         return ()
     looks, last = summary.looks, summary.stops(summary.primary)
@@ -58,5 +58,5 @@ def _told(summary: Summary, stop: Stop) -> str:
 
 
 def look_text(summary: Summary) -> str:
-    """The same for a terminal; empty without looks."""
+    """The sentences on looks as text for a terminal; empty without looks."""
     return "\n".join(ascii_text(line) for line in look_sentences(summary))

@@ -1,4 +1,4 @@
-"""Two leaks of every recipe: what an inversion shows, and how well an attacker tells which images were trained on."""
+"""Two leaks of every recipe: model inversion, and membership inference."""
 
 from __future__ import annotations
 
@@ -42,8 +42,8 @@ class Leaks:
         recipe: The recipe's name.
         inversion: Row of the summary's frame under the strongest attack; None where nothing was inverted.
         cells: AUC within persons by attack.
-        scores: What the attacks that see scores find less than in the baseline; None for the baseline.
-        labels: The same of the attack that sees labels alone.
+        scores: Reduction relative to the baseline by attacks that see scores; None for the baseline.
+        labels: The same reduction by the attack that sees labels alone.
     """
 
     recipe: str
@@ -54,7 +54,7 @@ class Leaks:
 
     @property
     def word(self) -> str:
-        """What can be said beside the baseline; empty for the baseline itself."""
+        """The verdict relative to the baseline; empty for the baseline itself."""
         if self.scores is None or self.labels is None:
             return ""
         words = {self.scores.word, self.labels.word}
@@ -81,17 +81,17 @@ class TwoLeaks:
 
     @property
     def spec(self) -> Metric:
-        """How AUCs are shown."""
+        """The metric by which AUCs are formatted."""
         return metric_of(WITHIN)
 
     def shown(self, row: Leaks, attack: str) -> str:
-        """`74.2 % [70, 78]`, over seeds and persons."""
-        found = crossed_mean_interval(row.cells[attack], bounds=(0.0, 1.0))
-        return estimate(self.spec, found.mean, found.low, found.high)
+        """An AUC over seeds and persons as text, such as `74.2 % [70, 78]`."""
+        auc = crossed_mean_interval(row.cells[attack], bounds=(0.0, 1.0))
+        return estimate(self.spec, auc.mean, auc.low, auc.high)
 
     @property
     def sentence(self) -> str:
-        """What is found, in a sentence or two, for the page and the terminal."""
+        """One or two sentences on the finding, for the page and the terminal."""
         leading = self.attacks[0]
         means = {row.recipe: float(row.cells[leading].mean()) for row in self.rows}
         if len(means) == 1:
@@ -108,34 +108,34 @@ class TwoLeaks:
         return f"{first}. {_capital(listing(verdicts)) if verdicts else 'No difference is detected'}{baseline_text}."
 
     def frame(self, summary: Summary) -> pd.DataFrame:
-        """A row per recipe: both leaks with intervals, what scores and labels find less than in the baseline."""
+        """One row per recipe: both leaks with intervals, and the reductions by scores and by labels."""
         rows = []
         for row in self.rows:
-            found: dict[str, object] = {"recipe": row.recipe, "seeds": self.seeds, "persons": self.persons}
+            columns: dict[str, object] = {"recipe": row.recipe, "seeds": self.seeds, "persons": self.persons}
             cell = None if row.inversion is None else summary.cells[row.inversion]
             for part in ("", "_low", "_high") if summary.primary is not None else ():
-                found[f"inversion{part}"] = None if cell is None else cell[f"{summary.primary}{part}"]
+                columns[f"inversion{part}"] = None if cell is None else cell[f"{summary.primary}{part}"]
             for attack, cells in row.cells.items():
                 auc = crossed_mean_interval(cells, bounds=(0.0, 1.0))
-                found |= {attack: auc.mean, f"{attack}_low": auc.low, f"{attack}_high": auc.high}
+                columns |= {attack: auc.mean, f"{attack}_low": auc.low, f"{attack}_high": auc.high}
             for name, one in (("scores", row.scores), ("labels", row.labels)):
-                found |= {f"less_by_{name}": one and one.reduction, f"less_by_{name}_low": one and one.low}
-                found |= {f"less_by_{name}_high": one and one.high, f"less_by_{name}_p": one and one.p}
-            rows.append({**found, "word": row.word or "baseline"})
+                columns |= {f"less_by_{name}": one and one.reduction, f"less_by_{name}_low": one and one.low}
+                columns |= {f"less_by_{name}_high": one and one.high, f"less_by_{name}_p": one and one.p}
+            rows.append({**columns, "word": row.word or "baseline"})
         return pd.DataFrame(rows)
 
     @property
     def sizes(self) -> str:
-        """What the intervals rest on."""
+        """The sample sizes of the intervals, in words."""
         return f"n = {count(self.seeds, 'seed')} and {count(self.persons, 'person')}"
 
     def compared(self, one: LeakComparison | None) -> str:
-        """A reduction in words; empty for none."""
+        """A reduction as text; empty for None."""
         return "" if one is None else reduction_words(self.spec, one)
 
 
 def title_of(attack: str) -> str:
-    """What a page calls a membership attack."""
+    """The title of a membership attack on pages."""
     return BY_KEY[f"membership_{attack}_auc"].label.removeprefix("membership AUC, ")
 
 
@@ -173,10 +173,10 @@ def two_leaks(data: ReportData, summary: Summary) -> TwoLeaks | None:
 
 
 def _tables(data: ReportData) -> dict[str, dict[str, dict[int, list[float]]]]:
-    """Recipe -> attack -> seed -> AUC of every person, of targets that were attacked; once for each target."""
-    found: dict[str, dict[str, dict[int, list[float]]]] = {}
+    """Recipe -> attack -> seed -> AUC of every person; every attacked target counts once."""
+    tables: dict[str, dict[str, dict[int, list[float]]]] = {}
     if data.per_class is None or WITHIN not in data.results:
-        return found
+        return tables
     by_trial = dict(iter(data.per_class.sort_values("class").groupby("trial")))
     done = data.results[data.results[WITHIN].notna()]
     for row in done.to_dict("records"):
@@ -184,13 +184,13 @@ def _tables(data: ReportData) -> dict[str, dict[str, dict[int, list[float]]]]:
         for name in (WITH_SHADOWS, WITHOUT, BY_LABELS) if rows is not None else ():
             column = f"membership_{name}"
             if rows is not None and column in rows and not rows[column].isna().any():
-                mine = found.setdefault(recipe_label(data.axes, row), {}).setdefault(name, {})
+                mine = tables.setdefault(recipe_label(data.axes, row), {}).setdefault(name, {})
                 mine.setdefault(int(row["seed"]), rows[column].astype(float).tolist())
-    return found
+    return tables
 
 
 def _compared(cells: Mapping[str, Cells], attacks: Sequence[str], baseline: str | None) -> dict[str, LeakComparison]:
-    """Every recipe beside the baseline under the strongest of these attacks."""
+    """Compare every recipe with the baseline, each under the strongest of these attacks."""
     if baseline is None or not attacks or len(cells) < 2:
         return {}
     leaks = {recipe: {name: mine[name] for name in attacks} for recipe, mine in cells.items()}
@@ -198,7 +198,7 @@ def _compared(cells: Mapping[str, Cells], attacks: Sequence[str], baseline: str 
 
 
 def warnings_of(data: ReportData) -> tuple[str, ...]:
-    """What makes the numbers of membership doubtful, one sentence each."""
+    """Cautions on the numbers of membership, one sentence each."""
     results, lines = data.results, []
     if "membership_copies" in results and (results["membership_copies"].fillna(0) > 0).any():
         most = int(results["membership_copies"].max())

@@ -1,4 +1,4 @@
-"""The tables as a paper prints them: typed rows of means, intervals and n, with what differs from the baseline marked.
+"""Tables for a paper: typed rows of means, intervals and n, with significant differences from the baseline marked.
 
 What writes them as LaTeX, Markdown or CSV stands in `page/tables`; all of them show these numbers.
 """
@@ -110,7 +110,7 @@ class PrintedTable:
 
 
 def printed_tables(summary: Summary, title: str, protocol: str) -> tuple[PrintedTable, ...]:
-    """Every recipe under its strongest attack; beside it, where several attacks were tried, every recipe under each."""
+    """A table of recipes under their strongest attacks, and with several attacks one of recipes under each attack."""
     compares = summary.primary is not None and not summary.by_setting
     tables = [_by_recipe(summary, title, protocol)] if compares else []
     if len(summary.attacks) > 1 or not tables:
@@ -119,14 +119,14 @@ def printed_tables(summary: Summary, title: str, protocol: str) -> tuple[Printed
 
 
 def shown_estimate(spec: Metric, one: Estimate) -> tuple[str, str]:
-    """The mean without its unit, which the head of a column has, and the interval: `47.2`, `[34, 60]`."""
+    """The mean without unit, which the column's head has, and the interval: `47.2`, `[34, 60]`."""
     if is_null(one.value):
         return ABSENT, ""
     return number(spec, one.value).removesuffix(f"{NBSP}%"), interval(spec, one.low, one.high)
 
 
 def shown_reduction(spec: Metric, one: Estimate) -> tuple[str, str]:
-    """`+20.5`, `[+2, +39]`: percentage points for rates."""
+    """A reduction and its interval as texts, such as `+20.5`, `[+2, +39]`; percentage points for rates."""
     return signed(spec, one.value), signed_interval(spec, one.low, one.high)
 
 
@@ -191,7 +191,7 @@ def _by_attack(summary: Summary, title: str, protocol: str) -> PrintedTable:
 
 
 def _reduction(summary: Summary, cell: Mapping[str, Any]) -> Estimate | None:
-    """Of a row beside the baseline's row under the same attack."""
+    """The reduction of a row relative to the baseline's row under the same attack; None without a comparison."""
     key = summary.primary
     if key is None or f"{key}_diff" not in cell or is_null(cell[f"{key}_diff"]):
         return None
@@ -211,8 +211,8 @@ def _estimate(cell: Mapping[str, Any], key: str, *, differs: bool | None = None)
     if is_null(cell[key]):
         return Estimate(value=None)
     low, high = (None if is_null(cell[f"{key}{end}"]) else float(cell[f"{key}{end}"]) for end in ("_low", "_high"))
-    found = _differs(cell, key) if differs is None else differs
-    return Estimate(value=float(cell[key]), low=low, high=high, seeds=int(cell[f"{key}_n"]), differs=found)
+    is_clear = _differs(cell, key) if differs is None else differs
+    return Estimate(value=float(cell[key]), low=low, high=high, seeds=int(cell[f"{key}_n"]), differs=is_clear)
 
 
 def _differs(cell: Mapping[str, Any], key: str) -> bool:
@@ -220,7 +220,7 @@ def _differs(cell: Mapping[str, Any], key: str) -> bool:
 
 
 def _reading(summary: Summary, protocol: str) -> str:
-    """What the numbers are, what bold means, and what a leak is to be held against."""
+    """Sentences of the caption: what the numbers are, what bold means, and what to compare a leak with."""
     level, parts = f"{100 * summary.settings.level:g} %", []
     classes = f" and {count(summary.judged_classes, 'class', 'classes')}" if summary.judged_classes else ""
     parts.append(f"Means over n training seeds{classes}, with {level} intervals.")

@@ -1,4 +1,4 @@
-"""What a leak costs an attacker in questions: per recipe a curve of the leak against images shown to the target.
+"""The leak of each recipe against the number of queries to its target.
 
 Queries are counted exactly, by what shows an attack its target. Some are asked per class, some once for all classes by
 a part (a pool's scores, students that learn from answers): those are shared out over the classes attacked.
@@ -25,14 +25,14 @@ ASKS_NOTHING = "none"  # the access of an attack that sees no answer
 
 
 def asked_by_parts(trials: list[Trial], store: Store) -> dict[str, float]:
-    """Finished trial -> images that the parts of its attack have shown to its target, once for all classes."""
-    found = {}
+    """Finished trial -> queries that the parts of its attack sent to its target, once for all classes."""
+    queries = {}
     for trial in trials:
         if not all(store.has(stage) for stage in trial.stages):
             continue
         parts = [s for s in with_ancestors(trial.stages) if s.name in PARTS and "target" in s.inputs and store.has(s)]
-        found[trial.id] = sum(store.metrics(stage).get("queries") or 0.0 for stage in parts)
-    return found
+        queries[trial.id] = sum(store.metrics(stage).get("queries") or 0.0 for stage in parts)
+    return queries
 
 
 def query_frame(summary: Summary, by_parts: Mapping[str, float]) -> pd.DataFrame:
@@ -61,16 +61,16 @@ def by_access(queries: pd.DataFrame) -> dict[str, pd.DataFrame]:
 
     Only levels that an attack of its own reaches: controls make none.
     """
-    sign, found = metric_of(queries["metric"].iloc[0]).sign, {}
+    sign, levels = metric_of(queries["metric"].iloc[0]).sign, {}
     for place, level in enumerate(ACCESS_LEVELS):
         if ((queries["access"] == level) & ~queries["control"] & queries["leak"].notna()).any():
             within = queries[queries["access"].isin(ACCESS_LEVELS[: place + 1])]
-            found[level] = within.assign(reached=_reached(within, sign))
-    return found
+            levels[level] = within.assign(reached=_reached(within, sign))
+    return levels
 
 
 def _reached(frame: pd.DataFrame, sign: int) -> pd.Series:
-    """The strongest leak among the recipe's attacks that ask at most so much; who asks alike, reaches alike."""
+    """The strongest leak among the recipe's attacks with at most as many queries; equal queries share one value."""
     counted = frame["leak"].where(~frame["control"] & frame["queries"].notna())
     strongest = (sign * counted).groupby(frame["recipe"]).cummax()
     strongest = strongest.groupby([frame["recipe"], frame["queries"]]).transform("max")
@@ -78,7 +78,7 @@ def _reached(frame: pd.DataFrame, sign: int) -> pd.Series:
 
 
 def _row(summary: Summary, index: Any, cell: Mapping[str, Any], by_parts: Mapping[str, float]) -> dict[str, Any]:
-    """The cell's queries and its leak. Without classes known to the judge, what parts ask cannot be shared out."""
+    """The queries and the leak of a cell; queries of parts are unknown per class where the classes are unknown."""
     key, leak = summary.deciding, summary.estimate(index, summary.deciding)
     queries = 0.0 if cell["access"] == ASKS_NOTHING else float("nan") if is_null(cell["queries"]) else cell["queries"]
     once = float(np.mean([by_parts[trial] for trial in cell["trials"] if trial in by_parts] or [0.0]))

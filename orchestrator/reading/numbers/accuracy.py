@@ -1,4 +1,4 @@
-"""What may be said of a difference in test accuracy: that it is no loss, or its interval and no more."""
+"""Word a difference in test accuracy: no loss where the interval shows it, else only the interval."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def accuracy_kept(gap: Comparison, margin: float) -> bool:
 
 
 def accuracy_gap(gap: Comparison) -> str:
-    """`-0.6 points [-1.6, +0.5]`."""
+    """A difference as text, such as `-0.6 points [-1.6, +0.5]`."""
     return difference(SPEC, gap.difference, gap.low, gap.high)
 
 
 def margin_words(margin: float) -> str:
-    """`1.0 point`."""
+    """A margin as text, such as `1.0 point`."""
     return points(SPEC, margin)

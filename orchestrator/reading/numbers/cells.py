@@ -42,13 +42,13 @@ class AttackedCells:
 
     @cached_property
     def cells(self) -> Mapping[int, Mapping[str, Any]]:
-        """Every row of the frame by its number: of some hundred columns, rows are slow to take from the frame."""
+        """Row number -> row of the frame; cached, since taking rows from a wide frame is slow."""
         columns = {str(key): values.tolist() for key, values in self.frame.items()}
         rows = [dict(zip(columns, values, strict=True)) for values in zip(*columns.values(), strict=True)]
         return dict(zip(self.frame.index.tolist(), rows, strict=True))
 
     def estimate(self, row: int, metric: str) -> Estimate:
-        """What a row of the frame holds of a metric."""
+        """The estimate of a metric in a row of the frame."""
         cell = self.cells[row]
         return Estimate(*(cell[f"{metric}{end}"] for end in ("", "_low", "_high", "_n")))
 
@@ -83,7 +83,7 @@ class AttackedCells:
         return met
 
     def _by_leak(self, metric: str, access: str | None) -> list[str]:
-        """Recipes that are accurate enough by rising leak under the strongest of the attacks that each has met."""
+        """Accurate enough recipes by rising leak, each under the strongest attack that ran on it."""
         means, sign, leaks = self.frame[metric], metric_of(metric).sign, {}
         for recipe, under in self._attacked(access).items():
             measured = [row for _, row in under if not is_null(means[row])]
@@ -95,7 +95,7 @@ class AttackedCells:
         return sorted(leaks, key=leaks.__getitem__)
 
     def _strongest(self, cases: CompleteCases, metric: str, access: str | None) -> dict[str, int]:
-        """By the same numbers as `comparisons`, so that both name one attack."""
+        """Complete recipe -> row of its strongest attack, by the numbers of `comparisons`, so that both agree."""
         attacked, leaks = self._attacked(access), self.leaks_of(metric, cases)
         return {
             recipe: max(

@@ -1,4 +1,4 @@
-"""Which recipe the numbers choose: each recipe meets the attack that works best against it, the least leak wins."""
+"""Choose the recipe with the lowest leak under the attack that works best against it."""
 
 from __future__ import annotations
 
@@ -35,23 +35,22 @@ class Decision:
 
     @property
     def chosen(self) -> int:
-        """`best`, which is there where any recipe is accurate enough. Raises ValueError where none is."""
+        """The row `best`. Raises ValueError where no recipe is accurate enough."""
         return present(self.best, "best recipe")
 
     @property
     def baseline(self) -> int:
-        """`reference`, which is there where the baseline was measured. Raises ValueError where it was not."""
+        """The row `reference`. Raises ValueError where the baseline was not measured."""
         return present(self.reference, "baseline")
 
     @property
     def marked(self) -> int | None:
-        """The row a table marks as leaking least: none among one, none where another leaks exactly as little, none with
-        a single seed."""
+        """The row that tables mark as leaking least; None with one recipe or one seed, or on a tie."""
         return self.best if len(self.rows) > 1 and not self.ties and self.seeds >= LEAST_SEEDS else None
 
     @property
     def mark(self) -> str:
-        """What every output calls the row `marked`: the least leak only where it is told from every other recipe."""
+        """The label of the row `marked`: `LEAST` where it differs significantly from all recipes, else `LOWEST`."""
         return LEAST if self.told else LOWEST
 
 
@@ -86,13 +85,13 @@ def decide(summary: Summary) -> Decision:
 
 
 def _below(summary: Summary, rows: dict[str, int]) -> tuple[str, ...]:
-    """The recipes that miss the accuracy asked for, or of which it is not known."""
+    """The recipes below `min_test_acc`, or of unknown accuracy."""
     floor, accuracy = summary.min_test_acc, summary.frame["test_acc"]
     return () if floor is None else tuple(recipe for recipe, row in rows.items() if not accuracy[row] >= floor)
 
 
 def _front(summary: Summary, rows: dict[str, int], sign: int) -> tuple[str, ...]:
-    """The Pareto front of accuracy and leak, by their means, among the recipes accurate enough."""
+    """The Pareto front of mean accuracy and mean leak among the accurate enough recipes."""
     columns = list(dict.fromkeys(("recipe", "test_acc", summary.primary)))
     places = summary.frame.loc[list(rows.values()), columns].dropna(subset="test_acc")
     if not len(places):

@@ -99,7 +99,7 @@ OWN = tuple(key for key, spec in BY_KEY.items() if spec.counted == "own images")
 def _counted(
     trial: Mapping[str, Any], rows: pd.DataFrame | None, spec: Metric, test_images: int | None
 ) -> tuple[int | None, pd.Series | None]:
-    """How many outcomes a rate is of, and of each class; None for what is not known."""
+    """Number of images behind a rate, in all and by class; None where unknown."""
     if spec.counted == "trainings":
         return 1, None
     if spec.counted == "test images":
@@ -125,8 +125,7 @@ def _by_class(rows: pd.DataFrame | None, key: str) -> pd.Series | None:
 
 
 def rates(samples: Sequence[Sample]) -> tuple[np.ndarray, bool]:
-    """[samples, classes]: the hit rates of the classes that all have, in one order; [samples, 1], the values, where any
-    has none. And whether there are classes."""
+    """Hit rates [samples, classes] of the classes that all samples have, else values [samples, 1]; and which it is."""
     hits = [sample.by_class for sample in samples if sample.by_class is not None]
     if len(hits) == len(samples):
         classes = reduce(pd.Index.intersection, (by_class.index for by_class in hits))
@@ -177,7 +176,7 @@ def compare(spec: Metric, mine: Seeds, reference: Seeds, settings: Settings, *, 
 
 
 def compared(pair: Pair, seeds: int, turn: int = 1) -> Comparison:
-    """A pair as `core` finds it; turn -1: the second minus the first."""
+    """Convert a pair of `core.metrics` to a comparison. turn: 1, or -1 for the second minus the first."""
     low, high = sorted(turn * end for end in ends(pair.low, pair.high))
     side = pair.verdict if turn > 0 else turned(pair.verdict)
     return Comparison(difference=turn * pair.difference, low=low, high=high, n=seeds, verdict=side, p=pair.p_corrected)
@@ -191,7 +190,7 @@ def ends(low: float | None, high: float | None) -> tuple[float, float]:
 def stacked(
     seeds: Mapping[str, Seeds], kept: Sequence[str], shared: Sequence[int], sign: int = 1
 ) -> tuple[dict[str, np.ndarray], bool]:
-    """What is kept -> its values times `sign`, [seeds, classes] of the shared seeds; and whether classes are known."""
+    """Name in `kept` -> its values times `sign`, [seeds, classes] over shared seeds; and whether classes are known."""
     flat, by_class = rates([seeds[one][seed] for one in kept for seed in shared])
     return dict(zip(kept, sign * flat.reshape(len(kept), len(shared), -1), strict=True)), by_class
 

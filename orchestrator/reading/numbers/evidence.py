@@ -1,4 +1,4 @@
-"""What the audit can tell of the recipes: each under the attack that works best against it, all compared at once."""
+"""Compare all recipes simultaneously, each under the attack that works best against it."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class Evidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Cells(AttackedCells):
-    """The cells of a sweep and what can be told of them.
+    """The cells of a sweep and their comparisons.
 
     looks: when recipes got more seeds; None where all have the same. With looks, `samples` holds those of the first
     look, which all recipes have, and `all_samples` the rest too: what is told of a recipe beside the baseline rests on

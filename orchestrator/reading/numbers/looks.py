@@ -1,4 +1,4 @@
-"""At which look each recipe was decided, and what can be told of it there: from the finished trials and nothing else.
+"""Find the look at which each recipe was decided, and its comparison there, from the finished trials alone.
 
 Every recipe that is still open is compared with the baseline over the look's own seeds, at the look's own error. One
 that is settled there keeps that answer, whatever further seeds the store has of it.

@@ -1,4 +1,4 @@
-"""What a report is made from. The orchestrator fills these; everything else in this package only reads them."""
+"""The data that a report is made from; commands fill these classes, and `reading` only reads them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the report knows of a search: proposals, objectives, what ended it. Filled by the orchestrator, read here."""
+"""The search of a sweep as reports read it: proposals, objectives, and what ended it."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def needed_words(one: LeakComparison) -> str:
 
 
 def settling(one: LeakComparison) -> str:
-    """`8 seeds might settle it`, or that no number would; empty where `needed_words` is."""
+    """A phrase such as `8 seeds might settle it`, or that no number would; empty where `needed_words` is."""
     needed = needed_words(one)
     how = "would" if needed.startswith("no number") else "might"
     return f"{needed} {how} settle it" if needed else ""

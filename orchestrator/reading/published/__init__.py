@@ -1,1 +1,1 @@
-"""Ours beside the paper's numbers."""
+"""Comparison of a sweep's numbers with the paper's."""

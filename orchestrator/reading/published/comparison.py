@@ -1,4 +1,4 @@
-"""Our cells beside a table of the paper: the row each reproduces, and whether its numbers lie in our intervals."""
+"""Compare cells with a table of the paper: the row each reproduces, and whether its numbers lie in our intervals."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Line:
 
     @property
     def remark(self) -> str:
-        """What a reader must know beside the mark."""
+        """A remark that qualifies the mark; may be empty."""
         return self.reason if is_null(self.mean) else self.incomparable
 
 
@@ -270,7 +270,7 @@ def printed(paper: PaperNumber | None, spec: Metric) -> str:
 
 
 def share_words(counts: Mapping[Mark, int]) -> str:
-    """How the comparison came out, in one sentence."""
+    """One sentence that summarises the comparison. counts: mark -> number of lines."""
     comparable = counts["within"] + counts["outside"]
     if not comparable and not counts["no interval"]:
         return "No number can be compared yet."

@@ -28,15 +28,15 @@ HEADS = ("metric", "the paper", "ours", "n", "difference", "")
 
 
 class Footnotes(dict[str, int]):
-    """Remarks that come back in every block, said once: each text gets a number."""
+    """Numbered footnotes, so that a remark that recurs in many blocks is printed once."""
 
     def mark(self, remark: str) -> str:
-        """`(2)`, or nothing for no remark."""
+        """The number of a remark, such as `(2)`; empty for an empty remark."""
         return f"({self.setdefault(remark, len(self) + 1)})" if remark else ""
 
 
 def published_text(published: Published) -> str:
-    """Aligned: a block per recipe, a line per metric, remarks once at the end."""
+    """The comparison as aligned text: a block per recipe, a line per metric, remarks at the end."""
     notes = Footnotes()
     headings: list[tuple[int, list[str]]] = []
     rows: list[list[str]] = []
@@ -68,7 +68,7 @@ def _title(published: Published) -> list[str]:
 
 
 def _departures(published: Published) -> list[str]:
-    """What all recipes share, a line for each part of the sweep file."""
+    """Lines on departures from the paper that all recipes share, one for each section of the sweep file."""
     parts: dict[str, list[str]] = {}
     for departure in published.departures:
         parts.setdefault(re.split("[. ]", departure, maxsplit=1)[0], []).append(departure)

@@ -1,1 +1,1 @@
-"""What a leak stands beside: chance, control, reach and ceiling; what attackers of each access level get."""
+"""Leaks compared with chance, control, reach and ceiling, and by the attacker's access."""

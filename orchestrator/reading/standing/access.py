@@ -1,4 +1,4 @@
-"""What attackers of each access level get of a recipe."""
+"""The leak of a recipe by the attacker's access level."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SEES = {
 
 
 def by_access(summary: Summary, row: int) -> tuple[str, ...]:
-    """One sentence on what attackers of each access level get of the recipe in this row; none with a single level."""
+    """One sentence on the leak of a row's recipe by access level; empty with a single level."""
     metric, levels = summary.primary, summary.access_levels
     if metric is None or len(levels) < 2:
         return ()

@@ -1,4 +1,4 @@
-"""What a leak stands beside: chance, a control, the reach of the prior, and the ceiling of real photographs.
+"""Compare a leak with chance, a control, the reach of the prior, and the ceiling of real photographs.
 
 By every judge in two ways: matched with the right one of N people (closed set), and verified: accepted as that person
 by a face recogniser that accepts a stated fraction of strangers. "Recognised" is said of the latter alone.
@@ -75,7 +75,7 @@ HEAD = ("leak", "chance", "control", "reach", "ceiling")
 def standings(summary: Summary, row: int, control: int | None, people: int | None) -> tuple[Standing, ...]:
     """A row of the summary's frame by every judge that measured it. control: the control's row, None without one;
     people: of the private data, None where not known."""
-    found = []
+    entries = []
     for spec in METRICS:
         verifies = spec.verifies or spec.chance is not None
         if spec.key not in summary.measured or not (spec.key in CLOSED_SET or verifies):
@@ -83,7 +83,7 @@ def standings(summary: Summary, row: int, control: int | None, people: int | Non
         if (leak := _at(summary, row, spec.key)).value is None:
             continue
         chance = spec.chance if verifies else None if people is None else 1 / people
-        found.append(
+        entries.append(
             Standing(
                 metric=spec.key,
                 words=hit_words(spec, people),
@@ -94,7 +94,7 @@ def standings(summary: Summary, row: int, control: int | None, people: int | Non
                 ceiling=_at(summary, row, spec.ceiling or f"{spec.key}_real"),
             )
         )
-    return tuple(found)
+    return tuple(entries)
 
 
 def hit_words(spec: Metric, people: int | None) -> str:
@@ -104,21 +104,23 @@ def hit_words(spec: Metric, people: int | None) -> str:
     return f"matched among {people or 'them'} ({spec.label})"
 
 
-def standing_lines(found: tuple[Standing, ...]) -> tuple[str, ...]:
-    """Sentences: what verification says, where the prior limits it, and where two judges disagree."""
-    return (*recognised(found), *limited(found), *_disagreement(found))
+def standing_lines(entries: tuple[Standing, ...]) -> tuple[str, ...]:
+    """Sentences on verification, on the limit by the prior, and on judges that disagree."""
+    return (*recognised(entries), *limited(entries), *_disagreement(entries))
 
 
-def _of(found: tuple[Standing, ...], metric: str) -> Standing | None:
-    return next((one for one in found if one.metric == metric), None)
+def _of(entries: tuple[Standing, ...], metric: str) -> Standing | None:
+    return next((one for one in entries if one.metric == metric), None)
 
 
 def recognised(
-    found: tuple[Standing, ...], whose: str = "its reconstructions", first: tuple[str, ...] = ()
+    entries: tuple[Standing, ...], whose: str = "its reconstructions", first: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
-    """How many are verified, beside random latents and real photographs; nothing where no judge verifies. first: what
-    else it stands beside, before these."""
-    one = _of(found, FIRST)
+    """A sentence on the verified fraction, compared with random latents and real photographs; empty without a verifier.
+
+    whose: whose images were verified. first: further comparisons to name before these.
+    """
+    one = _of(entries, FIRST)
     if one is None:
         return ()
     known = ((one.control.value, "random latents"), (one.ceiling.value, "real photographs"))
@@ -130,9 +132,9 @@ def recognised(
     )
 
 
-def limited(found: tuple[Standing, ...]) -> tuple[str, ...]:
-    """That the prior cannot draw what the judge asks for, where it cannot."""
-    short = [one for one in (_of(found, FIRST), *found) if one is not None and one.is_limited]
+def limited(entries: tuple[Standing, ...]) -> tuple[str, ...]:
+    """A sentence that the prior cannot draw what the judge accepts; empty where it can."""
+    short = [one for one in (_of(entries, FIRST), *entries) if one is not None and one.is_limited]
     if not short:
         return ()
     one = short[0]
@@ -143,10 +145,10 @@ def limited(found: tuple[Standing, ...]) -> tuple[str, ...]:
     )
 
 
-def _disagreement(found: tuple[Standing, ...]) -> tuple[str, ...]:
-    """Of the judges with features of their own, two that are far apart in the same question."""
+def _disagreement(entries: tuple[Standing, ...]) -> tuple[str, ...]:
+    """A sentence on two judges with features of their own that disagree; empty without such a pair."""
     for verifies in (False, True):
-        same = [one for one in found if one.spec.ceiling and one.spec.verifies == verifies and _features(one)]
+        same = [one for one in entries if one.spec.ceiling and one.spec.verifies == verifies and _features(one)]
         same = [one for one in same if not verifies or one.metric.endswith(FIRST)]
         if len(same) < 2:
             continue
@@ -163,15 +165,15 @@ def _features(one: Standing) -> bool:
 
 
 def _reach(summary: Summary, row: int, spec: Metric) -> Number:
-    """With Wilson's interval over the photographs: it is the same in every trial."""
+    """The reach of the prior with Wilson's interval over photographs, since it is the same in every trial."""
     if spec.reach is None or (value := _at(summary, row, spec.reach).value) is None:
         return NOT_MEASURED
     counts = (one for one in METRICS if one.measured_by == BY_KEY[spec.reach].measured_by and one.unit == "plain")
     images = _at(summary, row, next(counts).key).value
     if not images:
         return Number(value=value)
-    found = stats.binomtest(round(value * images), round(images)).proportion_ci(summary.settings.level, "wilson")
-    return Number(value=value, low=float(found.low), high=float(found.high))
+    interval = stats.binomtest(round(value * images), round(images)).proportion_ci(summary.settings.level, "wilson")
+    return Number(value=value, low=float(interval.low), high=float(interval.high))
 
 
 def _at(summary: Summary, row: int, key: str) -> Number:

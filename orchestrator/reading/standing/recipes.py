@@ -1,4 +1,4 @@
-"""What the leak of a sweep's recipes stands beside: the baseline and the recipe that leaks least, by every judge."""
+"""Compare the leaks of the baseline and of the recipe that leaks least with chance, control, reach and ceiling."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RecipeStanding:
 
 
 def recipe_standings(summary: Summary) -> tuple[RecipeStanding, ...]:
-    """The baseline's, then that of the recipe that leaks least; none where the sweep compares no recipes."""
+    """The standing of the baseline, then of the recipe that leaks least; empty where no recipes are compared."""
     if summary.primary is None or summary.by_setting:
         return ()
     choice = decide(summary)
@@ -41,18 +41,18 @@ def _beside_anything(one: Standing) -> bool:
 
 
 def control_of(summary: Summary, row: int) -> int | None:
-    """The row of the control to which the deciding judge credits most, under the recipe of `row`; None without one."""
+    """The row of the control with the largest leak by the deciding judge, for the recipe of `row`; may be None."""
     frame, metric = summary.frame, summary.deciding
     same = frame["control"] & (frame["recipe"] == frame.loc[row, "recipe"]) & frame[metric].notna()
     return int((summary.spec.sign * frame.loc[same, metric]).idxmax()) if same.any() else None
 
 
 def standing_sentences(summary: Summary) -> tuple[str, ...]:
-    """What verification says of the recipe that leaks least, beside the baseline, and where the prior limits it."""
-    found = recipe_standings(summary)
-    if not found:
+    """Sentences on verification of the recipe that leaks least, compared with the baseline, and the prior's limit."""
+    standings = recipe_standings(summary)
+    if not standings:
         return ()
-    *others, last = found
+    *others, last = standings
     comparisons = (
         f"{way.shown('leak')} of that from {named(other.recipe)}"
         for other in others

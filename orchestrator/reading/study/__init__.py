@@ -1,1 +1,1 @@
-"""A study of what people see: the sealed key, what they answered, and what that shows."""
+"""A study with human annotators: the key, their answers, and the results."""

@@ -1,4 +1,4 @@
-"""What annotators have chosen, from the files that the page hands them."""
+"""Read the answers of annotators from the files that the study's page saves."""
 
 from __future__ import annotations
 

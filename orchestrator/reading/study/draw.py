@@ -1,4 +1,4 @@
-"""Which people are asked about, what is shown of them, and in which order: all from one seed."""
+"""Draw the questions of a study from one seed: people, pictures and order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from smoothsweep.orchestrator.reading.study.key import Question
 
 SURE = 0.05
-"""How likely somebody who guesses may be to pass the attention checks, at most."""
+"""The highest allowed probability that an annotator who guesses passes the attention checks."""
 
 
 def least_checks(options: int) -> int:

@@ -1,4 +1,4 @@
-"""Where recipes lie in a space: their positions by dimension, and as points that a model of them works with."""
+"""Positions of recipes in a search space: by dimension, and as points for a model of the objective."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reaching a tracking store: is there an MLflow at the URI, and does it still answer."""
+"""Connect to a tracking store, and check that it still answers."""
 
 from __future__ import annotations
 
@@ -33,7 +33,12 @@ OPEN_S = 180  # for MLflow to make or upgrade the tables of a database that answ
 DEFAULT_PORTS = {"postgresql": 5432, "mysql": 3306, "mssql": 1433}
 VERSION = re.compile(r"(\d+)\.\d+(\.\w+)*")
 CREDENTIALS = "MLFLOW_TRACKING_USERNAME and MLFLOW_TRACKING_PASSWORD (or MLFLOW_TRACKING_TOKEN)"
-TALKATIVE = ("mlflow", "alembic", "sqlalchemy", "urllib3")  # each failure is told in one line of ours
+TALKATIVE = (
+    "mlflow",
+    "alembic",
+    "sqlalchemy",
+    "urllib3",
+)  # their log lines are muted: each failure becomes one line here
 DRIVERS_WORDS = re.compile(r"\((?:[\w.]+\.)?\w*(?:Error|Exception)\) (.+?)(?: \[SQL: | \(Background on this error|$)")
 
 
@@ -51,7 +56,7 @@ def tracking_errors() -> tuple[type[Exception], ...]:
 
 
 def told(error: BaseException, uri: str) -> str:
-    """What went wrong, in a line: no statement, no traceback, no password. At most 300 characters."""
+    """An error as one line without SQL statement, traceback or password, at most 300 characters."""
     words = " ".join(without_secrets(str(error), uri).split()) or type(error).__name__
     driver_words = DRIVERS_WORDS.search(words)
     path = sqlite_path(uri)
@@ -61,10 +66,10 @@ def told(error: BaseException, uri: str) -> str:
 
 
 def connect(uri: str, *, ours: bool = False) -> Any:
-    """A client that has spoken with the tracking store once. InputError, in one line, if there is none at the URI.
+    """A client that has reached the tracking store once.
 
-    Whatever is there, the answer comes in time: within seconds if it is no tracking store, or no answer.
-    ours: the URI is `local_uri` of a store, from which an unreadable database is made again.
+    ours: the URI is `local_uri` of a store, from which an unreadable database is rebuilt. Raises InputError, within
+    seconds, where no tracking store answers at the URI.
     """
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)
@@ -83,17 +88,19 @@ def connect(uri: str, *, ours: bool = False) -> Any:
 
 @contextlib.contextmanager
 def refusals(uri: str) -> Generator[None]:
-    """Turn whatever goes wrong with the tracking store in this block into one line, an InputError."""
+    """Raise errors of the tracking store in this block as an InputError of one line."""
     try:
         yield
     except InputError:
         raise
-    except Exception as error:  # of MLflow, SQLAlchemy, any driver, the operating system: the user's URI led there
+    except (
+        Exception
+    ) as error:  # MLflow, SQLAlchemy, any driver or the system may raise here, since the user chooses the URI
         raise _nothing_there(uri, told(error, uri)) from None
 
 
 def _probe(uri: str) -> None:
-    """Ask once what is there, with the means of its kind."""
+    """Check once that a server, a database or a folder answers at the URI; `refusals` rewords the errors."""
     if not uri:
         raise ValueError("nothing")
     scheme = urlsplit(uri).scheme
@@ -124,7 +131,7 @@ def _open(uri: str) -> Any:
 
 
 def _alone_with(uri: str) -> contextlib.AbstractContextManager[None]:
-    """While this lasts no other driver of this machine makes or upgrades the tables of the same SQLite file.
+    """Lock the SQLite file against other drivers of this machine that would create or upgrade its tables.
 
     MLflow does that without a lock, and the second of two that begin at once fails in the middle.
     """

@@ -94,7 +94,7 @@ class _Headers:
         return [value for known, value in self._pairs if known == name]
 
     def one(self, name: str) -> str:
-        """The value; empty where the header is missing, something that fits nothing where it is repeated."""
+        """The value of a header; empty where it is missing, and a value that matches nothing where it is repeated."""
         found = self.all(name)
         return found[0] if len(found) == 1 else "repeated, so refused" if found else ""
 
