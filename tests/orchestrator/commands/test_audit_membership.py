@@ -231,6 +231,7 @@ def test_from_an_endpoint_that_memorised_to_the_pages(tmp_path, capsys, own_home
     assert lines[0] in said and (members["members"], members["others"]) == (MEMBERS, OTHERS)
     assert "to come: membership: " in said and members["labels_asked_of"] == drawn
     assert not re.search(rf"\b({'|'.join(PEOPLE)})\b", " ".join(lines))
+    assert found["model"]["name"] == "this model" and "127.0.0.1" not in page + json.dumps(found)
     if noise == NOISE:
         by_name = {one["attack"]: one for one in members["attacks"]}
         assert members["holds"] and by_name["margin"]["auc"] > 0.95 and by_name["margin"]["low"] > 0.9

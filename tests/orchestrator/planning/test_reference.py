@@ -10,7 +10,14 @@ from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.planning.history import History
 from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
 from smoothsweep.orchestrator.planning.proposals import Proposed
-from smoothsweep.orchestrator.planning.reference import MACHINE, RATES, STEPS_OF_A_PROJECTION, borrowed, reference_s
+from smoothsweep.orchestrator.planning.reference import (
+    MACHINE,
+    RATES,
+    STEPS_OF_A_PROJECTION,
+    borrowed,
+    rated,
+    reference_s,
+)
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.search.forecast import forecast_of
 from smoothsweep.orchestrator.stages.stage import with_ancestors
@@ -138,6 +145,13 @@ def test_where_the_rates_tell_a_part_the_plan_tells_that_part_and_how_many_stage
     assert said.endswith(f"from another machine ({MACHINE}), + unknown ({stages} never measured on either)")
     assert main(["run", str(path), "--store", str(tmp_path / "store")]) == 2
     assert f"the cost of {stages} is unknown: expected --yes" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("without", "told"), [(5, True), (6, False), (30, False)])
+def test_rates_of_less_than_half_of_the_stages_tell_nothing(without, told):
+    """An audit of a brought model would otherwise be told to take about a tenth of a second."""
+    found = rated((0.0, 0.0, 0.0, 10 if without < 10 else 31), (0.1, without))
+    assert found["about"] is None and (found["partly"] is not None) == told
 
 
 def test_a_search_that_has_not_begun_is_told_by_the_rates_and_never_above_its_budget(tmp_path):
