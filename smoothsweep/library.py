@@ -20,6 +20,7 @@ from typing import Any
 import pandas as pd
 import torch
 
+from smoothsweep.core.audit.attack_result import AttackResult
 from smoothsweep.core.audit.attacking import settings_tried
 from smoothsweep.core.audit.checking import recognised
 from smoothsweep.core.audit.comparing import compare_audits
@@ -30,7 +31,7 @@ from smoothsweep.core.audit.opening import PriorLike, attacker_of, check_model, 
 from smoothsweep.core.audit.pictures import People, Pictures, everything_of, has_split, people_of, refuse_shared
 from smoothsweep.core.audit.portfolio import EIGENFACES, PLUG_AND_PLAY, STORED_SIZE, Reach, evaluator_of, spread
 from smoothsweep.core.audit.references import PLAIN
-from smoothsweep.core.audit.results import AttackResult, Audit, Verdict, read_audit, verdict_of
+from smoothsweep.core.audit.results import Audit, Verdict, read_audit, verdict_of
 from smoothsweep.core.audit.shadows import shadow_recipe as read_recipe
 from smoothsweep.core.audit.training import train_model
 from smoothsweep.core.data.images import ImageSet as ImageSet

@@ -150,11 +150,14 @@ def audit_membership(
 ) -> MembershipAudit:
     """Attack the membership of a model by its scores, where it gives them, by its labels, and by shadow models.
 
-    training: images that the model was trained on. held_out: images of the same people that it was not trained on.
-    size: side in pixels at which a folder or a file is read. budget: the most pictures that may be sent to the model;
-    where it is too small for all images, some are drawn with `seed`. shadows: how to train shadow models, None for
-    none; they are trained only where a claim can be made. where: what messages call the held-out images. Members and
-    held-out images are queried in the same way.
+    Args:
+        training: Images that the model was trained on.
+        held_out: Images of the same people that it was not trained on.
+        size: Side in pixels at which a folder or a file is read.
+        budget: The most pictures that may be sent to the model; where it is too small for all images, some are drawn
+            with `seed`.
+        shadows: How to train shadow models, None for none; they are trained only where a claim can be made.
+        where: What messages call the held-out images. Members and held-out images are queried in the same way.
 
     Raises InputError for different classes in the two sets, a budget for fewer than two images, or shadow models where
     the model answers with labels alone or has too few images.

@@ -34,17 +34,22 @@ TRIED = 2  # images sent to a model when it is opened
 class Model:
     """Any network or function from images to classes.
 
-    classifier: images float32 [N, 3, S, S] -> logits or probabilities float [N, C], or labels, whole numbers [N]; a
-    function may answer as a numpy array. A network (also of TorchScript) is used as a copy, in evaluation mode and in
-    float32, whatever the precision of its weights. Or a state dictionary, or a trainer's dictionary that holds one,
-    with its `architecture`, a name as in a sweep file. image_size: S in pixels. How it reads a picture, in exactly one
-    way: input_range, the numbers of black and white, such as (0, 1) or (-1, 1); or mean and std of the channels of
-    pictures in [0, 1], as torchvision's Normalize has them. channels: "rgb", or "bgr" for a network that gets blue
-    first. answers: "logits", "probabilities" or "labels". num_classes: C; may be left out unless it answers labels.
-    access: what an attacker sees of it; None for all that its answers give: "labels", else "gradients" where they carry
-    them, else "scores". Probabilities carry their gradients through a softmax, which may vanish.
-
     Raises InputError for settings that contradict each other or the classifier.
+
+    Attributes:
+        classifier: Images float32 [N, 3, S, S] -> logits or probabilities float [N, C], or labels, whole numbers [N]; a
+            function may answer as a numpy array. A network (also of TorchScript) is used as a copy, in evaluation mode
+            and in float32, whatever the precision of its weights. Or a state dictionary, or a trainer's dictionary that
+            holds one, with its `architecture`, a name as in a sweep file.
+        image_size: S in pixels.
+        input_range: The numbers of black and white, such as (0, 1) or (-1, 1); this or `mean` and `std` is given.
+        mean, std: Of the channels of pictures in [0, 1], as torchvision's Normalize has them.
+        channels: "rgb", or "bgr" for a network that gets blue first.
+        answers: "logits", "probabilities" or "labels".
+        architecture: Of a state dictionary.
+        num_classes: C; may be left out unless it answers labels.
+        access: What an attacker sees of it; None for all that its answers give: "labels", else "gradients" where they
+            carry them, else "scores". Probabilities carry their gradients through a softmax, which may vanish.
     """
 
     classifier: nn.Module | Callable[[Tensor], Any] | Mapping[str, Any]

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from PIL import Image
 
-from smoothsweep.core.audit.attacking import Attacker, Inverted, OnProgress, silent
+from smoothsweep.core.audit.attack_result import AttackResult
+from smoothsweep.core.audit.attacking import Attacker, OnProgress, silent
 from smoothsweep.core.audit.judging import Judge
 from smoothsweep.core.audit.membership import MembershipAudit
 from smoothsweep.core.audit.standing import Stands, stands
@@ -24,37 +24,6 @@ from smoothsweep.core.metrics.verdicts import HIGHER, LOWER
 
 HALF = 0.5
 """Fraction of hits from which on a person counts as matched."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class AttackResult:
-    """The reconstructions of one attack. inverted: tensors and costs; seed: of the attack."""
-
-    inverted: Inverted
-    seed: int
-
-    @property
-    def name(self) -> str:
-        """The name of the attack, with the settings that distinguish it from others of its kind."""
-        return " ".join(filter(None, (self.inverted.kind, self.inverted.attack.variant)))
-
-    @property
-    def table(self) -> pd.DataFrame:
-        """One row per image: class, rank (0: best of its class), score (the model's confidence, NaN: not queried)."""
-        labels, scores = self.inverted.labels, self.inverted.scores
-        score = np.full(len(labels), np.nan) if scores is None else scores.double().numpy()
-        return pd.DataFrame({"class": labels.numpy(), "rank": result_slots(labels).numpy(), "score": score})
-
-    def images(self, target_class: int) -> np.ndarray:
-        """The images of a class, uint8 [k, R, R, 3], best first. Raises InputError for one that was not attacked."""
-        images = self.inverted.images[self.inverted.labels == target_class]
-        if not len(images):
-            raise InputError(f"class: expected one that was attacked, got {target_class}")
-        return np.ascontiguousarray(images.permute(0, 2, 3, 1).numpy())
-
-    def pictures(self, target_class: int) -> list[Image.Image]:
-        """The images of a class as PIL images, best first. Raises InputError for one that was not attacked."""
-        return [Image.fromarray(pixels) for pixels in self.images(target_class)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,21 +56,29 @@ class Verdict:
 class Audit:
     """What the audit of one model found.
 
-    attacks: a row per attack, the strongest first, then the controls: attack, access, control, leak with low and high
-    (95 %, over seeds and people; NaN without an interval), corrected with corrected_low and corrected_high (without
-    the judge's known error), seeds, queries and seconds per person. people: a row per person attacked, first who
-    is most probably among the five most exposed: class, name, share (of the strongest attack's images that the judge
-    takes for them), rate with low and high (the share shrunk towards the mean of all, 95 %), among_five (that
-    probability), control (the share of the control's images that the judge takes for this very person), verified (the
-    share of the strongest attack's that a face recogniser accepts at 1 % false accepts, NaN where it was not measured).
-    membership: how well an attacker tells training from test images, None where that was not asked for.
-    standing: the strongest attack by every way of judging it, beside chance, the control, the reach of the prior and
-    the ceiling (`core.audit.standing`); told: sentences on what was not verified and on public images that may not fit.
-    beyond: the strongest attack minus the best control, paired by person and seed. reconstructions: the
-    strongest attack's, first seed. judge: its metric as a sweep names it, real: how often it is right about real test
-    images; test_acc: the model's. strongest: the share of hits of the strongest attack by seed and class, tallies: the
-    same of every attack, controls left out, by: the judge itself, seeds: of the attacks; published: which of them
-    follow gradients as published; with all these models are compared (`smoothsweep.compare`).
+    Attributes:
+        attacks: A row per attack, the strongest first, then the controls: attack, access, control, leak with low and
+            high (95 %, over seeds and people; NaN without an interval), corrected with corrected_low and corrected_high
+            (without the judge's known error), seeds, queries and seconds per person.
+        people: A row per person attacked, first who is most probably among the five most exposed: class, name, share
+            (of the strongest attack's images that the judge takes for them), rate with low and high (the share shrunk
+            towards the mean of all, 95 %), among_five (that probability), control (the share of the control's images
+            that the judge takes for this very person), verified (the share of the strongest attack's that a face
+            recogniser accepts at 1 % false accepts, NaN where it was not measured).
+        membership: How well an attacker tells training from test images, None where that was not asked for.
+        standing: The strongest attack by every way of judging it, beside chance, the control, the reach of the prior
+            and the ceiling (`core.audit.standing`).
+        told: Sentences on what was not verified and on public images that may not fit.
+        beyond: The strongest attack minus the best control, paired by person and seed.
+        reconstructions: The strongest attack's, of the first seed.
+        judge: The judge's metric as a sweep names it.
+        real: How often the judge is right about real test images.
+        test_acc: The model's test accuracy.
+        strongest: The strongest attack's share of hits by seed and class.
+        tallies: The same of every attack, controls left out.
+        by: The judge itself.
+        seeds: Seeds of the attacks.
+        published: The attacks that follow gradients as published, for `smoothsweep.compare`.
     """
 
     attacks: pd.DataFrame
@@ -185,8 +162,12 @@ def read_audit(
 ) -> Audit:
     """Compute the statistics of an audit from its reconstructions, [attacks][seeds].
 
-    ruler: the judge. test_acc: the model's accuracy in [0, 1]. attacker: whose prior and public images give the reach
-    of the prior and the thresholds of verification; None leaves both out. told: sentences on the public images.
+    Args:
+        ruler: The judge.
+        test_acc: The model's accuracy in [0, 1].
+        attacker: Whose prior and public images give the reach of the prior and the thresholds of verification; None
+            leaves both out.
+        told: Sentences on the public images.
     """
     tallies = [
         Tally.of([ruler.hits(one.inverted.images, one.inverted.labels)[1] for one in seeds], seeds[0].inverted.labels)

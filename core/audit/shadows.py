@@ -29,7 +29,12 @@ SHARE = Membership.share
 
 @dataclass(frozen=True, kw_only=True)
 class ShadowRecipe:
-    """How many shadow models to train, and how. recipe: of the network. defended: its defense."""
+    """How many shadow models to train, and how.
+
+    Attributes:
+        recipe: How the network is trained.
+        defended: The defense that it is trained under.
+    """
 
     count: int
     recipe: TrainingRecipe

@@ -82,9 +82,13 @@ def stands(
 ) -> Stands:
     """Compare the strongest attack with chance, the control, the reach of the prior and the ceiling.
 
-    by: the judge's features, None for a judge without any. metric, ceiling: of the judge. strongest, control: hits of
-    the strongest attack and of the control. drawn, drawn_by_control: their pictures and labels, for every seed. crop:
-    of the strongest attack. classes: number of the model's classes.
+    Args:
+        by: The judge's features, None for a judge without any.
+        metric, ceiling: Of the judge.
+        strongest, control: Hits of the strongest attack and of the control.
+        drawn, drawn_by_control: Their pictures and labels, for every seed.
+        crop: Of the strongest attack.
+        classes: Number of the model's classes.
     """
     first: dict[str, Any] = {"metric": metric, "leak": strongest.leak.mean, **_ends(strongest)}
     first |= {"chance": 1 / classes, "control": control.leak.mean, "ceiling": ceiling}

@@ -60,8 +60,13 @@ class ExternalModel:
         order: Tensor | None = None,
         where: str,
     ) -> None:
-        """num_classes: None where the answers show it. order: int64 [C], the model's output for each class of the data,
-        None for its own; where: how an error begins."""
+        """Read an opened model as it was said to answer.
+
+        Args:
+            num_classes: None where the answers show it.
+            order: int64 [C], the model's output for each class of the data, None for its own.
+            where: How an error begins.
+        """
         self.opened, self.answers, self.access = opened, answers, access
         self.num_classes, self._order = num_classes, order
         self._reader = Reader(answers=answers, num_classes=num_classes, where=where)

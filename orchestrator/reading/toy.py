@@ -20,11 +20,13 @@ from smoothsweep.orchestrator.reading.numbers.model import StageLink
 class ToyPanel:
     """One attack on one model of the two-dimensional example.
 
-    confidence: [R, R] in [0, 1], the highest class probability; row r and column c lie at the r-th y and c-th x of R
-    even steps through the extent, both ascending. predicted: int [R, R], the class it belongs to, if known.
-    path: [T, 2], the attack's points from start to end. distance: from the end to the nearest training point of the
-    target class, None where the attack left all bounds. paper_steps, paper_distance: the published numbers, None where
-    there are none.
+    Attributes:
+        confidence: [R, R] in [0, 1], the highest class probability; row r and column c lie at the r-th y and c-th x of
+            R even steps through the extent, both ascending.
+        predicted: Int [R, R], the class it belongs to, if known.
+        path: [T, 2], the attack's points from start to end.
+        distance: From the end to the nearest training point of the target class, None where the attack left all bounds.
+        paper_steps, paper_distance: The published numbers, None where there are none.
     """
 
     alpha: float
@@ -58,7 +60,10 @@ class ToyData:
     """The two-dimensional example: points [N, 2] with labels int [N] into class_names, and what the attacks did.
 
     Colours and shapes follow the words in the class names ("orange pentagons") where they say any.
-    extent: lowest and highest x and y shown. results: one row per trial as in `ReportData`, for the trials' states.
+
+    Attributes:
+        extent: Lowest and highest x and y shown.
+        results: One row per trial as in `ReportData`, for the trials' states.
     """
 
     title: str

@@ -147,7 +147,13 @@ class SoftActorCritic:
         tau: float,
         one_step: bool,
     ) -> None:
-        """gamma: discount; tau: how fast the critics' slow copies follow; one_step: every episode is one step long."""
+        """Begin with untrained networks.
+
+        Args:
+            gamma: Discount of later rewards.
+            tau: How fast the critics' slow copies follow, in (0, 1].
+            one_step: Whether every episode is one step long.
+        """
         self.actor, self.critics, self.rules, self.noise = actor, list(critics), rules, noise
         self.gamma, self.tau, self.one_step = gamma, tau, one_step
         self.slow = [] if one_step else copy.deepcopy(self.critics)

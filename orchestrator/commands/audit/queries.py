@@ -175,8 +175,10 @@ def _membership(
 ) -> MembershipQueries:
     """Fit membership into the query budget, asking for the labels of as many images as it allows.
 
-    before: maps a budget to the queries that are sent before membership. images: number of training images and of test
-    images. scores: whether the model answers with scores.
+    Args:
+        before: Maps a budget to the queries that are sent before membership.
+        images: Number of training images and of test images.
+        scores: Whether the model answers with scores.
     """
 
     def cost(drawn: int | None) -> int:

@@ -81,9 +81,13 @@ def refinements(access: str, trainings: tuple[AuditTraining, ...] = (), *, seeds
 def round_of(tree: dict[str, Any], access: str, wanted: Sequence[AuditTraining]) -> Round:
     """The round that a sweep file of an audit covers, recognised by its seeds, attacks and recipes.
 
-    tree: the parsed sweep file. access: what the attacker sees. wanted: the trainings to look for. A file with attacks
-    of unknown settings, as an earlier version wrote them, counts as the widest reach. Raises LookupError or TypeError
-    for a tree that is no audit's.
+    Args:
+        tree: The parsed sweep file.
+        access: What the attacker sees.
+        wanted: The trainings to look for. A file with attacks of unknown settings, as an earlier version wrote them,
+            counts as the widest reach.
+
+    Raises LookupError or TypeError for a tree that is no audit's.
     """
     every = {reach: portfolio(access, whole=reach == "whole", adapted=reach == "adapted") for reach in REACHES}
     attacks = [attack for attack in tree["grid"]["attack"] if attack["kind"] in ATTACKS]

@@ -37,8 +37,11 @@ def shadow_sweep(
 ) -> dict[str, Any]:
     """The sweep file, parsed, that attacks the membership of the model and of the reference's first training.
 
-    tree: the parsed sweep file of the audit. count: number of shadow models. membership: settings of its judge. alone:
-    attack the model without the reference.
+    Args:
+        tree: The parsed sweep file of the audit.
+        count: Number of shadow models.
+        membership: Settings of its judge.
+        alone: Attack the model without the reference.
     """
     recipes = [tree["recipe"], *([] if alone else [dict(reference.settings)])]
     return {

@@ -70,12 +70,21 @@ def audit_sweep(
 ) -> dict[str, Any]:
     """The sweep file of an audit, parsed.
 
-    model: folder of the imported model. card: its card. data: the private images. public: the attacker's images, None
-    for rendered faces. images: number of public images, None where unknown. independent: the user's judge, as `judges`
-    has it. attacks: settings of one or more attacks and controls. people: the most people to attack. seeds: of attacks
-    and trainings. trainings: the reference and the fixes. prior: the attacker's, None for eigenfaces. membership:
-    settings of its judge, None where it is not measured. has_second: train an evaluator as well where there is an
-    independent judge; without one, an evaluator is always trained.
+    Args:
+        model: Folder of the imported model.
+        card: Its card.
+        data: The private images.
+        public: The attacker's images, None for rendered faces.
+        images: Number of public images, None where unknown.
+        independent: The user's judge, as `judges` has it.
+        attacks: Settings of one or more attacks and controls.
+        people: The most people to attack.
+        seeds: Of attacks and trainings.
+        trainings: The reference and the fixes.
+        prior: The attacker's, None for eigenfaces.
+        membership: Settings of its judge, None where it is not measured.
+        has_second: Train an evaluator as well where there is an independent judge; without one, an evaluator is always
+            trained.
     """
     size = min(STORED_SIZE, card.image_size)
     judged = min(size, 64)

@@ -50,8 +50,7 @@ from smoothsweep.sweeps.yaml_reader import read_yaml
 SWEEP = "audit.yaml"
 SECOND, SECOND_NAME = "audit-second.yaml", "audit-second"
 SLOWER = 2.0
-REDACTED = "this model"
-"""What redacted pages call the model: its file or endpoint may name a person or a machine."""
+REDACTED = "this model"  # on redacted pages: its file or endpoint may name a person or a machine
 
 
 @dataclass(kw_only=True)
@@ -257,8 +256,10 @@ class Work:
     def _plan_shadows(self, wanted: Sequence[AuditTraining], *, fit: bool, before: float) -> int:
         """Number of shadow models to attack with. Prints their cost, or notes for the pages why there are none.
 
-        wanted: the trainings asked for. fit: whether there is time for the reference. before: seconds of all work that
-        precedes the shadow models.
+        Args:
+            wanted: The trainings asked for.
+            fit: Whether there is time for the reference.
+            before: Seconds of all work that precedes the shadow models.
         """
         models, before = self.prepared.shadow_models(wanted), before + START_S
         if models is None:

@@ -18,8 +18,13 @@ OTHERS = "cheap attacks and fresh seeds"
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """Device time of some stages. stages: how many. seconds: devices held times seconds. saved: what they would have
-    cost on top, had no stage served several trials."""
+    """Device time of some stages.
+
+    Attributes:
+        stages: Number of stages.
+        seconds: Devices held times seconds.
+        saved: What they would have cost on top, had no stage served several trials.
+    """
 
     stages: int
     seconds: float

@@ -35,8 +35,13 @@ class Arm:
 
 @dataclass(frozen=True, kw_only=True)
 class DefenseFamily:
-    """One defense in one setting. points: its own recipes, weakest first, combinations last. starts_plain: whether
-    plain training is the weak end of its curve; why: what is left there, where it is not."""
+    """One defense in one setting.
+
+    Attributes:
+        points: Its own recipes, weakest first, combinations last.
+        starts_plain: Whether plain training is the weak end of its curve.
+        why: Why it is not, in words; empty where it is.
+    """
 
     key: str
     name: str
@@ -50,8 +55,9 @@ class DefenseFamily:
 class DefenseGroup:
     """All defenses in one setting (the defender's other axes in words, empty without any).
 
-    plain: the recipe without any defense, if the sweep has it. reference: the recipe that differences refer to, the
-    sweep's baseline or else plain training.
+    Attributes:
+        plain: The recipe without any defense, if the sweep has it.
+        reference: The recipe that differences refer to, the sweep's baseline or else plain training.
     """
 
     setting: str

@@ -22,8 +22,13 @@ PAPER_TABLES = ("1", "3")
 
 @dataclass(frozen=True, kw_only=True)
 class Order:
-    """Arms by their leak, least first. title: where it comes from. chosen: arm -> the strength that stands for it.
-    clear: pairs of arms of which one leaks more; None where the source gives no interval."""
+    """Arms by their leak, least first.
+
+    Attributes:
+        title: Where the order comes from.
+        chosen: Arm -> the strength that stands for it.
+        clear: Pairs of arms of which one leaks more; None where the source gives no interval.
+    """
 
     title: str
     arms: tuple[str, ...]

@@ -124,8 +124,10 @@ def control_line(summary: Summary) -> tuple[str, ...]:
 class Dip:
     """The deepest fall of a training's accuracy below its best so far.
 
-    best, lowest, last: accuracies, fractions. at_best, at_lowest: their epochs, from 1. on: the images that the
-    accuracy is of, "test" or "training".
+    Attributes:
+        best, lowest, last: Accuracies, fractions.
+        at_best, at_lowest: Their epochs, from 1.
+        on: The images that the accuracy is of, "test" or "training".
     """
 
     best: float

@@ -22,9 +22,13 @@ LEAST = 3  # factors, or two sizes of a training set, that make a curve
 
 @dataclass(frozen=True, kw_only=True)
 class AdvantagePoint:
-    """x: a smoothing factor, or a number of images per class. value, low, high: the attacker's relative gain over plain
-    training, positive where more leaks; of a distance, by how much it shrank. low and high are NaN without an interval,
-    and hold the plain value fixed."""
+    """A point of the figure on the attacker's advantage.
+
+    Attributes:
+        x: A smoothing factor, or a number of images per class.
+        value, low, high: The attacker's relative gain over plain training, positive where more leaks; of a distance, by
+            how much it shrank. low and high are NaN without an interval, and hold the plain value fixed.
+    """
 
     x: float
     value: float
@@ -34,7 +38,12 @@ class AdvantagePoint:
 
 @dataclass(frozen=True, kw_only=True)
 class AdvantagePanel:
-    """Curves over one quantity. title: the metric, or what the sweep varies beside; curves: name -> points by x."""
+    """Curves over one quantity.
+
+    Attributes:
+        title: The metric, or what the sweep varies beside.
+        curves: Name -> points by x.
+    """
 
     title: str
     x_label: str

@@ -21,8 +21,13 @@ AMONG = {5: "five"}[TOP]
 
 @dataclass(frozen=True, kw_only=True)
 class Exposed:
-    """One class. share: observed, the mean over the seeds; rate: shrunk towards the mean of all classes, with its
-    interval; among_top: the probability that it is one of the `TOP` most exposed."""
+    """One class.
+
+    Attributes:
+        share: Observed, the mean over the seeds.
+        rate: Shrunk towards the mean of all classes, with its interval.
+        among_top: The probability that it is one of the `TOP` most exposed.
+    """
 
     key: Hashable
     share: float

@@ -15,9 +15,15 @@ from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 @dataclass(frozen=True, kw_only=True)
 class KnownError:
-    """sensitivity: of the judge on real test images; false_positives: of what it credits to the control that it
-    credits most to, counted as one image per person and seed, which is fewer than there were. leaks: recipe -> its
-    corrected leak under its worst attack, None where the judge tells too little. control: the control's name."""
+    """How often a judge is known to be wrong.
+
+    Attributes:
+        sensitivity: Of the judge on real test images.
+        false_positives: Of what it credits to the control that it credits most to, counted as one image per person and
+            seed, which is fewer than there were.
+        leaks: Recipe -> its corrected leak under its worst attack, None where the judge tells too little.
+        control: The control's name.
+    """
 
     sensitivity: Rate
     false_positives: Rate

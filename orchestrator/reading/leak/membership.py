@@ -69,8 +69,11 @@ class Leaks:
 class TwoLeaks:
     """The recipes of a sweep that measured membership.
 
-    rows: in the order of the sweep. attacks: those compared, as columns of `Leaks.cells`. seeds, persons: how many the
-    intervals are over. baseline: the recipe that others are compared with, None without one.
+    Attributes:
+        rows: In the order of the sweep.
+        attacks: Those compared, as columns of `Leaks.cells`.
+        seeds, persons: How many the intervals are over.
+        baseline: The recipe that others are compared with, None without one.
     """
 
     rows: tuple[Leaks, ...]

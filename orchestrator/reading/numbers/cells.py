@@ -26,9 +26,14 @@ Key = tuple[Hashable, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class AttackedCells:
-    """What is compared. frame: a row per cell, and `samples` of each: metric -> seed -> sample. min_test_acc: the
-    accuracy a recipe needs to be chosen, if one was asked for. baseline_recipe: the label of the reference recipe, None
-    where there is none or several. people: classes of the private data, attacked or not; None where not known."""
+    """What is compared.
+
+    Attributes:
+        frame: A row per cell, and `samples` of each: metric -> seed -> sample.
+        min_test_acc: The accuracy a recipe needs to be chosen, if one was asked for.
+        baseline_recipe: The label of the reference recipe, None where there is none or several.
+        people: Classes of the private data, attacked or not; None where not known.
+    """
 
     frame: pd.DataFrame
     samples: Samples

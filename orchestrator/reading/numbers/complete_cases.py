@@ -22,12 +22,14 @@ Met = Mapping[str, Mapping[str, Collection[int]]]
 class CompleteCases:
     """What all compared recipes share.
 
-    attacks: every attack that at least one recipe has met, in order of appearance.
-    seeds: the seeds under which every complete recipe has met every attack, rising; empty without a complete recipe.
-    unused: seeds that some recipe has and that do not count, since too few recipes have them under every attack.
-    recipes: the complete recipes, in the order given.
-    missing: incomplete recipe -> attack -> the seeds that it lacks there, rising; all seeds of the sweep where no
-        recipe is complete.
+    Attributes:
+        attacks: Every attack that at least one recipe has met, in order of appearance.
+        seeds: The seeds under which every complete recipe has met every attack, rising; empty without a complete
+            recipe.
+        unused: Seeds that some recipe has and that do not count, since too few recipes have them under every attack.
+        recipes: The complete recipes, in the order given.
+        missing: Incomplete recipe -> attack -> the seeds that it lacks there, rising; all seeds of the sweep where no
+            recipe is complete.
     """
 
     attacks: tuple[str, ...]
@@ -44,8 +46,10 @@ def complete_cases(met: Met, *, baseline: str | None = None, front: Sequence[str
     dropped where fewer than `MOST` of the recipes have it, or where the baseline lacks it. It is also dropped where the
     recipe in front lacks it, if two seeds or more remain: the recipe that a reader would choose should be compared.
 
-    met: every recipe of the sweep, those without any measurement included. baseline: the recipe that the others are
-    compared with, None without one. front: the recipes by rising leak, as far as it is known.
+    Args:
+        met: Every recipe of the sweep, those without any measurement included.
+        baseline: The recipe that the others are compared with, None without one.
+        front: The recipes by rising leak, as far as it is known.
     """
     attacks = tuple(dict.fromkeys(attack for under in met.values() for attack, seeds in under.items() if seeds))
     known = sorted({seed for under in met.values() for seeds in under.values() for seed in seeds})

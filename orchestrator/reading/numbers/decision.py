@@ -15,12 +15,19 @@ LEAST, LOWEST = "least leak", "lowest measured"
 
 @dataclass(frozen=True, kw_only=True)
 class Decision:
-    """rows: recipe -> its row of the frame under its worst attack, where the leak was measured. best: the row that
-    leaks least among the recipes accurate enough, None where there is none. reference: the baseline's row, if known.
-    clear: whether the best reduces the leak of the reference. told: whether it does that of every other allowed recipe,
-    too. ties: other allowed recipes that leak exactly as little.
-    front: recipes accurate enough that no other such recipe beats in both test accuracy and leak, most accurate first.
-    below: recipes that miss the accuracy asked for. seeds: how many the recipes share.
+    """What the choice among recipes rests on.
+
+    Attributes:
+        rows: Recipe -> its row of the frame under its worst attack, where the leak was measured.
+        best: The row that leaks least among the recipes accurate enough, None where there is none.
+        reference: The baseline's row, if known.
+        clear: Whether the best reduces the leak of the reference.
+        told: Whether it does that of every other allowed recipe, too.
+        ties: Other allowed recipes that leak exactly as little.
+        front: Recipes accurate enough that no other such recipe beats in both test accuracy and leak, most accurate
+            first.
+        below: Recipes that miss the accuracy asked for.
+        seeds: How many the recipes share.
     """
 
     rows: dict[str, int]

@@ -21,9 +21,12 @@ from smoothsweep.orchestrator.reading.numbers.format import is_null
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """One metric of one trial: its value, and the hit rates by class where they are known. images: how many yes-or-no
-    outcomes the value is of, None where that is not known; counts: the same by class, None where they are the same
-    images under every seed."""
+    """One metric of one trial: its value, and the hit rates by class where they are known.
+
+    Attributes:
+        images: How many yes-or-no outcomes the value is of, None where that is not known.
+        counts: The same by class, None where they are the same images under every seed.
+    """
 
     value: float
     by_class: pd.Series | None = None
@@ -37,7 +40,12 @@ Seeds = Mapping[int, Sample]
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """How intervals are computed. level: their coverage; resamples, seed: of what is drawn for a recommendation."""
+    """How intervals are computed.
+
+    Attributes:
+        level: Their coverage.
+        resamples, seed: Of what is drawn for a recommendation.
+    """
 
     level: float = 0.95
     resamples: int = 2000
@@ -56,8 +64,12 @@ class Estimate(NamedTuple):
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
     """A cell minus its reference, over the `n` seeds both have, as `core.metrics.comparisons` decides it. low and high:
-    NaN without an interval (one seed). verdict: "" where there is nothing to compare. p: corrected for all comparisons
-    made together, None for one seed."""
+    NaN without an interval (one seed).
+
+    Attributes:
+        verdict: "" where there is nothing to compare.
+        p: Corrected for all comparisons made together, None for one seed.
+    """
 
     difference: float
     low: float

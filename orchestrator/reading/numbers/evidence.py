@@ -27,12 +27,15 @@ COLUMNS = {"_diff": "difference", "_diff_low": "low", "_diff_high": "high", "_di
 
 @dataclass(frozen=True, kw_only=True)
 class Evidence:
-    """rows: recipe -> its row of the frame under its worst attack. values: recipe -> leak [seeds, classes] of those
-    compared, times `sign`, so that small is good; [seeds, 1] where no hit rates by class are known. seeds: those that
-    all of them share. left_out: recipes that are compared with no other, because they lack an attack or one of these
-    seeds. by_class: whether `values` has classes. missing: recipe -> attack -> the seeds that it lacks; such a recipe
-    has no row. leaks: the recipes compared under their strongest attacks; None for a metric that is no leak, and where
-    the attacks were not chosen by it.
+    """Each recipe's leak under its worst attack.
+
+    Attributes:
+        rows: Recipe -> its row of the frame under that attack.
+        values: Recipe -> leak [seeds, classes] times `sign`, so that small is good; [seeds, 1] unless `by_class`.
+        seeds: Those that all of them share.
+        left_out: Recipes that are compared with no other, since they lack an attack or one of these seeds.
+        missing: Recipe -> attack -> the seeds it lacks; such a recipe has no row.
+        leaks: The recipes compared under their strongest attacks; None where the metric did not choose the attacks.
     """
 
     metric: str
@@ -92,8 +95,8 @@ class Cells(AttackedCells):
     """The cells of a sweep and their comparisons.
 
     looks: when recipes got more seeds; None where all have the same. With looks, `samples` holds those of the first
-    look, which all recipes have, and `all_samples` the rest too: what is told of a recipe beside the baseline rests on
-    the seeds of its last look (`stops`), everything else on those of the first, whose number nothing has chosen.
+    look, `all_samples` the rest too: a recipe's comparison with the baseline rests on the seeds of its last look, and
+    everything else on those of the first, whose number nothing has chosen.
     """
 
     looks: SeedLooks | None = None
@@ -126,8 +129,7 @@ class Cells(AttackedCells):
         return self._at_looks(metric, found) if leaks is not None and self.looks is not None else found
 
     def _at_looks(self, metric: str, found: Evidence) -> Evidence:
-        """The evidence with every recipe beside the baseline at its last look, over that look's seeds and at its error;
-        a recipe that was not asked yet has no verdict."""
+        """The evidence with each recipe at its last look, by that look's seeds and error; without one, no verdict."""
         last = self.stops(metric)
         stops = {stop.look: stop for stop in last.values()}
         at_look = {
@@ -292,8 +294,7 @@ class Cells(AttackedCells):
         by = metric if metric_of(metric).is_leak else primary
         if by is None:
             return []
-        worst = set(self.worst(by).values())
-        worst = {row for row in worst if not is_null(self.frame.loc[row, metric])}
+        worst = {row for row in self.worst(by).values() if not is_null(self.frame.loc[row, metric])}
         met = [(row, other) for row, other in pairs if {row, other} <= worst]
         evidence = self.gather_worst(metric, by) if met else None
         return [(row, self.between_rows(present(evidence, "evidence"), row, other)) for row, other in met]

@@ -23,10 +23,16 @@ Answer = Literal["told", "small", "open", "undecided"]
 
 @dataclass(frozen=True, kw_only=True)
 class Stop:
-    """The last look at a recipe so far. look: from 1. answer: "told" (the interval of its reduction leaves out 0),
-    "small" (it lies within the smallest difference of interest), "open" (neither, and further looks follow) or
-    "undecided" (neither, at the last). error: of this look, for all recipes together; alpha: of all looks. among: how
-    many recipes are compared with the baseline. cases: what was compared here.
+    """The last look at a recipe so far.
+
+    Attributes:
+        look: Its number, from 1.
+        answer: "told" (the interval of its reduction leaves out 0), "small" (it lies within the smallest difference of
+            interest), "open" (neither, and further looks follow) or "undecided" (neither, at the last).
+        error: The error that this look spends, for all recipes together.
+        alpha: The error of all looks.
+        among: How many recipes are compared with the baseline.
+        cases: What was compared here.
     """
 
     look: int

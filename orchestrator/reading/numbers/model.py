@@ -23,10 +23,14 @@ QUESTION = "Which training recipe gives the accuracy I need and leaks the least?
 class Axis:
     """A field the sweep varies; `key` is its column in `results`.
 
-    role: "recipe" is the defender's choice (alpha, schedule, defense), "attack" the attacker's (attack loss, prior).
-    Recipes are compared within one attack. label: how a reader calls it. values: how a reader calls its values.
-    bare: the values speak for themselves ("MID"), so that a recipe's name leaves the axis's name out. defense: the
-    axis is part of the defense; recipes that differ in other axes of the defender share no accuracy-leak curve.
+    Attributes:
+        role: "recipe" is the defender's choice (alpha, schedule, defense), "attack" the attacker's (attack loss,
+            prior). Recipes are compared within one attack.
+        label: How a reader calls it.
+        values: How a reader calls its values.
+        bare: The values speak for themselves ("MID"), so that a recipe's name leaves the axis's name out.
+        defense: The axis is part of the defense; recipes that differ in other axes of the defender share no
+            accuracy-leak curve.
     """
 
     key: str
@@ -45,7 +49,9 @@ class Axis:
 class Tile:
     """One picture of a contact sheet: uint8 [H, W, 3] or [3, H, W].
 
-    recognised: whether the sheet's judge takes it for the class (None: not judged). note: a few words below it.
+    Attributes:
+        recognised: Whether the sheet's judge takes it for the class (None: not judged).
+        note: A few words below it.
     """
 
     image: np.ndarray
@@ -103,8 +109,10 @@ MOST_POINTS = 1000
 class FeatureView:
     """How one target places its training images, as its stage left it.
 
-    points: a row per image mapped, `class`, `tsne_x`, `tsne_y`, `pca_x`, `pca_y`. distances: a row per training image,
-    `intra`, `inter`, `intra_nearest`, `inter_nearest` in [0, 1], NaN where there is none.
+    Attributes:
+        points: A row per image mapped, `class`, `tsne_x`, `tsne_y`, `pca_x`, `pca_y`.
+        distances: A row per training image, `intra`, `inter`, `intra_nearest`, `inter_nearest` in [0, 1], NaN where
+            there is none.
     """
 
     points: pd.DataFrame
@@ -158,25 +166,37 @@ class PaperReference:
 class ReportData:
     """A whole sweep.
 
-    results: one row per trial: `trial`, `seed`, `status` (done | failed | missing), `failure` (sentence or null), one
-    column per axis, and any columns of `METRICS` (null: not measured). Other columns are kept in results.parquet only.
-    per_class: `trial`, `class` (name), and hit fractions `attack_acc1` and/or `embedder_acc1`; None: no class values.
-    baseline: axis -> value of the reference; an axis it does not name takes the value of the cell compared.
-    reasons: metric -> one sentence on why it was not measured. primary: the metric that decides; by default the
-    independent judge where measured, else the evaluator. min_test_acc: the accuracy the reader needs, if stated.
-    accuracy_margin: a loss of test accuracy below it counts as none.
-    alpha_curves: recipe label -> effective alpha per epoch. training_curves: recipe label -> one mapping per epoch
-    with `epoch` (from 0) and any of `loss`, `train_acc`, `test_acc`. features: recipe label -> how its target places
-    the training images. gradient_curves: recipe label -> rows loss, quantity, step, mean, low, high of its gradient
-    stability. links: trial -> its stages. paper: the table that the sweep reproduces, if any. defenses:
-    trial -> its defense as the sweep file gives it (`kind`, its parameters, `smoothing`); with them the report groups
-    recipes by defense. Without, or for trials not named, it does not. fresh: rows like those of `results`
-    of recipes that were audited again with other seeds; others: rows of trials that only their cost and their manifests
-    are shown of (cheap attacks). search: what was searched, if anything. spent: what the runs of the sweep took.
-    real_images: how many test images the judges were tried on. people: classes of the private data, attacked or not.
-    queries: what each attack asked of the target and what it reached, as `reading.leak.queries.query_frame` gives it.
-    looks: when recipes got more seeds.
     Raises ValueError where a column is missing, a status is unknown, a cell holds a seed twice, or a fraction is none.
+
+    Attributes:
+        results: One row per trial: `trial`, `seed`, `status` (done | failed | missing), `failure` (sentence or null),
+            one column per axis, and any columns of `METRICS` (null: not measured). Other columns are kept in
+            results.parquet only.
+        per_class: `trial`, `class` (name), and hit fractions `attack_acc1` and/or `embedder_acc1`; None: no class
+            values.
+        baseline: Axis -> value of the reference; an axis it does not name takes the value of the cell compared.
+        reasons: Metric -> one sentence on why it was not measured.
+        primary: The metric that decides; by default the independent judge where measured, else the evaluator.
+        min_test_acc: The accuracy the reader needs, if stated.
+        accuracy_margin: A loss of test accuracy below it counts as none.
+        alpha_curves: Recipe label -> effective alpha per epoch.
+        training_curves: Recipe label -> one mapping per epoch with `epoch` (from 0) and any of `loss`, `train_acc`,
+            `test_acc`.
+        features: Recipe label -> how its target places the training images.
+        gradient_curves: Recipe label -> rows loss, quantity, step, mean, low, high of its gradient stability.
+        links: Trial -> its stages.
+        paper: The table that the sweep reproduces, if any.
+        defenses: Trial -> its defense as the sweep file gives it (`kind`, its parameters, `smoothing`); with them the
+            report groups recipes by defense. Without, or for trials not named, it does not.
+        fresh: Rows like those of `results` of recipes that were audited again with other seeds.
+        others: Rows of trials that only their cost and their manifests are shown of (cheap attacks).
+        search: What was searched, if anything.
+        spent: What the runs of the sweep took.
+        real_images: How many test images the judges were tried on.
+        people: Classes of the private data, attacked or not.
+        queries: What each attack asked of the target and what it reached, as `reading.leak.queries.query_frame` gives
+            it.
+        looks: When recipes got more seeds.
     """
 
     title: str

@@ -37,12 +37,19 @@ class Objective:
 
 @dataclass(frozen=True, kw_only=True)
 class Proposed:
-    """One proposal. values: short name of a dimension -> value in words, without those that do not apply. key: what
-    makes it the same recipe as another proposal. rung: the cheap attack it met, None for the full one. objectives:
-    column -> value, None where it was not measured. recipe: its label in this report, where it met the full attack.
-    kept: whether its rung let it through, None where that is not decided or no rung. audited: it met the full attack
-    though its rung had dropped it. feasible: it meets the constraints. seeds: how many of the sweep's seeds it met,
-    None for all. settings: the same values as numbers where they are numbers, by which a figure places them.
+    """One proposal.
+
+    Attributes:
+        values: Short name of a dimension -> value in words, without those that do not apply.
+        key: What makes it the same recipe as another proposal.
+        rung: The cheap attack it met, None for the full one.
+        objectives: Column -> value, None where it was not measured.
+        recipe: Its label in this report, where it met the full attack.
+        kept: Whether its rung let it through, None where that is not decided or no rung.
+        audited: It met the full attack though its rung had dropped it.
+        feasible: It meets the constraints.
+        seeds: How many of the sweep's seeds it met, None for all.
+        settings: The same values as numbers where they are numbers, by which a figure places them.
     """
 
     number: int
@@ -73,8 +80,12 @@ class Proposed:
 
 @dataclass(frozen=True, kw_only=True)
 class Importance:
-    """How the variance of an objective over the tried recipes divides among the parameters. recipes: how many it
-    rests on. shares: (name of the parameter, fraction), the largest first."""
+    """How the variance of an objective over the tried recipes divides among the parameters.
+
+    Attributes:
+        recipes: How many it rests on.
+        shares: (name of the parameter, fraction), the largest first.
+    """
 
     objective: str
     recipes: int
@@ -85,9 +96,11 @@ class Importance:
 class SearchView:
     """A search as the report shows it.
 
-    space, rungs, constraints, budget: in words, a line each. stopped_by: what ended it, in the record's words
-    ("recipes", "exhausted", "budget: ..."); None while unfinished. asked: how many recipes it may propose, if limited.
-    importances: one for each objective with enough recipes.
+    Attributes:
+        space, rungs, constraints, budget: In words, a line each.
+        stopped_by: What ended it, in the record's words ("recipes", "exhausted", "budget: ..."); None while unfinished.
+        asked: How many recipes it may propose, if limited.
+        importances: One for each objective with enough recipes.
     """
 
     strategy: str
@@ -121,9 +134,12 @@ class SearchView:
 
 @dataclass(frozen=True, kw_only=True)
 class Progress:
-    """Hypervolume (or, with one objective, the best value) over the device-hours spent. met, hours, values: a step for
-    each proposal of the full attack under all seeds, in the order of the proposals. reference: the point that the
-    hypervolume is measured from, empty with one objective. best: which proposals no other beats, by number.
+    """Hypervolume (or, with one objective, the best value) over the device-hours spent.
+
+    Attributes:
+        met, hours, values: A step for each proposal of the full attack under all seeds, in the order of the proposals.
+        reference: The point that the hypervolume is measured from, empty with one objective.
+        best: Which proposals no other beats, by number.
     """
 
     met: tuple[Proposed, ...]

@@ -46,9 +46,13 @@ class Summary(Cells):
     have Wilson's interval (`core.metrics.intervals`), of hit rates over seeds and classes, the rest Student's t over
     seeds; with one seed the interval of a hit rate is over classes alone, and others have none (NaN).
 
-    primary: the metric that decides, None where no leak was measured. measured: the metrics with at least one value.
-    defenses: recipe label -> its defense, where known. accuracy_margin: as of `ReportData`. by_setting: the sweep asks
-    what settings of the attack change, see `compares_settings`. The rest is described with `Cells`.
+    Attributes:
+        primary: The metric that decides, None where no leak was measured.
+        measured: The metrics with at least one value.
+        defenses: Recipe label -> its defense, where known.
+        accuracy_margin: As of `ReportData`.
+        by_setting: The sweep asks what settings of the attack change, see `compares_settings`. The rest is described
+            with `Cells`.
     """
 
     axes: tuple[Axis, ...]

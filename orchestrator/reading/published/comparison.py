@@ -43,8 +43,10 @@ MARKS: tuple[Mark, ...] = get_args(Mark)
 class Line:
     """One metric of one cell: the paper's number and ours, either of which may be missing.
 
-    mean, low, high: ours over `n` seeds, NaN where not measured or without interval. incomparable: why the two do not
-    measure the same, empty where they do. reason: why ours is missing, empty where it is there.
+    Attributes:
+        mean, low, high: Ours over `n` seeds, NaN where not measured or without interval.
+        incomparable: Why the two do not measure the same, empty where they do.
+        reason: Why ours is missing, empty where it is there.
     """
 
     spec: Metric
@@ -97,8 +99,13 @@ class Block:
 
 @dataclass(frozen=True, kw_only=True)
 class Published:
-    """A sweep beside a table. departures: what all its cells share. strangers: our recipes without a printed row, with
-    the reason. absent: printed rows without a cell of ours, in words."""
+    """A sweep beside a table.
+
+    Attributes:
+        departures: What all its cells share.
+        strangers: Our recipes without a printed row, with the reason.
+        absent: Printed rows without a cell of ours, in words.
+    """
 
     table: str
     datasets: tuple[str, ...]

@@ -34,10 +34,15 @@ def draw_questions(
 ) -> tuple[Question, ...]:
     """`people` questions and `checks` attention checks in a random order.
 
-    rows: label of each person who may be asked about -> the rows of their training images. names: by label. seeds:
-    training seeds, spread evenly over the questions. options: pictures to choose between, one for each recipe.
-    examples: training images shown beside them, fewer for a person who has no more than so many. The checks are about
-    people with at least two training images, as far as possible not asked about otherwise.
+    Args:
+        rows: Label of each person who may be asked about -> the rows of their training images.
+        names: By label.
+        seeds: Training seeds, spread evenly over the questions.
+        options: Pictures to choose between, one for each recipe.
+        examples: Training images shown beside them, fewer for a person who has no more than so many.
+
+    The checks are about people with at least two training images, as far as possible not asked about otherwise.
+
     Raises ValueError where nobody has two.
     """
     order = [int(label) for label in generator.permutation(sorted(rows))]

@@ -26,9 +26,12 @@ Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 class Question(Model):
     """One person: training images of theirs and a choice between reconstructions.
 
-    person: the class's label, and its name. trained: the training seed of the targets that were attacked. examples:
-    rows of the training images shown. options: by position on the page, the recipe (its place among the study's) or
-    null for a real training image, `real`, which makes the question an attention check.
+    Attributes:
+        person: The class's label, and its name.
+        trained: The training seed of the targets that were attacked.
+        examples: Rows of the training images shown.
+        options: By position on the page, the recipe (its place among the study's) or null for a real training image,
+            `real`, which makes the question an attention check.
     """
 
     person: Row
@@ -52,9 +55,13 @@ class Question(Model):
 class StudyKey(Model):
     """What a page of questions hides.
 
-    sweep and attack: what was studied. recipes: their names, as the report calls them. seed: of the order. pictures:
-    SHA-256 over all pictures of the page in their order. published: what the paper's annotators preferred, by recipe,
-    where it asked about the same.
+    sweep and attack: what was studied.
+
+    Attributes:
+        recipes: Their names, as the report calls them.
+        seed: Of the order.
+        pictures: SHA-256 over all pictures of the page in their order.
+        published: What the paper's annotators preferred, by recipe, where it asked about the same.
     """
 
     format: Literal[1] = 1

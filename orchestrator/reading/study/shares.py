@@ -38,8 +38,13 @@ class Share:
 
 @dataclass(frozen=True, kw_only=True)
 class ByAnnotator:
-    """One annotator. shares: by recipe. checks, failed: attention checks answered, and those where the real picture was
-    chosen. attentive: whether so few failures would surprise of somebody who guesses."""
+    """One annotator.
+
+    Attributes:
+        shares: By recipe.
+        checks, failed: Attention checks answered, and those where the real picture was chosen.
+        attentive: Whether so few failures would surprise of somebody who guesses.
+    """
 
     name: str
     answered: int
@@ -54,9 +59,12 @@ class ByAnnotator:
 class StudyResult:
     """All that the answers show; the lists by recipe in the order of the key.
 
-    preferred: share of the people who go to a recipe by most votes, of those decided; undecided: how many are level.
-    answers: share of single answers, over the people whom every counted annotator answered about. Both leave out the
-    annotators who are not attentive. agreement: Fleiss' kappa of those counted, None where none can be told.
+    Attributes:
+        preferred: Share of the people who go to a recipe by most votes, of those decided.
+        undecided: How many are level.
+        answers: Share of single answers, over the people whom every counted annotator answered about. Both leave out
+            the annotators who are not attentive.
+        agreement: Fleiss' kappa of those counted, None where none can be told.
     """
 
     recipes: tuple[str, ...]

@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from smoothsweep.core.attacks.registry import make_attack
+from smoothsweep.core.audit.attack_result import AttackResult
 from smoothsweep.core.audit.attacking import Inverted
 from smoothsweep.core.audit.judging import Judge
-from smoothsweep.core.audit.results import HALF, AttackResult, Audit, read_audit, verdict_of
+from smoothsweep.core.audit.results import HALF, Audit, read_audit, verdict_of
 from smoothsweep.core.audit.statistics import Tally
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.exposure import exposures
