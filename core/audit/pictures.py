@@ -11,6 +11,7 @@ from torch import Tensor
 
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.labelled import SplitImages, load_labelled, load_unlabelled
+from smoothsweep.core.data.labelling import assign_labels, split_entries
 from smoothsweep.core.data.listing import few
 from smoothsweep.core.data.own.overlap import near_and_doubts, same, warnings_of
 from smoothsweep.core.data.own.perceptual import SIDE, hashes
@@ -77,11 +78,21 @@ def everything_of(data: People, *, size: int) -> ImageSet:
     if isinstance(data, tuple):
         return _labelled(data)
     people = people_of(data, size=size)
-    return ImageSet(
+    found = ImageSet(
         images=torch.cat([people.train.images, people.test.images]),
         labels=torch.cat([people.train.labels, people.test.labels]),
         names=people.train.names,
     )
+    return found if isinstance(data, SplitImages) or has_split(data) else found.subset(_as_listed(Path(data)))
+
+
+def _as_listed(path: Path) -> Tensor:
+    """Where each picture of a place stands once its drawn split is undone, int64 [N]: noise that is drawn picture by
+    picture is then the same as for who reads the same pictures with a split of their own."""
+    entries, folders = list_labelled(path)
+    labels, names, _ = assign_labels(entries, folders, path)
+    train, test, _ = split_entries(entries, labels, names, path, TEST_FRACTION, "stratified", SPLIT_SEED)
+    return torch.cat([train, test]).argsort()
 
 
 def refuse_shared(people: SplitImages, public: Tensor) -> tuple[str, ...]:

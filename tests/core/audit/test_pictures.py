@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
-from smoothsweep.core.audit.pictures import people_of, public_pictures, refuse_shared
+from smoothsweep.core.audit.pictures import everything_of, people_of, public_pictures, refuse_shared
 from smoothsweep.core.data.labelled import SplitImages
 from smoothsweep.core.data.splits import stratified_split
 from smoothsweep.core.data.synthetic import synthetic_faces
@@ -65,6 +66,17 @@ def test_a_tenth_of_every_person_tests_and_nobody_is_named_beyond_the_greatest_l
         assert [whose[image.numpy().tobytes()] for image in part.images] == part.labels.tolist()
     held = {image.numpy().tobytes() for image in found.train.images}
     assert not any(image.numpy().tobytes() in held for image in found.test.images)
+
+
+def test_everything_of_a_place_without_a_split_stands_as_it_is_listed(tmp_path):
+    """Membership draws noise picture by picture: a split that was drawn in between gave other numbers than a sweep."""
+    for person in range(2):
+        (tmp_path / f"p{person}").mkdir()
+        for number in range(15):
+            Image.new("RGB", (8, 8), (100 * person + number,) * 3).save(tmp_path / f"p{person}" / f"{number:02d}.png")
+    found = everything_of(tmp_path, size=8)
+    assert found.images[:, 0, 0, 0].tolist() == [*range(15), *range(100, 115)]
+    assert found.labels.tolist() == [0] * 15 + [1] * 15
 
 
 def test_the_split_is_that_of_a_sweep_on_the_same_pictures():
