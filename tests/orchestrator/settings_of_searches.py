@@ -4,6 +4,7 @@ from typing import Any
 
 from tiny import searchable
 
+from tests.core.attacks.examples import REFUSED
 from tests.orchestrator.search.looked import looked_sweep
 from tests.orchestrator.search.made import ALPHA, KIND, SPACE
 from tests.orchestrator.settings_cases import Cases
@@ -58,6 +59,7 @@ OF_SEARCHES: Cases = {
             "constraints": {"embedder_acc1": {"at_most": 0.3}},
             "rungs": [{"keep": 0.3, "set": {"attack.steps": 2}}],
             "audit": 3,
+            "settings": REFUSED,  # by every strategy of ours: tests/test_plugins.py has one of another package
             "first_seeds": ({"/seeds": [1, 2], "/search": NOISE_AWARE}, 2),
         },
     ),

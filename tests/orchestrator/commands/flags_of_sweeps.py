@@ -25,15 +25,15 @@ OF_SWEEPS: dict[tuple[str, str], Flag] = {
     ),
     ("run", "--address"): flag("auto", f"{HERE}::test_a_cluster_that_is_not_there_is_named", address="auto"),
     ("run", "--out"): flag("here", f"{RUN}::test_a_second_run_does_nothing_twice", out=Path("here")),
-    ("run", "--price"): flag("4.5", f"{CLI}::test_dollars_have_a_threshold_of_their_own", asked__price=4.5),
-    ("run", "--confirm-above"): flag("7", f"{CLI}::test_below_the_thresholds_nobody_is_asked", asked__above_hours=7.0),
+    ("run", "--price"): flag("4.5", f"{CLI}::test_dollars_have_a_threshold_of_their_own", limits__price=4.5),
+    ("run", "--confirm-above"): flag("7", f"{CLI}::test_below_the_thresholds_nobody_is_asked", limits__above_hours=7.0),
     ("run", "--confirm-above-dollars"): flag(
         "9 --price 4.5",
         f"{CLI}::test_dollars_have_a_threshold_of_their_own",
-        asked__above_dollars=9.0,
-        asked__price=4.5,
+        limits__above_dollars=9.0,
+        limits__price=4.5,
     ),
-    ("run", "--yes"): flag("", f"{CLI}::test_yes_is_the_answer_for_scripts_and_a_person_may_give_it", asked__yes=True),
+    ("run", "--yes"): flag("", f"{CLI}::test_yes_is_the_answer_for_scripts_and_a_person_may_give_it", limits__yes=True),
     ("plan", "--set"): flag("a=1", CROP, load_sweep__overrides=["a=1"]),
     ("plan", "--store"): flag(
         "there", f"{CLI}::test_a_missing_sweep_is_one_line_and_leaves_no_store", open_store__location="there"
