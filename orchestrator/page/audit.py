@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fpdf import FPDF
-from matplotlib import get_data_path
 from PIL import Image
 
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.metric import Metric
-from smoothsweep.orchestrator.page.drawing.sheets import cut, data_uri
+from smoothsweep.orchestrator.page.drawing.paper import Paper
+from smoothsweep.orchestrator.page.drawing.sheets import data_uri
 from smoothsweep.orchestrator.page.render import fill
 from smoothsweep.orchestrator.reading.audit.advice import advice
 from smoothsweep.orchestrator.reading.audit.result import Audit, Trained
@@ -25,6 +23,9 @@ from smoothsweep.orchestrator.reading.findings.display import told
 from smoothsweep.orchestrator.reading.leak.exposure import AMONG, among_words, rate_words
 from smoothsweep.orchestrator.reading.numbers.format import duration
 from smoothsweep.orchestrator.reading.standing.judged import HEAD
+
+SCALES = tuple(round(1.0 - 0.05 * step, 2) for step in range(11))
+"""Of the type of audit.pdf, the largest first."""
 
 EXPOSED = 8
 """People shown with their pictures, the surest of the most exposed first."""
@@ -91,69 +92,27 @@ def trainings(audit: Audit) -> str:
     return f"The others are {audit.architecture}, trained here for {audit.epochs} epochs on the same images."
 
 
-GAP, LEAST_CUT = 2.5, 25.0
-"""In mm: beside the text of a cell; of a column whose text is cut."""
-
-
-class _Paper(FPDF):
-    """A4 with a font that knows other scripts than Latin, and a line at the foot."""
-
-    def __init__(self, title: str) -> None:
-        super().__init__(format="A4")
-        fonts = Path(get_data_path()) / "fonts" / "ttf"
-        self.add_font("sans", fname=str(fonts / "DejaVuSans.ttf"))
-        self.add_font("sans", style="B", fname=str(fonts / "DejaVuSans-Bold.ttf"))
-        self.set_margin(18)
-        self.set_auto_page_break(False)
-        self.set_title(title)
-        self.set_creator("smoothsweep")
-
-    def footer(self) -> None:
-        self.set_y(-14)
-        self.write_line(f"{self.title}, page {self.page_no()} of 2", size=7.5, grey=True)
-
-    def write_line(self, words: str, *, size: float = 10, bold: bool = False, grey: bool = False) -> None:
-        """A paragraph over the whole width."""
-        self.set_font("sans", "B" if bold else "", size)
-        self.set_text_color(110 if grey else 25)
-        self.multi_cell(0, size * 0.5, words, new_x="LMARGIN", new_y="NEXT", align="L")
-        self.ln(size * 0.14)
-
-    def write_rows(self, head: Sequence[str], rows: Sequence[Sequence[str]], *, cuts: str, size: float = 8) -> None:
-        """A table of one line for each row. cuts: the column that is cut where the page is too narrow; numbers with
-        their intervals never are, whose fonts shrink before."""
-        widths = self.widths(head, rows, cuts=cuts, size=size)
-        while sum(widths) > self.epw + 0.01:
-            size -= 0.25
-            widths = self.widths(head, rows, cuts=cuts, size=size)
-        self.set_text_color(25)
-        for at, row in enumerate((head, *rows)):
-            self.set_font("sans", "B" if at == 0 else "", size)
-            for cell, width in zip(row, widths, strict=True):
-                self.cell(width, 5, cut(cell, width - GAP, self.get_string_width), border="B")
-            self.ln()
-        self.ln(3)
-
-    def widths(self, head: Sequence[str], rows: Sequence[Sequence[str]], *, cuts: str, size: float) -> list[float]:
-        """Of the columns in mm, as wide as what is in them. The one that is cut gets what is left, or `LEAST_CUT`;
-        the sum may be more than the page has."""
-        found = [0.0] * len(head)
-        for at, row in enumerate((head, *rows)):
-            self.set_font("sans", "B" if at == 0 else "", size)
-            found = [max(known, self.get_string_width(cell) + GAP) for known, cell in zip(found, row, strict=True)]
-        place = head.index(cuts)
-        found[place] = max(LEAST_CUT, self.epw - sum(found) + found[place])
-        return found
-
-
 def audit_pdf(
     audit: Audit, *, name: str, facts: Mapping[str, str], portraits: Sequence[Portrait], anonymous: bool
 ) -> bytes:
-    """audit.pdf: the finding and what each attacker gets; then who is exposed, and what this does not say."""
-    paper, sentences = _Paper(f"Audit of {name}"), audit_sentences(audit, anonymous=anonymous)
+    """audit.pdf: the finding and what each attacker gets; then who is exposed, and what this does not say.
+
+    Two pages, in the largest type in which everything fits.
+    """
+    for scale in SCALES:
+        paper = Paper(f"Audit of {name}", pages=2, scale=scale)
+        sentences = audit_sentences(audit, anonymous=anonymous)
+        _write_finding(paper, audit, sentences, name)
+        _write_exposed(paper, audit, sentences, portraits, facts, anonymous)
+        if paper.fits:
+            break
+    return bytes(paper.output())
+
+
+def _write_finding(paper: Paper, audit: Audit, sentences: Mapping[str, Sequence[str]], name: str) -> None:
     paper.add_page()
     paper.write_line(f"How much does {name} leak?", size=18, bold=True)
-    for line in (*sentences["answer"], *sentences["beside"]):
+    for line in (*sentences["answer"], *sentences["beside"], *sentences["membership"][:1]):
         paper.write_line(line, size=11 if not sentences["beside"] else 10)
     _write_beside(paper, audit)
     _write_standing(paper, audit)
@@ -166,15 +125,24 @@ def audit_pdf(
     paper.write_line("What to do", size=12, bold=True)
     for line in advice(audit):
         paper.write_line(f"\u2022 {line}", size=9)
+
+
+def _write_exposed(
+    paper: Paper,
+    audit: Audit,
+    sentences: Mapping[str, Sequence[str]],
+    portraits: Sequence[Portrait],
+    facts: Mapping[str, str],
+    anonymous: bool,
+) -> None:
     paper.add_page()
     paper.write_line("Who is exposed", size=18, bold=True)
     for line in sentences["people"]:
         paper.write_line(line)
     _write_portraits(paper, audit, portraits, anonymous)
-    if sentences["membership"]:
+    if further := sentences["membership"][1:]:
         paper.write_line("Which images it was trained on", size=12, bold=True)
-        is_long = audit.membership is not None and audit.membership.shadows is not None
-        paper.write_line(" ".join(sentences["membership"]), size=7 if is_long else 8.5)
+        paper.write_line(" ".join(further), size=8.5)
     paper.write_line("What this does not say", size=12, bold=True)
     for line in (*sentences["trainings"], *sentences["unknown"]):
         paper.write_line(line, size=9)
@@ -182,10 +150,9 @@ def audit_pdf(
     for framework, words in FRAMEWORKS:
         paper.write_line(f"{framework}: {words}", size=8.5)
     paper.write_line("; ".join(f"{key}: {value}" for key, value in facts.items()), size=7.5, grey=True)
-    return bytes(paper.output())
 
 
-def _write_standing(paper: _Paper, audit: Audit) -> None:
+def _write_standing(paper: Paper, audit: Audit) -> None:
     """The strongest attack by every judge, beside what its leak has to be held against."""
     if not audit.standing:
         return
@@ -194,7 +161,7 @@ def _write_standing(paper: _Paper, audit: Audit) -> None:
     paper.write_rows(("of its images", *HEAD), rows, cuts="of its images", size=7)
 
 
-def _write_beside(paper: _Paper, audit: Audit) -> None:
+def _write_beside(paper: Paper, audit: Audit) -> None:
     """The model, the reference and the other recipes."""
     if not audit.beside:
         return
@@ -243,7 +210,7 @@ def _interval(audit: Audit, one: Any) -> str:
     return f"{share(audit, one.leak)}{ends}" if spec.unit == "percent" else f"{one.leak:.3g}"
 
 
-def _write_portraits(paper: _Paper, audit: Audit, portraits: Sequence[Portrait], anonymous: bool) -> None:
+def _write_portraits(paper: Paper, audit: Audit, portraits: Sequence[Portrait], anonymous: bool) -> None:
     """Photograph and reconstruction in pairs, four pairs a row, the name and the share below."""
     if not portraits:
         return

@@ -14,7 +14,8 @@ from smoothsweep.core.audit.judging import Judge
 from smoothsweep.core.audit.results import Audit
 from smoothsweep.core.audit.statistics import Tally
 from smoothsweep.core.metrics.known_error import Rate
-from smoothsweep.orchestrator.page.audit import _Paper, audit_page, audit_pdf
+from smoothsweep.orchestrator.page.audit import audit_page, audit_pdf
+from smoothsweep.orchestrator.page.drawing.paper import Paper
 from smoothsweep.orchestrator.page.render import part
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
 from smoothsweep.orchestrator.reading.audit.notes import AuditNotes
@@ -229,8 +230,8 @@ def test_the_pdf_says_it_and_cuts_nothing(audited, expected, monkeypatch):
         written.append(ascii_text(text))
         return original(self, w, h, text, **kept)
 
-    original = _Paper.cell
-    monkeypatch.setattr(_Paper, "cell", cell)
+    original = Paper.cell
+    monkeypatch.setattr(Paper, "cell", cell)
     audit_pdf(audited, name="m", facts={}, anonymous=False, portraits=[])
     for recipe, (size, word) in expected.items():
         assert f"{word} {size}" in written, recipe
