@@ -29,7 +29,7 @@ from smoothsweep.core.membership.measuring import (
     Measured,
     membership_only,
 )
-from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS
+from smoothsweep.core.membership.registry import MEMBERSHIP_ATTACKS, title_of
 from smoothsweep.core.membership.within import within_persons
 from smoothsweep.core.metrics.membership import over_persons, roc_auc, tpr_at
 
@@ -88,14 +88,10 @@ class MembershipAudit:
             )
         best = self.attacks.iloc[0]
         before = next((row for row in self._by_name(WITHOUT, BY_LABELS)), best)
-        picked = (
-            f"{_start(best['attack'])} was {PICKED}; the attack chosen beforehand, {before['attack']}, reaches "
-            f"{_auc(before, 'auc')}"
-        )
         return (
-            f"Membership: the strongest of {len(self.attacks)} attacks, {best['attack']}, tells training from held-out "
-            f"images with an AUC of {_auc(best, 'auc')}, of {counts}; 0.5 is chance",
-            *([] if before["attack"] == best["attack"] else [picked]),
+            f"Membership: the strongest of {len(self.attacks)} attacks ({title_of(best['attack'])}) tells training "
+            f"from held-out images with an AUC of {_auc(best, 'auc')}, of {counts}; 0.5 is chance",
+            *_picked(best, before, "auc"),
             *self._of_shadows(),
         )
 
@@ -109,15 +105,12 @@ class MembershipAudit:
         needs = self.by_shadows["shadow_models"]
         best, plain = self.by_shadows[needs].iloc[0], self.by_shadows[~needs].iloc[0]
         before = self.by_shadows[self.by_shadows["attack"] == WITH_SHADOWS].iloc[0]
-        chosen = (
-            f"{_start(best['attack'])} was {PICKED}; the attack chosen beforehand, {WITH_SHADOWS}, reaches "
-            f"{_auc(before, 'auc_within')}"
-        )
         return (
-            f"By {self.shadows} shadow models ({self.shadow_words}) {best['attack']} tells a person's training from "
-            f"their held-out images with an AUC of {_auc(best, 'auc_within')}; the best threshold on scores, "
-            f"{plain['attack']}, reaches {_auc(plain, 'auc_within')} (means over people)",
-            *([] if best["attack"] == WITH_SHADOWS else [chosen]),
+            f"By {self.shadows} shadow models ({self.shadow_words}) the strongest attack ({title_of(best['attack'])}) "
+            f"tells a person's training from their held-out images with an AUC of {_auc(best, 'auc_within')}; the best "
+            f"threshold on scores ({title_of(plain['attack'])}) reaches {_auc(plain, 'auc_within')} (means over "
+            "people)",
+            *_picked(best, before, "auc_within"),
             "Where the model was trained otherwise than the shadow models, these numbers are a lower bound",
         )
 
@@ -126,9 +119,12 @@ class MembershipAudit:
         return " ".join(f"{line}." for line in self.lines)
 
 
-def _start(name: str) -> str:
-    """The name of an attack at the beginning of a sentence, spelt as everywhere else."""
-    return f"The attack {name}"
+def _picked(best: pd.Series, before: pd.Series, column: str) -> tuple[str, ...]:
+    """A sentence where the strongest attack is not the one that was chosen beforehand."""
+    if best["attack"] == before["attack"]:
+        return ()
+    reached = _auc(before, column)
+    return (f"It was {PICKED}; the attack chosen beforehand ({title_of(before['attack'])}) reaches {reached}",)
 
 
 def _auc(row: pd.Series, column: str) -> str:

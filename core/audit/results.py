@@ -57,9 +57,9 @@ class Audit:
     """What the audit of one model found.
 
     Attributes:
-        attacks: A row per attack, the strongest first, then the controls: attack, access, control, leak with low and
-            high (95 %, over seeds and people; NaN without an interval), corrected with corrected_low and corrected_high
-            (without the judge's known error), seeds, queries and seconds per person.
+        attacks: A row per attack, the strongest first, then the controls: attack, words (what a page calls it), access,
+            control, leak with low and high (95 %, over seeds and people; NaN without an interval), corrected with
+            corrected_low and corrected_high (without the judge's known error), seeds, queries and seconds per person.
         people: A row per person attacked, first who is most probably among the five most exposed: class, name, share
             (of the strongest attack's images that the judge takes for them), rate with low and high (the share shrunk
             towards the mean of all, 95 %), among_five (that probability), control (the share of the control's images
@@ -105,9 +105,9 @@ class Audit:
         }.get(self.beyond.verdict, "whether that is more than images of people in general give away is inconclusive")
         known = int((self.people["share"] >= HALF).sum())
         lines = (
-            f"Of what {best['attack']} draws from this model, the judge matches {_percent(best['leak'])} with the "
+            f"Of what {best['words']} draws from this model, the judge matches {_percent(best['leak'])} with the "
             f"right one of {len(self.by.names)} people (chance: {_percent(1 / len(self.by.names))}); of images "
-            f"drawn without knowing it ({control['attack']}), {_percent(control['leak'])}: {sure}",
+            f"drawn without knowing it ({control['words']}), {_percent(control['leak'])}: {sure}",
             f"{known} of {len(self.people)} people are matched in half or more of their images; of real photographs "
             f"the judge matches {_percent(self.real)}",
             *self._verified(),
@@ -263,6 +263,7 @@ def _row(seeds: Sequence[AttackResult], tally: Tally, control: Tally, ruler: Jud
     ends = (None, None, None) if corrected is None else (corrected.value, corrected.low, corrected.high)
     return {
         "attack": seeds[0].name,
+        "words": first.attack.words,
         "access": first.attack.access,
         "control": first.attack.control,
         "leak": leak.mean,

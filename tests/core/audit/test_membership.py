@@ -161,9 +161,9 @@ def said_of(shift=0.5, **changes):
 
 def test_what_is_said_is_kept_word_for_word():
     assert said_of() == (
-        "Membership: the strongest of 2 attacks, loss, tells training from held-out images with an AUC of 0.81 "
-        "[0.70, 0.90], of 240 training and 120 held-out images; 0.5 is chance. The attack loss was picked by this "
-        "result, which tends to make the number too high; the attack chosen beforehand, margin, reaches 0.60 "
+        "Membership: the strongest of 2 attacks (threshold on the loss) tells training from held-out images with an "
+        "AUC of 0.81 [0.70, 0.90], of 240 training and 120 held-out images; 0.5 is chance. It was picked by this result, "
+        "which tends to make the number too high; the attack chosen beforehand (threshold on the margin) reaches 0.60 "
         "[0.50, 0.70]. No shadow model was trained: a stronger attack may find more."
     )
     assert said_of(0.9) == (
@@ -178,10 +178,13 @@ ROWS = ["attack", "shadow_models", "auc_within", "low", "high"]
 @pytest.mark.parametrize(
     ("best", "said"),
     [
-        (("rmia", 0.9), "rmia tells a person's training from their held-out images with an AUC of 0.90 [0.50, 0.95]"),
+        (
+            ("rmia", 0.9),
+            "(RMIA, online) tells a person's training from their held-out images with an AUC of 0.90 [0.50",
+        ),
         (
             ("lira", 0.95),
-            "The attack lira was picked by this result, which tends to make the number too high; the attack",
+            "It was picked by this result, which tends to make the number too high; the attack",
         ),
     ],
 )
@@ -190,8 +193,10 @@ def test_what_is_said_of_shadow_models(best, said):
     table = pd.DataFrame([(name, needs, auc, 0.5, 0.95) for name, auc, needs in rows], columns=ROWS)
     found = said_of(shadows=8, shadow_words="resnet18, 40 epochs", by_shadows=table)
     assert "By 8 shadow models (resnet18, 40 epochs)" in found and said in found
-    assert "loss, reaches 0.70 [0.50, 0.95] (means over people)" in found and "lower bound." in found
-    assert "No shadow model" not in found and ("chosen beforehand, rmia, reaches 0.60" in found) == (best[0] == "lira")
+    assert "(threshold on the loss) reaches 0.70 [0.50, 0.95] (means over people)" in found and "lower bound." in found
+    assert "No shadow model" not in found and ("chosen beforehand (RMIA, online) reaches 0.60" in found) == (
+        best[0] == "lira"
+    )
     assert "shadow" not in said_of(0.9, shadows=0)
 
 
