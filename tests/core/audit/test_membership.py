@@ -163,8 +163,8 @@ def test_what_is_said_is_kept_word_for_word():
     assert said_of() == (
         "Membership: the strongest of 2 attacks (threshold on the loss) tells training from held-out images with an "
         "AUC of 0.81 [0.70, 0.90], of 240 training and 120 held-out images; 0.5 is chance. It was picked by "
-        "this result, which tends to make the number too high; the attack chosen beforehand (threshold on the margin) reaches 0.60 "
-        "[0.50, 0.70]. No shadow model was trained: a stronger attack may find more."
+        "this result, which tends to make the number too high; the attack chosen beforehand (threshold on the "
+        "margin) reaches 0.60 [0.50, 0.70]. No shadow model was trained: a stronger attack may find more."
     )
     assert said_of(0.9) == (
         "No claim about membership: a classifier that never asks the model tells the 240 training and 120 held-out "
