@@ -1,4 +1,4 @@
-"""From a sweep to its cells: the grid, value by value, beside the listed ones, each checked like a file of its own."""
+"""The cells of a sweep: the grid, value by value, beside the listed ones, each checked like a file of its own."""
 
 from __future__ import annotations
 

@@ -136,13 +136,13 @@ class AnyJudges(Model):
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:
-        """Those that settings of judges name, beside the sweep's own."""
+        """Recipes that settings of judges name, beside the sweep's own."""
         recipes = [getattr(self.settings[name], key) for name in self.settings for key in JUDGES[name].recipes]
         return tuple(recipe for recipe in recipes if recipe is not None)
 
     @property
     def of_reconstructions(self) -> tuple[str, ...]:
-        """Those that are asked for and need reconstructions."""
+        """Judges that are asked for and need reconstructions."""
         return tuple(name for name, judge in self.built.items() if judge.needs_attack)
 
     @model_validator(mode="after")

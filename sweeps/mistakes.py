@@ -51,7 +51,7 @@ def first_mistake(error: ValidationError, keys_at: KeysAt = lambda _: ()) -> str
 
 
 def _unknown_key(got: str | int, known: Collection[str]) -> str:
-    """Of a key that is none: which one is near, else which ones there are."""
+    """What is expected where a key is unknown: the one that is near, else which ones there are."""
     near = suggestion(got, known)
     keys = sorted(known)
     listed = f"one of the keys {', '.join(keys)}" if keys and not near else "a known key"

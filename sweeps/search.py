@@ -127,7 +127,7 @@ class Constraint(Model):
         return self
 
     def violation(self, value: float) -> float:
-        """By how much a value misses it; 0 or less where it does not."""
+        """How far a value misses it; 0 or less where it does not."""
         low = -math.inf if self.at_least is None else self.at_least - value
         high = -math.inf if self.at_most is None else value - self.at_most
         return max(low, high)

@@ -13,7 +13,7 @@ from smoothsweep.core.bounds import MOST, Beta, Count, Positive, Seed
 from smoothsweep.core.checks import require_range
 
 LOSSES: tuple[Loss, ...] = ("poincare", "cross_entropy")
-"""Those of the paper's Figs. 6b and 7."""
+"""Losses of the paper's Figs. 6b and 7."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,7 +23,7 @@ MOST_PICTURE = 256 * MIB
 """Bytes of an encoded picture."""
 
 MOST_PIXELS = 2**26
-"""Of a picture, width times height: one of 8,192 pixels a side. It takes up to a gigabyte while it is converted."""
+"""Most pixels of a picture, width times height: 8,192 a side. It takes up to a gigabyte while it is converted."""
 
 _LARGE = 2**24
 _one_large_picture = Lock()  # at a time, however many threads decode: memory does not grow with them
@@ -57,7 +57,7 @@ class Picture:
 
     @property
     def side(self) -> int:
-        """Of its shorter edge, in pixels."""
+        """Length of its shorter edge, in pixels."""
         return min(self.width, self.height)
 
 

@@ -175,7 +175,7 @@ def _why_not(content: bytes) -> str:
 
 
 def _lacking(operators: set[str], opset: int) -> list[str]:
-    """Those of the standard operators that onnx2torch does not know in the version that they have in an opset."""
+    """The standard operators among these that onnx2torch does not know in the version that they have in an opset."""
     import onnx
     from onnx2torch.node_converters.registry import get_converter
 

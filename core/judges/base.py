@@ -283,5 +283,5 @@ class ClassifierJudge(Judge):
 
     @property
     def reconstruction_size(self) -> int:
-        """That of its input."""
+        """Side in pixels of its input."""
         return self.settings.image_size

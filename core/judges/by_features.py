@@ -37,7 +37,7 @@ class ByFeatures(Judge):
 
     @property
     def citations(self) -> tuple[str, ...]:
-        """Of the network too."""
+        """Sources of the judge and of its network."""
         return (*self.cites, *KINDS[self.name].cites)
 
     @property

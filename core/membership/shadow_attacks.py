@@ -187,7 +187,7 @@ def _normal(phi: Numbers, mean: Numbers, deviation: Numbers) -> Numbers:
 
 
 def _moments(shadow: Numbers, chosen: Flags) -> tuple[Numbers, Numbers, Numbers]:
-    """Of the chosen models: how many [n], their mean and sum of squared deviations [views, n]."""
+    """Number of the chosen models [n], their mean and their sum of squared deviations [views, n]."""
     count = chosen.sum(axis=0).astype(np.float64)
     if not count.min() >= 2:
         raise ValueError(f"inside: expected at least 2 models with and without every image, got {int(count.min())}")

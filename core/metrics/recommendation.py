@@ -42,12 +42,12 @@ class Recommendation:
 
 @dataclass(frozen=True, kw_only=True)
 class Optimism:
-    """By how much the leak of a selected recipe looks too small because it was selected.
+    """How much too small the leak of a selected recipe looks because it was selected.
 
     Attributes:
         selected: The recipe of the smallest mean.
         apparent: The mean leak of that recipe.
-        optimism: By how much it is expected to be too small because it was selected, at least 0.
+        optimism: How much too small `apparent` is expected to be because the recipe was selected, at least 0.
         corrected: `apparent` plus `optimism`.
     """
 
@@ -114,7 +114,7 @@ def recommend(
 
 
 def selection_optimism(leak: Mapping[str, ArrayLike], *, resamples: int = 2000, seed: int) -> Optimism:
-    """By how much the smallest mean leak is too small because it is the smallest: a bootstrap estimate.
+    """Estimate by bootstrap how much too small the smallest mean leak is because it is the smallest.
 
     leak: recipe -> [seeds, classes] of the recipes that were chosen among, as in `compare_recipes`. Every resample
     takes means and adds deviations, selects anew, and shows how far the selected one's deviation helped it; the

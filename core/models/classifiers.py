@@ -128,7 +128,7 @@ class Classifier(nn.Module):
         return self.head.in_features
 
     def wants(self, normalisation: Normalisation) -> None:
-        """From now on the backbone is shown images in [-1, 1] as this normalisation has them."""
+        """Show the backbone images in [-1, 1] as this normalisation has them, from now on."""
         self.normalise = input_layer(normalisation).to(self.head.weight.device)
 
     def embed(self, images: Tensor) -> Tensor:

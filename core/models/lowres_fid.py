@@ -118,8 +118,8 @@ PUBLISHED_FIDS: dict[str, PublishedFid] = {
         whole_batches=100,
     ),
 }
-"""By the name of the judge. Real images of LOMMA's are `celeba_target_300ids.npy`, those of the classes it attacks; of
-PLG-MI's the folder `celeba_private_domain`, all private people."""
+"""FID networks by the name of the judge. Real images of LOMMA's are `celeba_target_300ids.npy`, those of the classes it
+attacks; of PLG-MI's the folder `celeba_private_domain`, all private people."""
 
 
 def _unit(images: Tensor) -> Tensor:

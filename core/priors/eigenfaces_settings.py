@@ -50,7 +50,7 @@ class EigenfacesFit(PriorSettings):
     seed: Seed = 0
 
     def network_card(self, size: int) -> NetworkCard:
-        """Of the images' side."""
+        """Card of a network for images of `size` pixels a side."""
         return NetworkCard(kind="eigenfaces", config=EigenfacesConfig(resolution=size, components=self.components))
 
     def check_public(self, *, count: int | None = None, size: int | None = None) -> None:

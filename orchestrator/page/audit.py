@@ -135,8 +135,8 @@ class _Paper(FPDF):
         self.ln(3)
 
     def widths(self, head: Sequence[str], rows: Sequence[Sequence[str]], *, cuts: str, size: float) -> list[float]:
-        """Of the columns in mm, as wide as what is in them. The one that is cut gets what is left, or `LEAST_CUT`;
-        the sum may be more than the page has."""
+        """Widths of the columns in mm, as wide as what is in them. The one that is cut gets what is left, or
+        `LEAST_CUT`; the sum may be more than the page has."""
         found = [0.0] * len(head)
         for at, row in enumerate((head, *rows)):
             self.set_font("sans", "B" if at == 0 else "", size)

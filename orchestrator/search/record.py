@@ -173,7 +173,7 @@ def _records(proposed: Proposed) -> list[ProposalRecord]:
 
 
 def _kept(proposal: Proposal, again: set[int | None], complete: Mapping[int, bool]) -> bool | None:
-    """Of a rung: True if the recipe went on; False if the rung is through and it did not; None before."""
+    """Whether the recipe went on from its rung: False if the rung is through and it did not; None before."""
     if proposal.rung is None:
         return None
     return True if proposal.number in again else False if complete.get(proposal.rung) else None
@@ -191,7 +191,7 @@ def _feasible(outcome: Outcome, aims: Aims) -> bool | None:
 
 
 def _device_hours(trials: Sequence[Trial], store: Store, counted: set[str]) -> float:
-    """Of the trials' finished stages, those that nobody has counted yet."""
+    """Device-hours of the trials' finished stages that are not counted yet."""
     stages: dict[str, Stage] = {s.fingerprint: s for t in trials for s in t.stages if s.fingerprint not in counted}
     seconds = 0.0
     for fingerprint, stage in stages.items():

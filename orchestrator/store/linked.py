@@ -78,7 +78,7 @@ class LinkedStore(LocalStore):
         return found
 
     def examined(self, kind: str, fingerprint: str) -> dict[str, Any]:
-        """Of its own artifacts alone, as `doctor` asks; of another store's if there is none of its own."""
+        """The manifest of its own artifact, as `doctor` asks; of another store's where it has none."""
         if super().manifest_file(kind, fingerprint).exists():
             return super().examined(kind, fingerprint)
         for other in self.others:

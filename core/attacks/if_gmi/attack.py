@@ -114,7 +114,7 @@ class IFGMI(SelectConfig, FromPool):
 
     @property
     def published(self) -> bool:
-        """By the published loss."""
+        """Whether it descends by the published loss."""
         return self.loss == "poincare"
 
     def check_prior(self, card: Callable[[], NetworkCard]) -> None:

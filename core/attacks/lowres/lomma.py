@@ -79,7 +79,7 @@ class Lomma(LowResolution):
 
     @property
     def report(self) -> tuple[str, int]:
-        """That of its own evaluation alone, on GMI too."""
+        """The report of its own evaluation alone, on GMI too."""
         return "lomma", self.reference_batch
 
     @property

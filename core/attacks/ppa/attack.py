@@ -183,7 +183,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
 
     @property
     def stated_work(self) -> StatedWork:
-        """By its authors' rate."""
+        """Its size by its authors' rate."""
         return StatedWork(rate=RATE, latents=self.candidates, steps=self.steps, crop=self.crop)
 
     def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:

@@ -61,7 +61,7 @@ def same_photographs(some: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, 
 
 
 def _alike(viewed: np.ndarray, known: np.ndarray, views: Sequence[View]) -> Iterator[tuple[int, int, float]]:
-    """Of pictures that are near in one of these views of the first set: their places, and how alike they are."""
+    """Yield the places of pictures that are near in one of these views of the first set, and how alike they are."""
     signatures, whole = _signatures(_greys(known)), _greys(known)
     for start in range(0, len(viewed), _PICTURES):
         greys = _greys(viewed[start : start + _PICTURES])

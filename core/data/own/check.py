@@ -21,8 +21,8 @@ TEST_FRACTION, SPLIT_SEED = 0.1, 42  # what a sweep file takes unless it says ot
 
 @dataclass(frozen=True, kw_only=True)
 class Shapes:
-    """Of some pictures: how many; their sides in pixels (shortest and longest of all, median of the shorter ones); how
-    many are not square, and how many have further frames, which nobody looks at.
+    """How many pictures there are; their sides in pixels (shortest and longest of all, median of the shorter ones); how
+    many are not square, and how many have further frames, which are not looked at.
     """
 
     images: int

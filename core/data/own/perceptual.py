@@ -65,7 +65,7 @@ def grey_of(pictures: np.ndarray) -> np.ndarray:
 
 
 def correlations(some: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Of each of `some` with the one of `others` in its row, both uint8 [M, 32, 32, 3]: float32 [M], in [-1, 1].
+    """Correlations of `some` with the `others` in the same rows, both uint8 [M, 32, 32, 3]: float32 [M], in [-1, 1].
 
     0 where a picture is of one shade.
     """

@@ -176,7 +176,7 @@ class Figures:
 
     @cached_property
     def _features(self) -> dict[str, FeatureView]:
-        """Of a few recipes all, else those that the decision is about."""
+        """Features of every recipe where there are few, else of those that the decision is about."""
         recipes = sheet_recipes(self.summary)
         return {recipe: view for recipe, view in self.data.features.items() if recipe in recipes}
 

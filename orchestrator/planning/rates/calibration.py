@@ -25,7 +25,7 @@ class _Rates(BaseModel):
 
 
 class PriorRate(_Rates):
-    """Of a prior of `side` pixels.
+    """Rates of a prior of `side` pixels.
 
     Attributes:
         step_s: One latent through one step of the descent, without the target (synthesis of the central `crop` pixels,

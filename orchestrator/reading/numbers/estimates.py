@@ -1,4 +1,4 @@
-"""From the seeds of a cell to a mean with its interval, and from two cells to a verdict."""
+"""The mean of a cell's seeds with its interval, and the verdict on two cells."""
 
 from __future__ import annotations
 

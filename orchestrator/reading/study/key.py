@@ -17,7 +17,7 @@ from smoothsweep.sweeps.mistakes import first_mistake
 
 KEY_FILE = "study.json"
 MOST_BYTES = 64 * 2**20
-"""Of a file that comes from outside; larger ones are no study's."""
+"""Most bytes of a file that comes from outside; larger ones are no study's."""
 
 Row = Annotated[int, Field(ge=0)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]

@@ -1,4 +1,4 @@
-"""From the answers to what people prefer: shares with intervals, agreement, and who did not look.
+"""What people prefer, by their answers: shares with intervals, agreement, and who did not look.
 
 The paper's Table 13 counts people (classes): each goes to the recipe that most of its annotators chose, and those
 where two are level are left out (section C.10). Beside it stand the shares of single answers.

@@ -83,7 +83,7 @@ def forget(folder: Path) -> None:
 
 
 def _unknown(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
-    """Those of the files that are not known to be right as they are now."""
+    """Files that are not known to be right as they are now."""
     known = _right.get(folder, {})
     return {name: one for name, one in files.items() if known.get(name) != (_signature(folder, name), one)}
 

@@ -51,7 +51,7 @@ class Gathered:
 
     @property
     def name(self) -> str:
-        """Of the sweep."""
+        """Name of the sweep."""
         return self.loaded.sweep.name
 
 
