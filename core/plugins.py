@@ -37,7 +37,7 @@ class Plugin:
 
     Attributes:
         place: Module:name, as the package says it.
-        file: Of the module, None where there is none.
+        file: File of the module, None where there is none.
     """
 
     family: str

@@ -77,13 +77,14 @@ class TargetCard(Model):
     """target.json: all that the weights do not say of themselves.
 
     Attributes:
-        mean, std: Of the red, green and blue channels of pictures in [0, 1]; the default maps them to [-1, 1], as the
-            publication's checkpoints have it (cards of version 1 know nothing else).
-        channels: In which order the model gets them.
-        class_names: In the order of the model's outputs; null: in the order of the data.
-        stated_acc: What whoever trained it says.
+        mean, std: Means and deviations of the red, green and blue channels of pictures in [0, 1]; the default maps them
+            to [-1, 1], as the publication's checkpoints have it (cards of version 1 know nothing else).
+        channels: Order in which the model gets them.
+        class_names: Names in the order of the model's outputs; null: in the order of the data.
+        stated_acc: Accuracy that those who trained it state.
         test_acc: What the import measured, of inception_v3 under both conventions of its input.
-        architecture: Of the network, or the kind of model where it is none of ours; `outside` then says how it answers.
+        architecture: Architecture of the network, or the kind of model where it is none of ours; `outside` then says
+            how it answers.
     """
 
     version: Annotated[int, Field(ge=1, le=CARD_VERSION)] = 1

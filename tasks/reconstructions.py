@@ -61,7 +61,7 @@ class _Source:
     """Where the images come from.
 
     Attributes:
-        side: In pixels, cropped.
+        side: Side in pixels, after the crop.
         of: (rows, device) -> float32 [B, 3, side, side].
     """
 

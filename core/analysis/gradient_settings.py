@@ -22,7 +22,7 @@ class GradientSettings:
 
     Attributes:
         per_class: Latents of each attacked class (the paper drew 1,000 latents and classes: two for each of 530).
-        seed: Of the latents' draw, one for all targets.
+        seed: Seed of the latents' draw, one for all targets.
         truncation_psi: The prior's truncation, 1 for none.
         truncation_cutoff: How many layers it is applied to, from the coarsest on, None for all.
         crop: Side of the central crop in pixels of the prior (None: no crop).

@@ -57,7 +57,7 @@ class ToyResult:
         prediction: int64 [G, G].
         attack: The climb that stops at a confidence (Fig. 1).
         endless: The one that does not (Fig. 8), None if it was not asked for.
-        train_loss: Of the full data, train-mode batch norm, after the last update.
+        train_loss: Loss of the full data, train-mode batch norm, after the last update.
     """
 
     alpha: float

@@ -45,8 +45,8 @@ class Picture:
     Attributes:
         pixels: uint8 [size, size, 3].
         digest: Hash of all upright RGB pixels at full size.
-        width, height: Of the upright picture in pixels.
-        frames: Of an animation, of which the first one counts; 1 for any other picture.
+        width, height: Size of the upright picture in pixels.
+        frames: Frames of an animation, of which the first one counts; 1 for any other picture.
     """
 
     pixels: np.ndarray

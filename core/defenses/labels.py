@@ -30,8 +30,8 @@ class RecipeWords:
     Attributes:
         family: The family's key.
         name: The family's display name.
-        strength: With the parameter's name ("beta 0.003").
-        mark: The same beside a point of the family's own curve ("0.003").
+        strength: Strength with the parameter's name ("beta 0.003").
+        mark: Strength beside a point of the family's own curve ("0.003").
         label: The recipe's name ("MID beta 0.003").
         order: See `Strength`.
         arm: What else sets it apart within its family, empty for the main curve.

@@ -74,7 +74,7 @@ class Asked(Judge):
         images: Reconstructions of each class at most, the best first.
         pairs: Real test images of each class that are asked about at most, each once of its own person and once of
             another.
-        seed: Of the reference photographs and the order of questions.
+        seed: Seed of the reference photographs and the order of questions.
         questions: Questions of each trial at most.
         per_second: Questions sent in a second at most.
     """

@@ -24,7 +24,7 @@ class ByFeatures(Judge):
         verify: Whether it says too if a face recogniser accepts reconstructions as the person, by thresholds from the
             public images, and what the prior can show (its reach). false: neither; null: where there are public images
             enough; true: fewer than 50 are refused.
-        networks: Those that `name` may be.
+        networks: Networks that `name` may be.
     """
 
     networks: ClassVar[tuple[str, ...]] = ()

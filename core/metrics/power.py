@@ -47,7 +47,7 @@ class Design:
     Attributes:
         images: Reconstructions of each class, None where they are not known.
         recipes: All of them, the baseline included.
-        attacks: Those that the strongest is chosen from.
+        attacks: Number of attacks that the strongest is chosen from.
     """
 
     seeds: int

@@ -29,7 +29,7 @@ class Normalisation:
     unless there are three finite means and three standard deviations > 0.
 
     Attributes:
-        mean, std: Of red, green and blue, whatever their order.
+        mean, std: Means and deviations of red, green and blue, whatever their order.
         channels: The order in which the network gets them.
     """
 

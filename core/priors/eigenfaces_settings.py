@@ -43,7 +43,7 @@ class EigenfacesFit(PriorSettings):
 
     Attributes:
         components: Principal components, as many numbers as a latent has; fewer than there are public images.
-        seed: Of the random sketch that stands in for the full PCA where images and pixels are many.
+        seed: Seed of the random sketch that stands in for the full PCA where images and pixels are many.
     """
 
     components: Count = 150

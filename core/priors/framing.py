@@ -25,7 +25,7 @@ class Crop:
 
     Attributes:
         left_eye, right_eye: X and y in pixels of the eye that is left, or right, in the image.
-        side: Of these images in pixels.
+        side: Side of these images in pixels.
     """
 
     left_eye: tuple[Coordinate, Coordinate]

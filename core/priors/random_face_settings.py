@@ -20,7 +20,7 @@ class MobileStyleGANConfig:
     """MobileStyleGAN (arXiv 2104.04767), or its first stages with a read-out of its own.
 
     Attributes:
-        channels: Of the features of side 4, 8, 16, ...; the image has twice the side of the last.
+        channels: Channels of the features of side 4, 8, 16, ...; the image has twice the side of the last.
         head: Outputs of the last convolution, None for as many as the last channels.
         frame: The square that is shown, (left, top, side) as fractions of the whole image's side; None: all of it.
         size: Side in pixels of what is made of the frame, None: as many as it has.

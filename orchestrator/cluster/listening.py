@@ -35,7 +35,7 @@ class Port(_Place):
 
     Attributes:
         refused: How many calls were answered by asking for the token.
-        answered: Those that were let in.
+        answered: Methods or paths whose calls were let in.
     """
 
     refused: int

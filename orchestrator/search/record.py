@@ -37,8 +37,8 @@ class ProposalRecord:
         status: Done, failed or open.
         objectives: Column -> mean over seeds of the worst case over attacks, None where unknown.
         seeds: How many of the sweep's seeds it was tried under, None for all.
-        device_hours: Of its finished stages that no earlier proposal has.
-        kept: Of a rung, whether the recipe went on; else None.
+        device_hours: Device-hours of its finished stages that no earlier proposal has.
+        kept: Whether the recipe went on from its rung; None without a rung.
         audited: Dropped by a rung, met the full attack to check on it.
     """
 
@@ -63,7 +63,7 @@ class ReauditRecord:
     """What is kept of a second audit with fresh seeds.
 
     Attributes:
-        axes: Of each selected recipe, the attacker's left out.
+        axes: Axes of each selected recipe, the attacker's left out.
         complete: All of its trials are done.
     """
 

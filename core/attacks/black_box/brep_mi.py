@@ -45,7 +45,7 @@ class StartSearch:
     Attributes:
         batch: Latents drawn at once.
         max_batches: Batches that are drawn at most.
-        seed: Of the drawn latents, which all classes share.
+        seed: Seed of the drawn latents, which all classes share.
     """
 
     batch: Count = 256

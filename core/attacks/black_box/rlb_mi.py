@@ -41,8 +41,8 @@ class RLBMI(GeneratorSettings, Attack):
         at_once: Episodes played at once, for which there is one learning step (the official code has 1).
         agent: "official" (one number of noise, a temperature that falls whatever happens, one critic in effect) or
             "textbook" soft actor-critic.
-        logarithm: Of the probabilities in a reward, "official" (-inf where they underflow) or "floored" at -100 nats;
-            None as the protocol does.
+        logarithm: Logarithm of the probabilities in a reward, "official" (-inf where they underflow) or "floored" at
+            -100 nats; None as the protocol does.
         hidden: Units of each hidden layer of the agent's networks.
         lr: Learning rate of the agent's Adam.
         gamma: Discount of later rewards, in [0, 1].

@@ -53,7 +53,7 @@ class GanTraining(Importable):
         lr: Adam's learning rate, of both networks.
         betas: Adam's two decay rates.
         z_dim: Numbers in a latent; the official networks have 100.
-        seed: Of first weights and draws.
+        seed: Seed of first weights and draws.
     """
 
     width: Channels = 64

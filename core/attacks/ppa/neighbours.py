@@ -59,7 +59,7 @@ class Transforms:
     """A crop, a mirror, a turn.
 
     Attributes:
-        crops: Of every view, None where they change nothing.
+        crops: Crops of every view, None where they change nothing.
         degrees: The largest turn, in degrees.
         shared: Candidates of a batch that turn alike, None where each turns by itself.
         paired: Whether every second view has the other mirror.

@@ -41,7 +41,7 @@ class OwnCheck:
         counts: Class -> its training and test images.
         notes: What loading decides, a sentence each.
         faults: What loading refuses, and doubts: what it accepts and a person should look at; a sentence each.
-        near: Between which parts -> pictures that look alike.
+        near: Which parts, in words -> pictures that look alike.
         shared: Private pictures that are public too: an attack that shows them has shown nothing.
     """
 

@@ -26,7 +26,7 @@ class PublishedFile:
 
     Attributes:
         size: The file's size in bytes.
-        sha256: Of the content, hexadecimal.
+        sha256: SHA-256 of the content, hexadecimal.
     """
 
     size: int

@@ -30,7 +30,7 @@ class Reading:
         stated_acc: The accuracy that was stated, in [0, 1].
         architecture: Needed for weights alone.
         answers: What a program says of an image, a word of `core.external.base.Answers`.
-        options: Those that one kind of foreign model alone has, by the names of its fields.
+        options: Options that one kind of foreign model alone has, by the names of its fields.
     """
 
     architecture: str | None

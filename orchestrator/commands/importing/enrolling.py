@@ -60,7 +60,7 @@ class _Embedder:
 
     Attributes:
         kind: The kind of program, or `NETWORK`.
-        name: Of a network of ours.
+        name: Name of a network of ours.
         content: What is kept of it.
     """
 

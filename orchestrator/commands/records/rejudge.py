@@ -29,7 +29,7 @@ class RejudgeRequest:
 
     Attributes:
         judges: KEY=VALUE, keys below `judges` of the sweep file.
-        name: Of the new sweep, None for that of the old one with a suffix.
+        name: Name of the new sweep, None for that of the old one with a suffix.
     """
 
     sweep_file: Path

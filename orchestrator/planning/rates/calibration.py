@@ -60,7 +60,7 @@ class Calibration(_Rates):
     Attributes:
         device: The device's name.
         torch: The version of torch.
-        date: Of the measurement, as 2026-01-31.
+        date: Date of the measurement, as 2026-01-31.
         networks: Architecture -> its rate. All in single precision.
     """
 

@@ -101,7 +101,7 @@ class VerdictText:
         words: The verdict; empty where the cell holds no verdict.
         size: The reduction of the leak, or the interval of another metric's difference.
         needed: How many seeds might settle an inconclusive comparison.
-        settling: The same as a sentence.
+        settling: `needed` as a sentence.
         look: Colour: "good" or "bad" for the owner, "unclear", or "" for none.
         meaning: Explanation of the verdict for a tooltip.
     """

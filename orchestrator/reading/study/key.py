@@ -30,8 +30,8 @@ class Question(Model):
         person: The class's label, and its name.
         trained: The training seed of the targets that were attacked.
         examples: Rows of the training images shown.
-        options: By position on the page, the recipe (its place among the study's) or null for a real training image,
-            `real`, which makes the question an attention check.
+        options: For each position on the page, the recipe (its place among the study's) or null for a real training
+            image, `real`, which makes the question an attention check.
     """
 
     person: Row
@@ -59,7 +59,7 @@ class StudyKey(Model):
 
     Attributes:
         recipes: Their names, as the report calls them.
-        seed: Of the order.
+        seed: Seed of the order.
         pictures: SHA-256 over all pictures of the page in their order.
         published: What the paper's annotators preferred, by recipe, where it asked about the same.
     """

@@ -41,7 +41,7 @@ class ByAnnotator:
     """One annotator.
 
     Attributes:
-        shares: By recipe.
+        shares: Share of each recipe.
         checks, failed: Attention checks answered, and those where the real picture was chosen.
         attentive: Whether so few failures would surprise of somebody who guesses.
     """

@@ -25,8 +25,8 @@ class Outcome:
 
     Attributes:
         status: Open (some trial is missing), done, or failed (some trial failed, or an objective has no value).
-        violations: Per constraint by how much it is missed, at most 0 where it is met.
-        by_seed: Of what is done, seed -> column -> the worst case over the attacks, of objectives and constraints.
+        violations: Constraint -> how far it is missed, at most 0 where it is met.
+        by_seed: Seed -> column -> the worst case over the attacks, of objectives and constraints; {} unless done.
     """
 
     status: str

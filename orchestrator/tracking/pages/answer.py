@@ -31,8 +31,8 @@ class Answer:
         leak: The metric that decides, None where none was measured.
         worst: Every recipe that has met every attack under the seeds that all share, under the attack that works best
             against it, least leak first.
-        allowed: Those accurate enough, in that order.
-        front: Those among them that no other beats in both accuracy and leak.
+        allowed: Recipes that are accurate enough, in that order.
+        front: Allowed recipes that no other beats in both accuracy and leak.
         recipes: All that was given.
         incomplete: Sentences on the recipes that lack an attack or a seed.
     """

@@ -29,7 +29,7 @@ class Side:
     """One of several sweeps that are compared.
 
     Attributes:
-        name: Of the sweep, unlike those of the others.
+        name: Name of the sweep, unlike those of the others.
         source: Where it was read from.
         comparison: What it states and rests on.
         rows: A row per trial with `COLUMNS` and metrics.
