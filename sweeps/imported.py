@@ -194,7 +194,7 @@ class ImportedClassifier(Model):
 
     @property
     def answers_alone(self) -> str | None:
-        """In words what it is, where it shows no layers; None for a network of ours."""
+        """Words for what it is, where it shows no layers; None for a network of ours."""
         kind = KINDS.get(self.checked.architecture)
         return None if kind is None else kind.words
 

@@ -124,7 +124,7 @@ class AnyJudges(Model):
         return {name: _built(JUDGES[name], settings) for name, settings in self.settings.items()}
 
     def __copy__(self) -> Self:
-        """Without what was built: `model_copy` puts other settings in."""
+        """A copy without what was built: `model_copy` puts other settings in."""
         copied = super().__copy__()
         copied.__dict__.pop("built", None)
         return copied

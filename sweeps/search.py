@@ -95,7 +95,7 @@ class Range(Model):
             raise ValueError(f"integer: expected whole numbers for low, high and step, got {got}")
 
     def dimension(self, key: str) -> Dimension:
-        """The same for `sweeps.space`."""
+        """This range as a dimension of `sweeps.space`."""
         when = {other: tuple(one) if isinstance(one, list | tuple) else (one,) for other, one in self.when.items()}
         if self.choices is not None:
             return Dimension(key=key, choices=self.choices, when=when)

@@ -48,6 +48,6 @@ class GradientSettings:
         require_range("judges.gradients.crop_scale", self.crop_scale, 0, 1)
 
     def descent(self, loss: Loss) -> OptimiseConfig:
-        """The same as stage 2 knows it."""
+        """These settings as stage 2 knows them."""
         moved: dict[str, Any] = {"steps": self.steps, "lr": self.lr, "betas": self.betas, "crop_scale": self.crop_scale}
         return OptimiseConfig(**moved, average=self.average, loss=loss)

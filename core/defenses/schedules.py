@@ -52,7 +52,7 @@ def _constant(*, alpha: float, epoch: int, epochs: int) -> float:
 
 
 def _reference(*, alpha: float, epoch: int, epochs: int, scaled: bool) -> float:
-    """As coded in train_model.py of LukasStruppek/Plug-and-Play-Attacks (commit 9a79baf).
+    """The rise as coded in train_model.py of LukasStruppek/Plug-and-Play-Attacks (commit 9a79baf).
 
     Nothing for 50 epochs, a ramp whose slope depends on E up to epoch 75, then a jump to alpha.
     """

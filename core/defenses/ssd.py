@@ -156,7 +156,7 @@ class ShieldedAnswers(OwnNoise, AsComputed):
 
 
 def entropy(answers: Tensor) -> Tensor:
-    """In nats, [n, C] -> [n]; zeros count as nothing."""
+    """Entropy in nats, [n, C] -> [n]; zeros count as nothing."""
     return -torch.xlogy(answers, answers).sum(1)
 
 

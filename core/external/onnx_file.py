@@ -98,7 +98,7 @@ def open_onnx(path: Path, settings: Mapping[str, Any], device: torch.device) -> 
 
 
 def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> Loaded:
-    """In the isolated process: the model as a session, or as a network that answers as the session does."""
+    """Load, in the isolated process, the model as a session, or as a network that answers as the session does."""
     import numpy as np
     import torch
 

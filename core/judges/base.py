@@ -236,8 +236,8 @@ class Judge:
 
     @classmethod
     def counts_of_all(cls, data: Mapping[str, Any]) -> dict[str, int]:
-        """The same where its artifact, of an earlier version, lacks `answers` and all classes were attacked; empty for
-        what is not known then.
+        """As `counts`, where its artifact, of an earlier version, lacks `answers` and all classes were attacked; empty
+        for what is not known then.
 
         data: what the manifest of the private images counts, `num_train` and `num_test` among it.
         """

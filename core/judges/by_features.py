@@ -52,7 +52,7 @@ class ByFeatures(Judge):
 
     @property
     def reconstruction_size(self) -> int:
-        """As the network is to get it."""
+        """Side in pixels at which the network is to get images."""
         return KINDS[self.name].size
 
     def check(self, sweep: Any) -> None:

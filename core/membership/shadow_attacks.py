@@ -86,7 +86,7 @@ class Rmia(ShadowAttack):
 
 @dataclass(frozen=True, kw_only=True)
 class RmiaOffline(Rmia):
-    """The same where only models without the image are trained: p(x) = ((1 + a) p_out + (1 - a)) / 2.
+    """RMIA where only models without the image are trained: p(x) = ((1 + a) p_out + (1 - a)) / 2.
 
     a: how p_in follows from p_out, 0.3 as in privacy_meter's configuration. Source: appendix B.2.2.
     """
@@ -146,7 +146,7 @@ class BavariaT(ShadowAttack):
 
 @dataclass(frozen=True, kw_only=True)
 class BavariaN(BavariaT):
-    """The same with a Gaussian whose variance is the posterior's mean. Source: arXiv 2603.11799."""
+    """BaVarIA with a Gaussian whose variance is the posterior's mean. Source: arXiv 2603.11799."""
 
     title: ClassVar[str] = "BaVarIA, Gaussian"
 

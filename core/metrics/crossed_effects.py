@@ -70,7 +70,7 @@ class MeanSquares:
         return self._parts(np.maximum(self.seeds, self.seeds_own), seeds, classes)
 
     def guard_variances(self, seeds: int, classes: int) -> np.ndarray:
-        """The same from the two recipes alone, as the second guard has them."""
+        """These variances from the two recipes alone, as the second guard has them."""
         return self._parts(self.seeds_alone, seeds, classes)
 
     def _parts(self, of_seeds: np.ndarray, seeds: int, classes: int) -> np.ndarray:

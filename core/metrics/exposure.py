@@ -41,7 +41,7 @@ _NODES, _MASSES = np.polynomial.legendre.leggauss(6)
 _CHUNK = 48
 
 Likelihoods = list[tuple[np.ndarray, np.ndarray]]
-"""For every tau, what `_likelihood` gives."""
+"""What `_likelihood` gives for every tau."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +177,7 @@ def _among_top(posterior: np.ndarray, top: int) -> np.ndarray:
 
 
 def _fewer_others(over: np.ndarray, top: int) -> np.ndarray:
-    """For each person and node [people, nodes], the probability that fewer than `top` others are above, by counting
+    """Probability for each person and node, [people, nodes], that fewer than `top` others are above, by counting
     those before and those after the person."""
     people, nodes = over.shape
     before = np.zeros((people, top, nodes))

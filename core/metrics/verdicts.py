@@ -31,7 +31,7 @@ LOWER: Verdict = "lower"
 INCONCLUSIVE: Literal["inconclusive"] = "inconclusive"
 
 LEAST_SEEDS = 2
-"""With fewer seeds, no difference is significant."""
+"""Least seeds with which a difference can be significant."""
 
 LEAST_POOLED = 4
 """Degrees of freedom of the seeds' variance from which on Satterthwaite's approximation holds its level."""

@@ -123,5 +123,5 @@ attacks; of PLG-MI's the folder `celeba_private_domain`, all private people."""
 
 
 def _unit(images: Tensor) -> Tensor:
-    """In [0, 1], where they are in the range."""
+    """Images in [0, 1], whatever their range was."""
     return images.float() / 255 if images.dtype == torch.uint8 else (images.float() + 1) / 2

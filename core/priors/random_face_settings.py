@@ -95,7 +95,7 @@ class RandomFace(PriorFolder):
 
     @property
     def licence(self) -> str:
-        """As the import notes it."""
+        """The licence that the import notes."""
         return RANDOM_FACE_LICENCE
 
     @property
@@ -105,7 +105,7 @@ class RandomFace(PriorFolder):
         return PriorFiles(weights=place / WEIGHTS, description=place / DESCRIPTION, key="prior.path")
 
     def used_card(self, card: NetworkCard) -> NetworkCard:
-        """As imported, with the frame. Raises InputError for another network or another resolution."""
+        """The card as imported, with the frame. Raises InputError for another network or another resolution."""
         if card.kind != "mobilestylegan" or card.config.whole != self.resolution:
             got = f"{card.kind} of {card.config.resolution}"
             raise InputError(

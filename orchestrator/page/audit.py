@@ -92,7 +92,7 @@ def trainings(audit: Audit) -> str:
 
 
 GAP, LEAST_CUT = 2.5, 25.0
-"""In mm: beside the text of a cell; of a column whose text is cut."""
+"""Widths in mm: of the gap beside the text of a cell; the least of a column whose text is cut."""
 
 
 class _Paper(FPDF):

@@ -132,7 +132,7 @@ class History:
         return self._described[of][1]
 
     def _input_of_manifest(self, store: Store, name: str, source: dict[str, str]) -> tuple[str, int]:
-        """The same number from the store; an input that is gone is like no other."""
+        """The number of an input that the store knows; an input that is gone is like no other."""
         fingerprint = source["fingerprint"]
         if fingerprint in self._known:
             return name, self._input(self._known[fingerprint])

@@ -143,7 +143,7 @@ def _attack_told(settings: InversionSweep, seed: int) -> Shared:
 
 @remembered(_of_attack)
 def _attack_config(settings: InversionSweep) -> Shared:
-    """The same without the seed. Who trains its parts, and where one lies, is the inputs' matter."""
+    """What the stage is told whatever the seed. Who trains its parts, and where one lies, is the inputs' matter."""
     attack = settings.inverted_by
     config = normalised(attack, without={"seed", "reconstruction_size", *attack.built.other_targets})
     for key in {"gan", "students"} & config.keys():

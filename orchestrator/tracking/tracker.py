@@ -223,7 +223,7 @@ class Tracker:
             progress()
 
     def _write_sweep_verdict(self, closing: Closing, found: Answer) -> None:
-        """On the sweep's own run: the numbers of the recipe that the answer names, and every recipe's word."""
+        """Write on the sweep's own run the numbers of the recipe that the answer names, and every recipe's word."""
         at = max((finished_at(trial, self.store) for trial in closing.trials), default=0)
         of_sweep = RunVerdict(tags=closing.verdicts.whole)
         if found.least is not None and found.leak is not None:

@@ -118,7 +118,7 @@ class BREPMI(GeneratorSettings, Attack):
 
     @property
     def enlarging(self) -> str:
-        """As the official evaluation does it (utils.py, low2high)."""
+        """The way of the official evaluation (utils.py, low2high)."""
         return "truncated_bytes"
 
     @property

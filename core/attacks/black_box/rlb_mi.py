@@ -125,7 +125,7 @@ class RLBMI(GeneratorSettings, Attack):
 
     @property
     def enlarging(self) -> str:
-        """As the official evaluation does it (utils.py, low2high)."""
+        """The way of the official evaluation (utils.py, low2high)."""
         return "truncated_bytes"
 
     def queries(self, protocol: str) -> int:
@@ -134,7 +134,7 @@ class RLBMI(GeneratorSettings, Attack):
         return self.episodes * (self.steps * (1 if once else 2) + 1)
 
     def most_queries(self, protocol: str) -> int:
-        """As many as it asks: a policy that dies asks less."""
+        """As many as `queries`: a policy that dies asks less."""
         return self.queries(protocol)
 
     def invert(self, view: ScoreView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:

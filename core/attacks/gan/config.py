@@ -36,7 +36,7 @@ class PlainGanConfig:
 
     @property
     def channels(self) -> tuple[int, ...]:
-        """At half of `resolution`, a quarter, ... and 4 pixels."""
+        """Channels at half of `resolution`, a quarter, ... and 4 pixels."""
         halvings = (self.resolution // 4).bit_length() - 1
         return tuple(self.width * 2**power for power in range(halvings))
 

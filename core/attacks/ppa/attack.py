@@ -159,7 +159,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
 
     @property
     def published(self) -> bool:
-        """With one of the two published losses, not adapted to the target, selected as published."""
+        """Whether it has one of the two published losses, is not adapted to the target, and selects as published."""
         adapted = self.adapted or self.restarts or self.feature_weight
         usual = self.select.kind == "augmented_confidence" and self.optimise.kind == "adam"
         return self.loss in ("poincare", "cross_entropy") and usual and not adapted
@@ -178,7 +178,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
 
     @property
     def crop(self) -> int | None:
-        """As of the pool."""
+        """The pool's crop."""
         return self.pool.crop
 
     @property

@@ -135,7 +135,7 @@ class _OfClasses(RowViews):
         self._joined: tuple[int, Crops] | None = None
 
     def at(self, step: int, images: Tensor, rows: slice) -> Crops:
-        """As of one class; drawn once per step."""
+        """Crops of the rows of all classes, drawn once per step."""
         if self._joined is None or self._joined[0] != step:
             own_rows = slice(0, self.count)
             drawn = [views.at(step, images, own_rows).repeated(self.count) for views in self.classes]

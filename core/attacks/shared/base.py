@@ -165,7 +165,7 @@ class Attack:
 
     @property
     def report(self) -> tuple[str, int] | None:
-        """Whose report protocol `paper` counts the evaluator's verdicts by as well, and classes of a batch there.
+        """The report that protocol `paper` counts the evaluator's verdicts by as well, and classes of a batch there.
 
         A name that `tasks.official_reports` knows; None for none.
         """

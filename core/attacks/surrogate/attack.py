@@ -107,7 +107,7 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
 
     @property
     def crop(self) -> int | None:
-        """As of the pool."""
+        """The pool's crop."""
         return self.pool.crop
 
     @property

@@ -76,7 +76,7 @@ def correlations(some: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def nearest(some: Hashes, others: Hashes | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """For each of `some` the nearest of the others, int64 [N], and in how many bits they differ, int64 [N].
+    """Find the nearest of the others for each of `some`, int64 [N], and in how many bits they differ, int64 [N].
 
     others: None for those of `some` that come before it. Where there is none, the index is -1 and the distance 65.
     """

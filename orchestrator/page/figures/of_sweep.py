@@ -114,7 +114,7 @@ class Figures:
         return plot(found, 360, 320, f"Every defense by the {metric_of(metric).label}", across=3)
 
     def overview(self) -> Canvas | None:
-        """For MLflow and a README: reconstructions, and accuracy against leak.
+        """A picture for MLflow and a README: reconstructions, and accuracy against leak.
 
         Beside them the deciding judge's plot under the attack that works best against each recipe; below them those of
         two judges under the one attack.

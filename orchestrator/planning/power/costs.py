@@ -45,7 +45,7 @@ class Costs:
         return self.fixed + design.seeds * (training + share * self.of_classes)
 
     def times(self, design: Design) -> float:
-        """As a multiple of what the sweep costs now."""
+        """The cost of a sweep of this size as a multiple of what the sweep costs now."""
         return self.seconds(design) / self.seconds(self.now)
 
 

@@ -37,7 +37,7 @@ NOTHING_LESS = 1e-9
 """Smaller differences of means, with their intervals, count as 0: they come from rounding."""
 
 MANY = 12
-"""With more recipes than this, figures name or show only the baseline and the recipes on the front."""
+"""Recipes up to which figures name and show all; with more, only the baseline and the recipes on the front."""
 
 
 LONG = 34

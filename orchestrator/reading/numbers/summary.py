@@ -136,7 +136,7 @@ class Summary(Cells):
         return None if self.primary is None else self.evidence_by(self.primary)
 
     def evidence_by(self, metric: str) -> Evidence | None:
-        """The same by any leak metric, each recipe under the attack that works best by that metric."""
+        """What any leak metric tells of the recipes, each under the attack that works best by that metric."""
         return self._gathered(metric, worst_by=metric)
 
     def _gathered(self, metric: str, *, worst_by: str) -> Evidence | None:

@@ -271,7 +271,7 @@ def open_remote_store(url: str) -> RemoteStore:
 
 
 def remote_store(url: str) -> RemoteStore:
-    """The same without asking: on a worker, whose driver has asked."""
+    """The store at this address, without asking: on a worker, whose driver has asked."""
     root, objects = mirror_of(url), Objects(url=url)
     return RemoteStore(root=root, objects=objects, manifests=Manifests(objects=objects, root=root))
 

@@ -24,7 +24,7 @@ NAMES = {TRIALS: "Trials", RECIPES: "Recipes: means over seeds"}
 RUN_NAME = "attributes.`Run Name`"
 CURVES = ("epoch/alpha", "epoch/test_acc", "epoch/train_acc", "epoch/loss", "epoch/logit_gap")
 MOST_JUDGES = 3
-"""With a chart of their own beside the metric that decides: a tag holds 5,000 letters."""
+"""Most judges with a chart of their own beside the metric that decides: a tag holds 5,000 letters."""
 CURVES_SECTION, FIRST_SECTION, OTHERS_SECTION = "epoch", "Accuracy against leak", "Model metrics"
 
 
