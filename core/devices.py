@@ -2,7 +2,7 @@
 
 `ExecutionConfig` says it, `DeviceBatch` keeps the number of rows that fits and halves it when memory runs out. None
 of this belongs to the science of an attack: with the defaults the numbers are those of plain single precision. Yet all
-of it reaches their last digits, so whoever names a result by its settings names these as well.
+of it reaches their last digits, so a name of a result by its settings holds these as well.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A classifier that somebody else trained, brought in by `smoothsweep import target`: its card, and its name in a
+"""A classifier that was trained elsewhere, brought in by `smoothsweep import target`: its card, and its name in a
 sweep file."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Spreads = Annotated[tuple[Spread, Spread, Spread], Strict(False)]
 
 
 class StatedDefense(Model):
-    """What whoever brought the classifier in said of its training: a defense's kind, and the numbers of the tables."""
+    """What was said at the import of the classifier's training: a defense's kind, and the numbers of the tables."""
 
     kind: Name
     alpha: Annotated[float, Field(ge=-1000, le=1)] | None = None
@@ -200,7 +200,7 @@ class ImportedClassifier(Model):
 
     @property
     def stated_defense(self) -> dict[str, Any] | None:
-        """What its card says of the defense it was trained under, None where nobody said."""
+        """What its card says of the defense it was trained under, None where it does not."""
         defense = self.checked.defense
         return None if defense is None else defense.model_dump(exclude_none=True)
 

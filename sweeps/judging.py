@@ -58,7 +58,7 @@ class AnyClassifier(Training):
 
 
 def _built(kind: type[Judge], settings: Any) -> Judge:
-    imported: Any = kind  # a judge that is a classifier may be one that somebody else trained
+    imported: Any = kind  # a judge that is a classifier may be an imported one
     return imported(settings=settings) if isinstance(settings, ImportedClassifier) else settings.built(kind)
 
 

@@ -1,4 +1,4 @@
-"""Which keys a sweep file may have at a place: what somebody may have meant who wrote another one."""
+"""Which keys a sweep file may have at a place: what the user may have meant who wrote another one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What pydantic found wrong, as one line for whoever wrote the file."""
+"""What pydantic found wrong, as one line for the user who wrote the file."""
 
 from __future__ import annotations
 
@@ -90,5 +90,5 @@ def _sentence(mistake: Mapping[str, Any]) -> str:
         return f"expected {expected}, got {shown(got)}"
     message = mistake["msg"].removeprefix("Input should be ").removeprefix("Input should have ")
     message = message.replace("valid tuple", "list").replace("valid dictionary", "mapping of keys")
-    message = _CLASS.sub("", message)  # nobody writes one in a file
+    message = _CLASS.sub("", message)  # a file never holds one
     return f"expected {message}, got {shown(got)}"

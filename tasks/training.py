@@ -43,7 +43,7 @@ class Worker:
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """What a stage's configuration says of a training, read once by whoever builds, trains or measures its classifier.
+    """What a stage's configuration says of a training, read once to build, train or measure its classifier.
 
     Attributes:
         config: The configuration, for what the network alone reads.

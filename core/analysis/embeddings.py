@@ -44,7 +44,7 @@ class FeatureDistances:
 
 
 def mapped_rows(labels: Tensor, classes: int) -> Tensor:
-    """Rows int64 of all samples of `classes` classes, evenly spread over the labels that occur: nobody picked them.
+    """Rows int64 of all samples of `classes` classes, evenly spread over the labels that occur, not picked.
 
     labels: int64 [N]. All rows where there are no more classes.
     """

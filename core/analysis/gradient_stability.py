@@ -57,7 +57,7 @@ class GradientPath:
 
 
 class Watched:
-    """A target whose logits are kept for whoever asks next."""
+    """A target whose logits are kept for the next call."""
 
     def __init__(self, target: Target) -> None:
         self._target = target

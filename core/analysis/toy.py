@@ -3,8 +3,8 @@
 It is behind Figs. 1 and 8. Three classes of points, a small network trained under a constant smoothing
 factor, and a point that climbs towards high confidence in another class. Follows
 notebooks/label_smoothing_toy_example.ipynb of LukasStruppek/Plug-and-Play-Attacks to the digit: 763, 3113 and
-53 steps for factors 0, 0.05 and -0.05. Everything is float32 on the CPU; the results are arrays for someone
-else to draw.
+53 steps for factors 0, 0.05 and -0.05. Everything is float32 on the CPU; the results are arrays for the
+caller to draw.
 """
 
 from __future__ import annotations

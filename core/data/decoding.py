@@ -132,7 +132,7 @@ def _upright(image: Image.Image) -> tuple[Image.Image, int]:
 
 
 def _frames(image: Any) -> int:
-    """How many the file says it has. Those after the first are not decoded, and a damaged one is nobody's concern."""
+    """How many the file says it has. Those after the first are not decoded, and a damaged one does no harm."""
     if image.format not in ("GIF", "PNG", "TIFF", "WEBP"):
         return 1
     try:

@@ -59,8 +59,8 @@ def recipe_words(defense: Mapping[str, Any]) -> RecipeWords:
     """The words for a defense as a sweep file gives it: `kind`, its parameters, `smoothing` (alpha, schedule).
 
     Parameters that are null or have their default go without saying; all others enter the label, so that two recipes
-    share one only where they are the same. An unknown kind is described by its own names. Never raises: a card that
-    somebody brought along may hold anything.
+    share one only where they are the same. An unknown kind is described by its own names. Never raises: a card
+    from outside may hold anything.
     """
     given = {key: plain_value(value) for key, value in defense.items() if value is not None}
     kind = str(given.pop("kind", "none"))

@@ -65,7 +65,7 @@ COLUMNS: tuple[Metric, ...] = (
 class Asked(Judge):
     """A vision-language model of the user's, asked whether a reconstruction shows the person of four photographs.
 
-    Where it is reached stands in no sweep file: whoever runs the sweep says so by SMOOTHSWEEP_ASKED_URL, and without it
+    Where it is reached stands in no sweep file: the user says so by SMOOTHSWEEP_ASKED_URL, and without it
     nothing is sent and the columns stay empty, with the reason. Sent are reconstructions and real images of the
     attacked classes.
 

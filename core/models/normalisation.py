@@ -1,4 +1,4 @@
-"""How a classifier wants its images: the channels' means and standard deviations that somebody else trained it with."""
+"""How a classifier wants its images: the channels' means and standard deviations that it was trained with elsewhere."""
 
 from __future__ import annotations
 

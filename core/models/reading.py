@@ -1,4 +1,4 @@
-"""Does a classifier that somebody else trained read our images as its card says? Asked before anything is attacked.
+"""Does a classifier that was trained elsewhere read our images as its card says? Asked before anything is attacked.
 
 Under a wrong normalisation or class order a good classifier looks like a bad one, and one that leaks like one that does
 not. So real test images decide, and where they contradict the card, what is usual is tried on a few of them.

@@ -1,6 +1,6 @@
 """Projection: the latents with which a prior draws given images best. What it cannot draw then, no attack can show.
 
-Somebody needs the images for it, so it is no attack but an oracle: how far a prior reaches.
+It needs the images themselves, so it is no attack but an oracle: how far a prior reaches.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What the processes of a run listen on, and what they answer to somebody who has no token: found by asking them."""
+"""What the processes of a run listen on, and what they answer to a caller who has no token: found by asking them."""
 
 from __future__ import annotations
 

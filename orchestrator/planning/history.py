@@ -183,7 +183,7 @@ def read_history(store: Store, names: Iterable[str], known: Iterable[Stage] = ()
 def _drivers(name: str, config: Mapping[str, Any], keys: Iterable[str]) -> tuple[str, str]:
     """What of a configuration decides the cost: of a defense its kind, of a list of classes its length.
 
-    Of an attack and its parts all counts and choices do: whoever adds one need not say which.
+    Of an attack and its parts all counts and choices do: an attack that adds one need not say which.
     """
     of_attack = keys is COST_DRIVERS and (name == "attack" or name in PARTS)
     found = _counts_and_choices(config) if of_attack else {key: config[key] for key in keys if key in config}

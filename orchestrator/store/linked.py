@@ -1,7 +1,7 @@
 """A store that reads through others: what a colleague's or a lab's store has finished is not made again.
 
 `<store>/linked.json` names them. They are only read. What is found there is held to more than the store's own: the
-manifest must be sealed, must state the configuration and the inputs of the stage that is asked for, and nobody but its
+manifest must be sealed, must state the configuration and the inputs of the stage that is asked for, and none but its
 owner, this user and root may be able to change it. What fails is told in a line and made anew in the own store.
 """
 

@@ -45,7 +45,7 @@ NOTE = "mlflow.note.content"  # what MLflow's pages show as the description, in 
 @dataclass(frozen=True, kw_only=True)
 class Closing:
     """What the end of a sweep writes: every trial that was given, the report's files and verdicts, how many trials
-    failed. wall_s: how long the sweep was run, all its runs together; 0 where nobody measured it."""
+    failed. wall_s: how long the sweep was run, all its runs together; 0 where it was not measured."""
 
     trials: Sequence[Trial]
     files: Sequence[Path]

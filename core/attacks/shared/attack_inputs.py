@@ -20,7 +20,7 @@ Tensors = Mapping[str, Tensor]
 
 
 class Workshop(Protocol):
-    """Where a part that takes long keeps its state, so that whoever makes it after a crash goes on from there."""
+    """Where a part that takes long keeps its state, so that the next attempt after a crash goes on from there."""
 
     def last_state(self) -> dict[str, Any] | None:
         """The state kept last, tensors and plain values on the CPU; None at the beginning."""

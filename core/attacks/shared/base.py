@@ -40,7 +40,7 @@ class Part:
         settings: JSON values, whatever of the attack decides what it holds. Attacks whose parts agree in all of that
             share one artifact.
         workers: Workers of Ray Train that make it.
-        imported: A folder of networks that somebody else trained, which it is then a copy of: `settings` are empty.
+        imported: A folder of networks that were trained elsewhere, which it is then a copy of: `settings` are empty.
     """
 
     name: str
@@ -123,7 +123,7 @@ class Attack:
 
     @property
     def stated_work(self) -> StatedWork | None:
-        """Its size by a rate that others state; None where nobody states one."""
+        """Its size by a rate that others state; None where none is stated."""
         return None
 
     def most_queries(self, protocol: str) -> int | None:
@@ -184,7 +184,7 @@ class Attack:
 
     @property
     def crop(self) -> int | None:
-        """Side in pixels of the centre crop that the decoder's images get before anybody sees them; None for none."""
+        """Side in pixels of the centre crop that the decoder's images get before they are shown; None for none."""
         return None
 
     @cached_property

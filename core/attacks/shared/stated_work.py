@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class StatedRate:
-    """How fast an attack runs by somebody's published statement.
+    """How fast an attack runs by a published statement.
 
     Attributes:
         hours: Hours that one `device` took for `latents` candidates with a prior of `side` pixels.

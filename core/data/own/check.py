@@ -1,4 +1,4 @@
-"""What somebody's own pictures hold, and what of it would spoil an experiment: said before anything is trained."""
+"""What a user's own pictures hold, and what of it would spoil an experiment: said before anything is trained."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Shapes:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnCheck:
-    """What a look at somebody's own pictures found.
+    """What a look at a user's own pictures found.
 
     Attributes:
         counts: Class -> its training and test images.

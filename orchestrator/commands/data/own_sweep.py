@@ -1,4 +1,4 @@
-"""A first sweep file for somebody's own images: what its sizes follow from, section by section with the reasons."""
+"""A first sweep file for a user's own images: what its sizes follow from, section by section with the reasons."""
 
 from __future__ import annotations
 

@@ -43,7 +43,7 @@ def draw_questions(
 
     The checks are about people with at least two training images, as far as possible not asked about otherwise.
 
-    Raises ValueError where nobody has two.
+    Raises ValueError where no person has two.
     """
     order = [int(label) for label in generator.permutation(sorted(rows))]
     chosen = order[:people]

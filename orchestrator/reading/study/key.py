@@ -1,4 +1,4 @@
-"""The key of a study, study.json: which picture stands where. It stays with whoever built the page."""
+"""The key of a study, study.json: which picture stands where. It stays with the user who built the page."""
 
 from __future__ import annotations
 

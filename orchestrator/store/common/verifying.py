@@ -70,7 +70,7 @@ def is_damaged(folder: Path, name: str, expected: str) -> bool:
 
 def note_as_right(folder: Path, files: Mapping[str, str]) -> None:
     """Note files that this process has just made, and of which it has the checksums, as verified."""
-    with suppress(Damage):  # somebody removes the artifact meanwhile
+    with suppress(Damage):  # another process removes the artifact meanwhile
         _right[folder] = {name: (_signature(folder, name), known) for name, known in files.items()}
         _remember(folder)
 

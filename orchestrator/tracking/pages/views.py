@@ -1,6 +1,6 @@
 """Saved views of MLflow's page of runs: which runs, in which order, with which columns and charts.
 
-MLflow keeps a view that somebody named and shared as a tag of the experiment, which every browser reads that opens a
+MLflow keeps a view that a user named and shared as a tag of the experiment, which every browser reads that opens a
 link with its name: key and fields as in mlflow/mlflow, mlflow/server/js/src/experiment-tracking/components/
 experiment-page/utils/savedViewEnvelope.ts, models/ExperimentPageUIState.tsx and ../runs-charts/runs-charts.types.ts.
 A shared view cannot hold which rows are expanded; a filter shows the runs that it leaves at the top level instead.

@@ -1,4 +1,4 @@
-"""The runs of an experiment by the fingerprint among their tags: each thing has one run, whoever wrote it, and when."""
+"""The runs of an experiment by the fingerprint among their tags: one run for each thing, whatever wrote it and when."""
 
 from __future__ import annotations
 
