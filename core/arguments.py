@@ -10,7 +10,7 @@ from typing import Any
 from smoothsweep.core.errors import InputError
 
 OWN_FLAGS = ("--help", "--version", "--print-completion")
-"""Those that need no command."""
+"""Options that need no command."""
 
 
 class FolderToWrite(argparse.Action):

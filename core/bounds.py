@@ -1,4 +1,4 @@
-"""Ranges of settings, said with their type (`epochs: Count`), for whoever derives a schema. Loads no torch."""
+"""Ranges of settings, said with their type (`epochs: Count`), for code that derives a schema. Loads no torch."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from smoothsweep.core.errors import InputError
 T = TypeVar("T")
 
 MOST_BYTES = 2**40
-"""Of what one stage keeps."""
+"""Most bytes that one stage keeps."""
 
 
 def require(holds: bool, what: str, expected: str, got: object) -> None:

@@ -2,7 +2,7 @@
 
 `ExecutionConfig` says it, `DeviceBatch` keeps the number of rows that fits and halves it when memory runs out. None
 of this belongs to the science of an attack: with the defaults the numbers are those of plain single precision. Yet all
-of it reaches their last digits, so whoever names a result by its settings names these as well.
+of it reaches their last digits, so a name of a result by its settings holds these as well.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Precision = Literal["fp32", "tf32", "bf16"]
 PRECISIONS = ("fp32", "tf32", "bf16")
 
 CPU_TENSOR_BYTES = 12 * 2**20
-"""On CPUs the largest tensor of a batch with gradients should not exceed this: larger ones come from the operating
+"""Most bytes that a tensor of a batch with gradients should have on CPUs: larger ones come from the operating
 system page by page, and elementwise work takes up to three times as long (measured, docs/benchmarks.md)."""
 
 MEMORY_SHARE = 0.4

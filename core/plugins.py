@@ -37,7 +37,7 @@ class Plugin:
 
     Attributes:
         place: Module:name, as the package says it.
-        file: Of the module, None where there is none.
+        file: File of the module, None where there is none.
     """
 
     family: str
@@ -93,7 +93,7 @@ def with_plugins(
 
     base: what a row is: of a family of classes a class to derive from, else the class of its rows. refuse: why one of
     that name cannot stand beside the rows before it, in words, None where it can. One that cannot be loaded, is
-    something else or has a name twice is left out; whoever names it hears why (`refuse_broken`).
+    something else or has a name twice is left out; the user who names it hears why (`refuse_broken`).
     """
     table = dict(own)
     for point in _found(family):

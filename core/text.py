@@ -45,7 +45,7 @@ def minuses(text: str) -> str:
 
 
 def typable(text: str) -> str:
-    """The text with the minus and the space of a keyboard, as somebody types a name who looks for it."""
+    """The text with the minus and the space of a keyboard, as a user types a name to look for it."""
     return text.replace(MINUS, "-").replace(NBSP, " ")
 
 

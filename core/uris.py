@@ -25,10 +25,10 @@ PAGE_OF_MLFLOW = re.compile(
     r"#/experiments/[0-9]{1,20}(?:/runs(?:\?viewStateShareKey=(?:trials|recipes)&workflowType=machine_learning"
     r"&compareRunsMode=(?:TABLE|CHART))?)?"
 )
-"""The one fragment that is shown: a link of ours into MLflow, which holds no word of anybody's."""
+"""The one fragment that is shown: a link of ours into MLflow, which holds no word of the user's."""
 
 MARKS = ["\n", *("".join(some) for count in range(1, 5) for some in combinations("?&#;", count))]
-"""At any of which a reader may end a value: at a line break (so never), or at some of these."""
+"""Marks at any of which a reader may end a value: at a line break (so never), or at some of these."""
 
 SHORTEST = 4
 """Characters of a user, a value or a fragment that are looked for in other texts; shorter ones stand in every text."""

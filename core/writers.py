@@ -58,12 +58,12 @@ def is_gone(writer: str, path: Path | None = None) -> bool:
 
 
 def has_lapsed(path: Path) -> bool:
-    """Whether nobody has touched this for longer than a lease; of a folder, neither it nor anything directly in it."""
+    """Whether this was not touched for longer than a lease; of a folder, neither it nor anything directly in it."""
     try:
         times = [os.lstat(path).st_mtime]
         if path.is_dir() and not path.is_symlink():
             times += [entry.stat(follow_symlinks=False).st_mtime for entry in os.scandir(path)]
-    except OSError:  # somebody is at it
+    except OSError:  # another process is at it
         return False
     return time.time() - max(times) > LEASE_S
 

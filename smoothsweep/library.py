@@ -65,7 +65,7 @@ def attack(
         settings: The attack as a sweep file's `attack` has it, kind and parameters; by default Plug & Play as
             `smoothsweep audit` tries it.
         prior: Likewise a sweep file's `prior`, or anything with the methods of `core.priors.base.Prior`.
-        seed: Of everything random.
+        seed: Seed of everything random.
         device: What networks run on.
         progress: Whether a bar on stderr shows how far it is.
 
@@ -151,7 +151,7 @@ def audit(
         people: How many to attack at most, evenly from all.
         attacks: "quick", "adapted" (also those that find what a defense hides from the quick ones: where recipes are
             compared), "whole" (the slow ones too), or settings of one's own with a control among them.
-        seeds: Of the attacks; with one every comparison is inconclusive.
+        seeds: Seeds of the attacks; with one every comparison is inconclusive.
         trained_on_data: The training images of `data`, which must say which are for testing, are those that the model
             was trained on: membership is measured too (`Audit.membership`), as by `smoothsweep audit
             --trained-on-data`.

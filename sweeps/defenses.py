@@ -30,15 +30,16 @@ class Schedule(Model):
     Attributes:
         kind: Constant; reference, as the paper's code does; ramp, a smooth rise as in the paper's text; linear; cosine;
             step; or piecewise.
-        start: Of ramp, linear and cosine: fraction of the training where the rise begins; null: 0.5 of ramp, else 0.
-        end: Of ramp, linear and cosine: fraction of the training where the rise is complete; null: 0.75 of ramp, else
-            1.
-        at: Of step: fraction of the training up to which the factor is 0; null: 0.5.
-        back: Of ramp, linear, cosine and step: fraction of the training from which the factor returns to 0; null: it
+        start: Fraction of the training where the rise begins, with ramp, linear and cosine; null: 0.5 with ramp, else
+            0.
+        end: Fraction of the training where the rise is complete, with ramp, linear and cosine; null: 0.75 with ramp,
+            else 1.
+        at: Fraction of the training up to which the factor is 0, with step; null: 0.5.
+        back: Fraction of the training from which the factor returns to 0, with ramp, linear, cosine and step; null: it
             stays.
-        scaled: Of reference: true puts the breakpoints at 1/2 and 3/4 of the training, null or false at epochs 50 and
-            75.
-        points: Of piecewise: list of [fraction of the training, alpha], joined by straight lines; two at one fraction
+        scaled: Whether the breakpoints lie at 1/2 and 3/4 of the training, with reference; null or false: at epochs 50
+            and 75.
+        points: List of [fraction of the training, alpha], joined by straight lines, with piecewise; two at one fraction
             jump.
     """
 

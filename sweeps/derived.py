@@ -51,7 +51,7 @@ def _nested(declared: type) -> type[Model]:
 
 @lru_cache
 def _nested_like(made: Any) -> type[Model]:
-    """Of a field whose default has other values than the dataclass by itself: what a file leaves out is as there."""
+    """Model of a field whose default has other values than its dataclass: what a file leaves out is as there."""
     keys: dict[str, Any] = {
         field.name: (_key(type(made), field)[0], getattr(made, field.name)) for field in fields(made)
     }

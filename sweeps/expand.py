@@ -1,4 +1,4 @@
-"""From a sweep to its cells: the grid, value by value, beside the listed ones, each checked like a file of its own."""
+"""The cells of a sweep: the grid, value by value, beside the listed ones, each checked like a file of its own."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Cell:
     Attributes:
         axes: Short name -> value, in the order of the grid.
         settings: The whole sweep with these values in place.
-        values: The same values by dotted key.
+        values: Dotted key -> value.
         beside: What else was set, which is no axis (the cheap attack of a rung).
         keys: The dotted key of every axis.
     """

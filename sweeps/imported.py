@@ -1,4 +1,4 @@
-"""A classifier that somebody else trained, brought in by `smoothsweep import target`: its card, and its name in a
+"""A classifier that was trained elsewhere, brought in by `smoothsweep import target`: its card, and its name in a
 sweep file."""
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Spreads = Annotated[tuple[Spread, Spread, Spread], Strict(False)]
 
 
 class StatedDefense(Model):
-    """What whoever brought the classifier in said of its training: a defense's kind, and the numbers of the tables."""
+    """What was said at the import of the classifier's training: a defense's kind, and the numbers of the tables."""
 
     kind: Name
     alpha: Annotated[float, Field(ge=-1000, le=1)] | None = None
@@ -77,13 +77,14 @@ class TargetCard(Model):
     """target.json: all that the weights do not say of themselves.
 
     Attributes:
-        mean, std: Of the red, green and blue channels of pictures in [0, 1]; the default maps them to [-1, 1], as the
-            publication's checkpoints have it (cards of version 1 know nothing else).
-        channels: In which order the model gets them.
-        class_names: In the order of the model's outputs; null: in the order of the data.
-        stated_acc: What whoever trained it says.
+        mean, std: Means and deviations of the red, green and blue channels of pictures in [0, 1]; the default maps them
+            to [-1, 1], as the publication's checkpoints have it (cards of version 1 know nothing else).
+        channels: Order in which the model gets them.
+        class_names: Names in the order of the model's outputs; null: in the order of the data.
+        stated_acc: Accuracy that those who trained it state.
         test_acc: What the import measured, of inception_v3 under both conventions of its input.
-        architecture: Of the network, or the kind of model where it is none of ours; `outside` then says how it answers.
+        architecture: Architecture of the network, or the kind of model where it is none of ours; `outside` then says
+            how it answers.
     """
 
     version: Annotated[int, Field(ge=1, le=CARD_VERSION)] = 1
@@ -193,13 +194,13 @@ class ImportedClassifier(Model):
 
     @property
     def answers_alone(self) -> str | None:
-        """In words what it is, where it shows no layers; None for a network of ours."""
+        """Words for what it is, where it shows no layers; None for a network of ours."""
         kind = KINDS.get(self.checked.architecture)
         return None if kind is None else kind.words
 
     @property
     def stated_defense(self) -> dict[str, Any] | None:
-        """What its card says of the defense it was trained under, None where nobody said."""
+        """What its card says of the defense it was trained under, None where it does not."""
         defense = self.checked.defense
         return None if defense is None else defense.model_dump(exclude_none=True)
 

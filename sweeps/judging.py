@@ -58,7 +58,7 @@ class AnyClassifier(Training):
 
 
 def _built(kind: type[Judge], settings: Any) -> Judge:
-    imported: Any = kind  # a judge that is a classifier may be one that somebody else trained
+    imported: Any = kind  # a judge that is a classifier may be an imported one
     return imported(settings=settings) if isinstance(settings, ImportedClassifier) else settings.built(kind)
 
 
@@ -124,7 +124,7 @@ class AnyJudges(Model):
         return {name: _built(JUDGES[name], settings) for name, settings in self.settings.items()}
 
     def __copy__(self) -> Self:
-        """Without what was built: `model_copy` puts other settings in."""
+        """A copy without what was built: `model_copy` puts other settings in."""
         copied = super().__copy__()
         copied.__dict__.pop("built", None)
         return copied
@@ -136,13 +136,13 @@ class AnyJudges(Model):
 
     @property
     def recipes(self) -> tuple[Recipe, ...]:
-        """Those that settings of judges name, beside the sweep's own."""
+        """Recipes that settings of judges name, beside the sweep's own."""
         recipes = [getattr(self.settings[name], key) for name in self.settings for key in JUDGES[name].recipes]
         return tuple(recipe for recipe in recipes if recipe is not None)
 
     @property
     def of_reconstructions(self) -> tuple[str, ...]:
-        """Those that are asked for and need reconstructions."""
+        """Judges that are asked for and need reconstructions."""
         return tuple(name for name, judge in self.built.items() if judge.needs_attack)
 
     @model_validator(mode="after")

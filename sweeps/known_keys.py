@@ -1,4 +1,4 @@
-"""Which keys a sweep file may have at a place: what somebody may have meant who wrote another one."""
+"""Which keys a sweep file may have at a place: what the user may have meant who wrote another one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _models(annotation: Any) -> Iterator[type[BaseModel]]:
 
 
 def _chosen(model: type[BaseModel], raw: Mapping[str, Any], walked: Sequence[str]) -> type[BaseModel]:
-    """Of attacks, the model of the kind that the file names: each has keys of its own."""
+    """The model, for attacks that of the kind that the file names: each kind has keys of its own."""
     if model is not AnyAttack:
         return model
     given, _ = dotted_value(raw, ".".join(walked))

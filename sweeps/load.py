@@ -1,4 +1,4 @@
-"""From a sweep file to a checked sweep: read, override, validate, one line per mistake."""
+"""A checked sweep from a sweep file: read, override, validate, one line per mistake."""
 
 from __future__ import annotations
 

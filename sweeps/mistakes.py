@@ -1,4 +1,4 @@
-"""What pydantic found wrong, as one line for whoever wrote the file."""
+"""What pydantic found wrong, as one line for the user who wrote the file."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def first_mistake(error: ValidationError, keys_at: KeysAt = lambda _: ()) -> str
 
 
 def _unknown_key(got: str | int, known: Collection[str]) -> str:
-    """Of a key that is none: which one is near, else which ones there are."""
+    """What is expected where a key is unknown: the one that is near, else which ones there are."""
     near = suggestion(got, known)
     keys = sorted(known)
     listed = f"one of the keys {', '.join(keys)}" if keys and not near else "a known key"
@@ -90,5 +90,5 @@ def _sentence(mistake: Mapping[str, Any]) -> str:
         return f"expected {expected}, got {shown(got)}"
     message = mistake["msg"].removeprefix("Input should be ").removeprefix("Input should have ")
     message = message.replace("valid tuple", "list").replace("valid dictionary", "mapping of keys")
-    message = _CLASS.sub("", message)  # nobody writes one in a file
+    message = _CLASS.sub("", message)  # a file never holds one
     return f"expected {message}, got {shown(got)}"

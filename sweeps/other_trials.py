@@ -46,7 +46,7 @@ def swapped_targets(settings: InversionSweep) -> dict[str, InversionSweep]:
     """Setting of the attack, such as `sampling_target` -> the trial whose target it names, where it names one.
 
     Raises InputError for a key that makes no target, and for a target of another input size, number of classes, or of
-    other people: what it would answer to the class under attack is somebody else.
+    other people: what it would answer to the class under attack is another person.
     """
     roles = settings.attack.built.other_targets if settings.attack is not None else {}
     named = {role: getattr(settings.attack, role) for role in roles}

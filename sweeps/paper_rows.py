@@ -39,7 +39,7 @@ def _factor(settings: InversionSweep, role: str) -> float | None:
 
 
 def _alike(one: InversionSweep, other: InversionSweep) -> bool:
-    """Whether two targets differ in their defense at most, as far as somebody else's training can be told."""
+    """Whether two targets differ in their defense at most, as far as the training of others can be told."""
     if isinstance(one.recipe, ImportedClassifier) or isinstance(other.recipe, ImportedClassifier):
         return one.recipe.architecture == other.recipe.architecture and one.data == other.data
     trainings = [settings.recipe.model_dump(exclude={"defense"}) for settings in (one, other)]

@@ -121,7 +121,7 @@ def _of_other_reports(settings: InversionSweep) -> dict[str, str]:
 def recipe_axes(settings: InversionSweep, dataset: str, table: str) -> dict[str, Any] | None:
     """The recipe of one cell as `paper_numbers.matching` reads it, for a table of that data set.
 
-    None where the recipe cannot be told: an imported target whose defense nobody stated. Axes that the table leaves
+    None where the recipe cannot be told: an imported target whose defense is not stated. Axes that the table leaves
     empty in all of its rows (the attack in Table 11) are left out; those of its own are there (`row_settings`).
     """
     recipe = settings.recipe

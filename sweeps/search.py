@@ -42,7 +42,7 @@ class Range(Model):
         choices: List of values.
         low: Smallest number.
         high: Largest number.
-        step: In steps from low; without one, any number.
+        step: Distance from one number to the next, from low on; without one, any number.
         log: Spread evenly in the logarithm.
         integer: Whole numbers.
         when: Other key of the space -> values of it; only with these does this key exist.
@@ -95,7 +95,7 @@ class Range(Model):
             raise ValueError(f"integer: expected whole numbers for low, high and step, got {got}")
 
     def dimension(self, key: str) -> Dimension:
-        """The same for `sweeps.space`."""
+        """This range as a dimension of `sweeps.space`."""
         when = {other: tuple(one) if isinstance(one, list | tuple) else (one,) for other, one in self.when.items()}
         if self.choices is not None:
             return Dimension(key=key, choices=self.choices, when=when)
@@ -127,7 +127,7 @@ class Constraint(Model):
         return self
 
     def violation(self, value: float) -> float:
-        """By how much a value misses it; 0 or less where it does not."""
+        """How far a value misses it; 0 or less where it does not."""
         low = -math.inf if self.at_least is None else self.at_least - value
         high = -math.inf if self.at_most is None else value - self.at_most
         return max(low, high)
@@ -159,18 +159,18 @@ class Search(Model):
     Attributes:
         strategy: How the next recipe is chosen.
         settings: Keys of a strategy from another package, as its class says them.
-        sampler: Of strategy optuna: a Gaussian process (gp, the default), or tpe, which costs nothing to ask and suits
-            hundreds of recipes.
+        sampler: Sampler of strategy optuna: a Gaussian process (gp, the default), or tpe, which costs nothing to ask
+            and suits hundreds of recipes.
         recipes: How many to propose at most; none for strategy grid.
-        seed: Of everything random in the search, null: 0; none for strategy grid.
+        seed: Seed of everything random in the search, null: 0; none for strategy grid.
         in_flight: Recipes that are open at once; null: 4 where the strategy learns from outcomes, else no limit.
         space: Dotted key of the recipe -> what it may be.
         objectives: One to three columns of the results -> max or min.
         constraints: Column of the results -> what a recipe must keep to.
-        rungs: Of strategy halving: the cheap attacks, in the order in which recipes meet them.
-        audit: Of strategy halving: how many dropped recipes, drawn at random, meet the full attack too; null: 0.
-        first_seeds: Of strategy noise_aware: how many of the sweep's seeds a recipe meets at first (1, the default). It
-            meets more where it may extend the frontier.
+        rungs: Cheap attacks of strategy halving, in the order in which recipes meet them.
+        audit: How many dropped recipes, drawn at random, meet the full attack too, with strategy halving; null: 0.
+        first_seeds: How many of the sweep's seeds a recipe meets at first, with strategy noise_aware (1, the default).
+            It meets more where it may extend the frontier.
     """
 
     strategy: Strategy = "noise_aware"

@@ -47,7 +47,7 @@ def check_what_a_defense_leaves(sweep: InversionSweep) -> None:
 
 
 def _check_consent(target: ImportedClassifier, words: str) -> None:
-    """A folder from somebody else is not reason enough to run their code, or to send pictures where they say."""
+    """A folder from another person is not reason enough to run their code, or to send pictures where they say."""
     if not needs_consent(target.architecture):
         return
     if not target.file.is_file():

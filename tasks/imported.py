@@ -1,4 +1,4 @@
-"""A classifier that somebody else trained, adopted as a target or a judge: copied, then tested on our data."""
+"""A classifier that was trained elsewhere, adopted as a target or a judge: copied, then tested on our data."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SHOWN = 32  # test images by which it is seen whether a model answers as was sai
 def adopt_classifier(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Writes weights.safetensors and what `train_target` writes of a test; returns the utility.
 
-    The weights' outputs are brought into the data's order by the names of the classes, so that whoever loads them
+    The weights' outputs are brought into the data's order by the names of the classes, so that a stage that loads them
     (the attack, a judge) reads them as it reads what was trained here. Raises InputError for other names, and unless
     real test images show that the card is right (`core.models.reading`).
 

@@ -48,7 +48,7 @@ def measure(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> 
 
 
 def _settings(config: Config) -> dict[str, Any]:
-    """With what its numbers do not depend on."""
+    """The judge's settings, and what its numbers do not depend on."""
     hints = JUDGES[config["judge"]].hints
     return {**config["settings"], **{name: config[name] for name in hints if name in config}}
 

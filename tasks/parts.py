@@ -53,7 +53,7 @@ def make_part(config: Config, inputs: Inputs, out: Path, context: TaskContext) -
 
 
 def adopt_networks(config: Config, inputs: Inputs, out: Path) -> Metrics:
-    """Writes the networks of the folder `path`, which somebody else trained, as if they had been made here.
+    """Writes the networks of the folder `path`, which were trained elsewhere, as if they had been made here.
 
     Raises InputError for networks of another part, size of images, or number of classes than the target's.
     """

@@ -41,7 +41,7 @@ def announcing(tell: Callable[..., None]) -> AbstractContextManager[None]:
 
 
 class _Trainer(_Base):
-    """Without Ray's detached cleaner of placement groups, which needs the dashboard and otherwise outlives the job."""
+    """A trainer without Ray's detached cleaner of placement groups, which needs the dashboard and outlives the job."""
 
     def _create_default_callbacks(self) -> list[Any]:
         callbacks = super()._create_default_callbacks()

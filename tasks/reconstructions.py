@@ -32,7 +32,7 @@ def synthesise(config: Config, inputs: Inputs, out: Path, context: TaskContext) 
     what the official judges get, the unclipped crop reduced to each size on its own (Plug-and-Play-Attacks,
     utils/stylegan.py create_image), as float16, whose steps are a tenth of those of 8 bits. `enlarging` names another
     way, of an attack whose official code has its own. `decoded`, a side in pixels, asks for images_decoded.safetensors
-    beside them: float32, unclipped, and not enlarged by anybody's way.
+    beside them: float32, unclipped, and not enlarged by any attack's way.
     """
     execution = Execution(execution_of(config), context.device)
     found = load_tensors(inputs["attack"] / "reconstructions.safetensors")
@@ -61,7 +61,7 @@ class _Source:
     """Where the images come from.
 
     Attributes:
-        side: In pixels, cropped.
+        side: Side in pixels, after the crop.
         of: (rows, device) -> float32 [B, 3, side, side].
     """
 

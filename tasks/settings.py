@@ -1,6 +1,6 @@
-"""From a stage's configuration to the settings of core, and what they refuse, without the work. Loads no torch.
+"""The settings of core from a stage's configuration, and what they refuse, without the work. Loads no torch.
 
-A task builds its settings here, and so does whoever plans: `check_*(config, inputs)` raises the InputError that the
+A task builds its settings here, and so does the planner: `check_*(config, inputs)` raises the InputError that the
 task would raise, for the configurations of the stage and of its inputs (name -> configuration), hints included.
 What needs the networks themselves stands in `tasks.weight_checks`.
 """

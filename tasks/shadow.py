@@ -19,7 +19,7 @@ def train_shadow(config: Config, inputs: Inputs, out: Path, context: TaskContext
     """Trains as a target does, on the part that `part` says; writes history.parquet and answers.safetensors.
 
     answers.safetensors: phi float64 [2, n], log odds of the true class for each image and its mirror image, training
-    images first, and inside bool [n]. The weights are not kept: nobody reads them again.
+    images first, and inside bool [n]. The weights are not kept: they are not read again.
     """
     images, test = training_images(config, inputs["data"])
     training = Training.of(config)

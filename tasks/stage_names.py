@@ -5,7 +5,7 @@ from __future__ import annotations
 from smoothsweep.tasks.registry import TASKS
 
 _DIGITS = 8
-"""Of a fingerprint, where people read it."""
+"""Digits of a fingerprint, where people read it."""
 
 
 def shown_stage(name: str) -> str:

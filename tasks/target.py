@@ -59,7 +59,7 @@ def with_goal(config: Config, inputs: Inputs) -> Config:
 
 
 def accuracy_without_noise(model: Classifier, test: ImageSet, training: Training, context: TaskContext) -> Metrics:
-    """Of a network whose answers are noisy, its accuracy if the noise is left out; else nothing."""
+    """Accuracy of a network with noisy answers if the noise is left out; nothing for other networks."""
     defense = training.defense
     if defense.noiseless is None:
         return {}

@@ -43,7 +43,7 @@ class Worker:
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """What a stage's configuration says of a training, read once by whoever builds, trains or measures its classifier.
+    """What a stage's configuration says of a training, read once to build, train or measure its classifier.
 
     Attributes:
         config: The configuration, for what the network alone reads.
@@ -59,7 +59,7 @@ class Training:
 
     @classmethod
     def of(cls, config: Config) -> Training:
-        """Of a target, an evaluator, a shadow model or a surrogate. Raises InputError."""
+        """Read the training of a target, an evaluator, a shadow model or a surrogate. Raises InputError."""
         return cls(config=config, recipe=recipe_from(config), defense=defense_from(config), goal=config.get(STOP_KEY))
 
     def reached(self, record: EpochRecord) -> bool:

@@ -34,8 +34,8 @@ class Question:
 
     Attributes:
         kind: RECONSTRUCTION, "same" or "other" (natural pairs).
-        of_class: Whose image it is, or is meant to be.
-        rank: Of the image among those of its kind and class.
+        of_class: The class whose image it is, or is meant to be.
+        rank: Rank of the image among those of its kind and class.
     """
 
     kind: str

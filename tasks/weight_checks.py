@@ -44,7 +44,7 @@ def check_strangers(config: Config, inputs: InputConfigs) -> None:
 
 
 def few_strangers(count: int, minimum: int) -> InputError:
-    """That there are fewer strangers than were asked for."""
+    """The error that says that there are fewer strangers than were asked for."""
     return InputError(
         f"public: expected {minimum} or more strangers, for a threshold of 1 % false accepts, got {count}"
     )

@@ -31,9 +31,9 @@ class FeatureDistances:
 
     Attributes:
         intra, inter: The mean distance to all others of its class, and to all samples of other classes.
-        intra_nearest, inter_nearest: To the closest of each. NaN for a sample that is alone in its class, or with its
-            class.
-        scale: That largest distance, Euclidean in feature space.
+        intra_nearest, inter_nearest: The distance to the closest of each. NaN for a sample that is alone in its class,
+            or with its class.
+        scale: The largest distance, Euclidean in feature space.
     """
 
     intra: Tensor
@@ -44,7 +44,7 @@ class FeatureDistances:
 
 
 def mapped_rows(labels: Tensor, classes: int) -> Tensor:
-    """Rows int64 of all samples of `classes` classes, evenly spread over the labels that occur: nobody picked them.
+    """Rows int64 of all samples of `classes` classes, evenly spread over the labels that occur, not picked.
 
     labels: int64 [N]. All rows where there are no more classes.
     """

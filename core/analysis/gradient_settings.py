@@ -13,7 +13,7 @@ from smoothsweep.core.bounds import MOST, Beta, Count, Positive, Seed
 from smoothsweep.core.checks import require_range
 
 LOSSES: tuple[Loss, ...] = ("poincare", "cross_entropy")
-"""Those of the paper's Figs. 6b and 7."""
+"""Losses of the paper's Figs. 6b and 7."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,7 @@ class GradientSettings:
 
     Attributes:
         per_class: Latents of each attacked class (the paper drew 1,000 latents and classes: two for each of 530).
-        seed: Of the latents' draw, one for all targets.
+        seed: Seed of the latents' draw, one for all targets.
         truncation_psi: The prior's truncation, 1 for none.
         truncation_cutoff: How many layers it is applied to, from the coarsest on, None for all.
         crop: Side of the central crop in pixels of the prior (None: no crop).
@@ -48,6 +48,6 @@ class GradientSettings:
         require_range("judges.gradients.crop_scale", self.crop_scale, 0, 1)
 
     def descent(self, loss: Loss) -> OptimiseConfig:
-        """The same as stage 2 knows it."""
+        """These settings as stage 2 knows them."""
         moved: dict[str, Any] = {"steps": self.steps, "lr": self.lr, "betas": self.betas, "crop_scale": self.crop_scale}
         return OptimiseConfig(**moved, average=self.average, loss=loss)

@@ -38,7 +38,8 @@ class GradientPath:
     """What was met on the way down, float [steps, K] each; NaN where there is none, and once a row is frozen.
 
     Attributes:
-        cosine: Between the image gradients of this step and the one before, NaN in the first and where either is zero.
+        cosine: Cosine between the image gradients of this step and the one before, NaN in the first and where either is
+            zero.
         zero: 1 where every entry of the image gradient is exactly 0.
         logit_gap: The class's logit minus the mean of the others.
         saturated: 1 where the largest probability rounds to exactly 1 in single precision.
@@ -56,7 +57,7 @@ class GradientPath:
 
 
 class Watched:
-    """A target whose logits are kept for whoever asks next."""
+    """A target whose logits are kept for the next call."""
 
     def __init__(self, target: Target) -> None:
         self._target = target

@@ -3,8 +3,8 @@
 It is behind Figs. 1 and 8. Three classes of points, a small network trained under a constant smoothing
 factor, and a point that climbs towards high confidence in another class. Follows
 notebooks/label_smoothing_toy_example.ipynb of LukasStruppek/Plug-and-Play-Attacks to the digit: 763, 3113 and
-53 steps for factors 0, 0.05 and -0.05. Everything is float32 on the CPU; the results are arrays for someone
-else to draw.
+53 steps for factors 0, 0.05 and -0.05. Everything is float32 on the CPU; the results are arrays for the
+caller to draw.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class ToyResult:
         prediction: int64 [G, G].
         attack: The climb that stops at a confidence (Fig. 1).
         endless: The one that does not (Fig. 8), None if it was not asked for.
-        train_loss: Of the full data, train-mode batch norm, after the last update.
+        train_loss: Loss of the full data, train-mode batch norm, after the last update.
     """
 
     alpha: float

@@ -146,7 +146,7 @@ ATTACKS: dict[str, type[Attack]] = with_plugins(
 )
 
 EARLIER_NAMES = {"loot_size": "reconstruction_size"}
-"""Of parameters, in the sweep files of earlier versions: name then -> name now."""
+"""Renamed parameters, in the sweep files of earlier versions: name then -> name now."""
 
 PARTS = {**_OWN_PARTS, **{name: part for attack in ATTACKS.values() for name, part in attack.own_parts.items()}}
 """All parts, those that attacks of other packages bring too."""

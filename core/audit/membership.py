@@ -57,9 +57,10 @@ class MembershipAudit:
         queries: Pictures that the model received.
         shadows: Shadow models that were trained; 0 where no claim is made, since none are trained then.
         shadow_words: Their network and epochs, empty without any.
-        by_shadows: With shadow models, a row per attack that sees scores, the strongest first: attack, shadow_models
-            (whether it needs them), auc_within (mean over persons of the AUC among the images of each) with low and
-            high, found_at_1_percent and found_at_0_1_percent (None with fewer than 100 and 1,000 held-out images).
+        by_shadows: Rows of attacks with shadow models, one per attack that sees scores, the strongest first: attack,
+            shadow_models (whether it needs them), auc_within (mean over persons of the AUC among the images of each)
+            with low and high, found_at_1_percent and found_at_0_1_percent (None with fewer than 100 and 1,000 held-out
+            images).
     """
 
     attacks: pd.DataFrame

@@ -43,10 +43,10 @@ class Model:
             holds one, with its `architecture`, a name as in a sweep file.
         image_size: S in pixels.
         input_range: The numbers of black and white, such as (0, 1) or (-1, 1); this or `mean` and `std` is given.
-        mean, std: Of the channels of pictures in [0, 1], as torchvision's Normalize has them.
+        mean, std: Mean and deviation of the channels of pictures in [0, 1], as torchvision's Normalize has them.
         channels: "rgb", or "bgr" for a network that gets blue first.
         answers: "logits", "probabilities" or "labels".
-        architecture: Of a state dictionary.
+        architecture: Architecture of a state dictionary.
         num_classes: C; may be left out unless it answers labels.
         access: What an attacker sees of it; None for all that its answers give: "labels", else "gradients" where they
             carry them, else "scores". Probabilities carry their gradients through a softmax, which may vanish.

@@ -15,7 +15,7 @@ COMPONENTS = 150
 """Principal components of the prior that is fitted on the public images."""
 
 EIGENFACES: Mapping[str, Any] = {"kind": "eigenfaces", "components": COMPONENTS}
-"""That prior: principal components of the public images."""
+"""Settings of the prior that is fitted on the public images."""
 
 LEAST_PUBLIC = 20
 """Fewest public images for an attack: a prior fitted on fewer draws no recognisable face."""

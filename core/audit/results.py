@@ -75,7 +75,7 @@ class Audit:
         real: How often the judge is right about real test images.
         test_acc: The model's test accuracy.
         strongest: The strongest attack's share of hits by seed and class.
-        tallies: The same of every attack, controls left out.
+        tallies: Attack -> its share of hits by seed and class, controls left out.
         by: The judge itself.
         seeds: Seeds of the attacks.
         published: The attacks that follow gradients as published, for `smoothsweep.compare`.
@@ -165,8 +165,8 @@ def read_audit(
     Args:
         ruler: The judge.
         test_acc: The model's accuracy in [0, 1].
-        attacker: Whose prior and public images give the reach of the prior and the thresholds of verification; None
-            leaves both out.
+        attacker: The attacker, whose prior and public images give the reach of the prior and the thresholds of
+            verification; None leaves both out.
         told: Sentences on the public images.
     """
     tallies = [

@@ -38,7 +38,7 @@ class Recogniser:
         real: Features of the private images.
         head: The linear head on these features.
         test: The test images.
-        prefix: Of its columns in the results of a sweep.
+        prefix: Prefix of its columns in the results of a sweep.
         closed: Prefix of the columns of its closed-set verdict.
     """
 
@@ -84,10 +84,10 @@ def stands(
 
     Args:
         by: The judge's features, None for a judge without any.
-        metric, ceiling: Of the judge.
+        metric, ceiling: The judge's metric and its ceiling.
         strongest, control: Hits of the strongest attack and of the control.
         drawn, drawn_by_control: Their pictures and labels, for every seed.
-        crop: Of the strongest attack.
+        crop: Crop of the strongest attack, in pixels.
         classes: Number of the model's classes.
     """
     first: dict[str, Any] = {"metric": metric, "leak": strongest.leak.mean, **_ends(strongest)}

@@ -23,7 +23,7 @@ class NetworkCard:
 
     @property
     def plain(self) -> dict[str, Any]:
-        """As the file holds it."""
+        """The card as its file holds it."""
         return {"version": VERSION, "kind": self.kind, "config": asdict(self.config)}
 
 

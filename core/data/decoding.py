@@ -23,7 +23,7 @@ MOST_PICTURE = 256 * MIB
 """Bytes of an encoded picture."""
 
 MOST_PIXELS = 2**26
-"""Of a picture, width times height: one of 8,192 pixels a side. It takes up to a gigabyte while it is converted."""
+"""Most pixels of a picture, width times height: 8,192 a side. It takes up to a gigabyte while it is converted."""
 
 _LARGE = 2**24
 _one_large_picture = Lock()  # at a time, however many threads decode: memory does not grow with them
@@ -45,8 +45,8 @@ class Picture:
     Attributes:
         pixels: uint8 [size, size, 3].
         digest: Hash of all upright RGB pixels at full size.
-        width, height: Of the upright picture in pixels.
-        frames: Of an animation, of which the first one counts; 1 for any other picture.
+        width, height: Size of the upright picture in pixels.
+        frames: Frames of an animation, of which the first one counts; 1 for any other picture.
     """
 
     pixels: np.ndarray
@@ -57,7 +57,7 @@ class Picture:
 
     @property
     def side(self) -> int:
-        """Of its shorter edge, in pixels."""
+        """Length of its shorter edge, in pixels."""
         return min(self.width, self.height)
 
 
@@ -132,7 +132,7 @@ def _upright(image: Image.Image) -> tuple[Image.Image, int]:
 
 
 def _frames(image: Any) -> int:
-    """How many the file says it has. Those after the first are not decoded, and a damaged one is nobody's concern."""
+    """How many the file says it has. Those after the first are not decoded, and a damaged one does no harm."""
     if image.format not in ("GIF", "PNG", "TIFF", "WEBP"):
         return 1
     try:

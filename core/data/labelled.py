@@ -58,7 +58,7 @@ def load_labelled(
             pictures are left out (and noted). Without a split one is drawn: `stratified` gives `test_fraction` of every
             class to the test, `paper` is the published 90/10 shuffle of protocol `paper`. `largest_classes` then keeps
             the classes with most training images, in that order; it is asked before `samples_per_class`, which keeps
-            that many training images of each, so that whoever sees all images of a class sees the same classes under
+            that many training images of each, so that a run with all images of a class has the same classes under
             the same labels.
         on_corrupt: "skip" leaves out pictures that cannot be read, and training pictures that the test part holds too,
             and notes them; "refuse" makes both an error.

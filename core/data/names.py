@@ -19,7 +19,7 @@ class PublishedName:
         what: A class of it, in the plural.
         classes, images, training: How many there are, and where the number is recorded.
         images: None where it is not.
-        training: Of a set with a split of its own, the others split 90/10 whatever there is.
+        training: Training images of a set with a split of its own, the others are split 90/10 whatever there is.
         judged_as: The set that judges get instead, where it is another.
         of: The set that it is a form of, which no sweep file names.
         pictures: The choice of pictures that is meant where nothing is said.

@@ -76,7 +76,7 @@ def list_published(
         kind: A name in PUBLISHED.
         classes: How many classes there must be (for CelebA, how many of the largest are taken), by default the paper's
             number.
-        pictures: For `celeba`, where pictures come from, see `core.data.celeba.list_celeba` (default "crops").
+        pictures: Where the pictures of `celeba` come from, see `core.data.celeba.list_celeba` (default "crops").
 
     Raises InputError, one line, for an unknown name, an option that the set does not have, and the first fault of the
     tree.

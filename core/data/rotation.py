@@ -55,7 +55,7 @@ class _Rotate(torch.autograd.Function):
 def _collected(
     values: Tensor, y: Tensor, x: Tensor, offsets: range, share: Callable[[Tensor, Tensor], Tensor]
 ) -> Tensor:
-    """For every place (y, x), each [N, S, S], the sum over the pixels near it of share(row, column) times value."""
+    """Sum for every place (y, x), each [N, S, S], over the pixels near it of share(row, column) times value."""
     size, total = values.shape[-1], torch.zeros_like(values, memory_format=torch.contiguous_format)
     flat = values.flatten(2)
     for down in offsets:

@@ -26,7 +26,7 @@ class Entry:
     """One picture that is not yet read.
 
     Attributes:
-        where: For messages, "row 7" (from 0) or a relative path.
+        where: Its place in messages, "row 7" (from 0) or a relative path.
         read: Reads the encoded bytes.
         label: A number, or a name.
         identity: A name beside the label, if both are there.
@@ -55,7 +55,7 @@ class Counted:
     """How many pictures of whom there are.
 
     Attributes:
-        classes: Those that must not be empty included.
+        classes: How many classes there are, folders that must not be empty included.
         pictures: (label, split) -> how many.
     """
 

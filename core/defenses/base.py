@@ -32,7 +32,7 @@ class MixedLabels:
 
     Attributes:
         first, second: int64 [n].
-        share: Of the first, float32 [n] in [0, 1].
+        share: Share of the first class, float32 [n] in [0, 1].
     """
 
     first: Tensor

@@ -46,7 +46,7 @@ class Bido(Defense):
     Attributes:
         lambda_input: Weight of the dependence between hidden layers and image (the paper's lambda_x).
         lambda_label: Weight of that between hidden layers and label (lambda_y).
-        measure: Of dependence, `hsic` (normalised) or `coco`.
+        measure: Measure of dependence, `hsic` (normalised) or `coco`.
         coco_norm: `frobenius` (as published) or `spectral` (as constrained covariance is defined).
         layers: Names within the backbone, None for those of `core.models.anatomy`.
         label_kernel: The kernel on one-hot labels.

@@ -30,8 +30,8 @@ class RecipeWords:
     Attributes:
         family: The family's key.
         name: The family's display name.
-        strength: With the parameter's name ("beta 0.003").
-        mark: The same beside a point of the family's own curve ("0.003").
+        strength: Strength with the parameter's name ("beta 0.003").
+        mark: Strength beside a point of the family's own curve ("0.003").
         label: The recipe's name ("MID beta 0.003").
         order: See `Strength`.
         arm: What else sets it apart within its family, empty for the main curve.
@@ -59,8 +59,8 @@ def recipe_words(defense: Mapping[str, Any]) -> RecipeWords:
     """The words for a defense as a sweep file gives it: `kind`, its parameters, `smoothing` (alpha, schedule).
 
     Parameters that are null or have their default go without saying; all others enter the label, so that two recipes
-    share one only where they are the same. An unknown kind is described by its own names. Never raises: a card that
-    somebody brought along may hold anything.
+    share one only where they are the same. An unknown kind is described by its own names. Never raises: a card
+    from outside may hold anything.
     """
     given = {key: plain_value(value) for key, value in defense.items() if value is not None}
     kind = str(given.pop("kind", "none"))

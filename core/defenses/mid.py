@@ -36,7 +36,7 @@ from smoothsweep.core.models.classifiers import Classifier
 READOUTS = ("noisy", "mean", "expectation")
 READOUT_OF_PROTOCOL = {
     "paper": "noisy",  # the official codes draw noise in every pass, tests and attacks included
-    "clean": "mean",  # whoever holds the weights can leave the noise out
+    "clean": "mean",  # an attacker who holds the weights can leave the noise out
 }
 _SHIFT = 5.0  # sigma = softplus(raw - 5): small at initialisation
 _UNDERFLOW = -15.0  # below it log(softplus(x)) is x to float32 precision, and far below it softplus(x) is 0

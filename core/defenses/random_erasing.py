@@ -46,7 +46,7 @@ class RandomErasing(Defense):
         aspect: Smallest and largest height over width, drawn evenly in the logarithm.
         fill: `constant` (by `colour`), `mean` (the image's own mean colour) or `random` (every pixel uniform in [-1,
             1]).
-        colour: Of fill constant: red, green and blue in [-1, 1], None for the published (0.485, 0.456, 0.406).
+        colour: Red, green and blue in [-1, 1], with fill constant; None for the published (0.485, 0.456, 0.406).
     """
 
     cites: ClassVar[tuple[str, ...]] = ("tran2025defending", "zhong2020random")

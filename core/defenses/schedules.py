@@ -30,10 +30,10 @@ class AlphaSchedule:
         kind: A key of SCHEDULES.
         start, end: Fractions of the training in [0, 1], start < 1: where the rise begins and is complete.
         at: Fraction in [0, 1) where `step` jumps.
-        back: For the kinds in RETURNING, the fraction below 1 from which the factor goes back to 0: in the shape it
+        back: Fraction below 1 from which, for the kinds in RETURNING, the factor goes back to 0: in the shape it
             came, complete with the last epoch; `step` jumps back. Not before the rise is complete. None: it stays.
-        scaled: For `reference`, breakpoints at half and three quarters of the training, not at epochs 50, 75.
-        points: For `piecewise`, (fraction of the training, alpha) pairs in order; these alphas are absolute. Two points
+        scaled: Whether `reference` has breakpoints at half and three quarters of the training, not at epochs 50, 75.
+        points: Pairs (fraction of the training, alpha) of `piecewise`, in order; these alphas are absolute. Two points
             at one fraction are a jump. Before the first point and after the last the value is constant.
     """
 
@@ -52,7 +52,7 @@ def _constant(*, alpha: float, epoch: int, epochs: int) -> float:
 
 
 def _reference(*, alpha: float, epoch: int, epochs: int, scaled: bool) -> float:
-    """As coded in train_model.py of LukasStruppek/Plug-and-Play-Attacks (commit 9a79baf).
+    """The rise as coded in train_model.py of LukasStruppek/Plug-and-Play-Attacks (commit 9a79baf).
 
     Nothing for 50 epochs, a ramp whose slope depends on E up to epoch 75, then a jump to alpha.
     """

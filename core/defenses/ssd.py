@@ -2,7 +2,7 @@
 
 The network is trained plainly. Its softmax answer f is moved towards the mean answer to images of a class that is drawn
 by softmax(f / temperature), no further than eps times the entropy of f (nats), and as close to that mean in KL as the
-budget allows. Nobody is shown the network's own answers or a gradient of them.
+budget allows. The network's own answers, and gradients of them, are never shown.
 
 Departures: the drawn class follows from the image (`draws: by_image`), so that an attack's numbers do not depend on
 what was asked before; `fresh` draws anew, as published. The images that the mean answers are of are held out from the
@@ -89,7 +89,7 @@ class Ssd(Defense):
         return torch.cat(kept).sort().values
 
     def check_held_out(self, labels: Tensor, classes: int) -> None:
-        """Raises InputError for a class without an image that nobody has stamped."""
+        """Raises InputError for a class whose images are all stamped."""
         if missing := sorted(set(range(classes)) - set(labels.unique().tolist())):
             raise InputError(
                 f"defense ssd: expected a clean image of every class held out, got none of class {missing[0]}"
@@ -135,7 +135,7 @@ class ShieldedAnswers(OwnNoise, AsComputed):
         self.seed_noise(0)
 
     def forward(self, logits: Tensor, images: Tensor) -> Tensor:
-        """What anybody is shown."""
+        """The answers that are shown in the network's place."""
         if self.training or not self.fitted:
             return logits
         with torch.no_grad(), torch.autocast(logits.device.type, enabled=False):
@@ -156,7 +156,7 @@ class ShieldedAnswers(OwnNoise, AsComputed):
 
 
 def entropy(answers: Tensor) -> Tensor:
-    """In nats, [n, C] -> [n]; zeros count as nothing."""
+    """Entropy in nats, [n, C] -> [n]; zeros count as nothing."""
     return -torch.xlogy(answers, answers).sum(1)
 
 

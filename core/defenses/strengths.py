@@ -35,7 +35,7 @@ class Family:
 
     Attributes:
         name: The name of its curve.
-        word: Before the strength in a recipe's name.
+        word: Word before the strength in a recipe's name.
         parameter: What the strength is called.
         read: The strength of a defense's parameters.
         starts_plain: Whether the weakest end of the curve is plain training.

@@ -73,7 +73,7 @@ class ForeignModel:
     remark: ClassVar[str] = ""
     """A sentence that an import ends with; {name} is what the user called the model."""
     options: ClassVar[tuple[str, str]] = ("", "")
-    """Of a kind with fields: the title of its options in the help, and what is to be known of them."""
+    """Help on a kind with fields: the title of its options, and what is to be known of them."""
 
     @classmethod
     def is_named(cls, path: Path) -> bool:

@@ -1,7 +1,7 @@
 """Which models that do more than compute this user has imported: what a folder from elsewhere names is not run.
 
 A card beside a program is data. A card that names code, or a place to send pictures to, is a wish, and a sweep file and
-its folder may both come from somebody else. So the wish counts only where this user has imported it themselves. A
+its folder may both come from another person. So the wish counts only where this user has imported it themselves. A
 program counts as code, too, where the kernel cannot hold a process to computing (`core.isolation`).
 """
 

@@ -1,6 +1,6 @@
 """An HTTP endpoint that answers a posted picture: `POST`, body a PNG; JSON back, `{"scores": [...]}` or `{"label": 3}`.
 
-Every answer is kept by the picture's digest, so that nothing is asked twice by whoever, and a run that was stopped goes
+Every answer is kept by the picture's digest, so that nothing is asked twice, and a run that was stopped goes
 on. Redirects are not followed: pictures of people go to the one place that was named.
 """
 

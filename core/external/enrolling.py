@@ -21,7 +21,7 @@ from smoothsweep.core.models.other_readings import BETTER_BY, SCREENED, Readings
 from smoothsweep.core.models.reading import as_flags
 
 Templates = Literal["mean", "each"]
-"""Of a person one template, the mean direction of all photographs, or each photograph as one."""
+"""Templates of a person: one, the mean direction of all photographs, or each photograph as one."""
 FALSE_ACCEPTS = 0.01
 LEAST_STRANGERS = strangers_needed(FALSE_ACCEPTS)
 """Photographs of other people, without which a threshold of one false accept in a hundred is not known."""

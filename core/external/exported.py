@@ -218,7 +218,7 @@ def open_exported(path: Path, settings: Mapping[str, Any], device: torch.device)
 
 
 def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> Loaded:
-    """In the isolated process: the program that was checked, and the shape of its one input, None for what may vary."""
+    """Load, in the isolated process, the checked program and the shape of its one input, None for what may vary."""
     import torch
 
     from smoothsweep.core.isolation.serving import Loaded, whole

@@ -72,7 +72,7 @@ class HTTPEndpoint(ForeignModel):
 
     @property
     def budget(self) -> Budget:
-        """As was said, or as is usual."""
+        """The limits that were stated, or the usual ones."""
         return Budget(queries=self.queries or QUERIES, per_second=self.per_second or PER_SECOND)
 
     def describe(self, name: str, folder: Path) -> str:

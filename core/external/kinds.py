@@ -78,7 +78,7 @@ Source = Path | Named
 
 
 def as_source(text: str) -> Source:
-    """What somebody calls a model, on a command line."""
+    """What the user calls a model, on a command line."""
     return Named(text) if any(text.startswith(kind.prefixes) for kind in KINDS.values()) else Path(text)
 
 

@@ -73,7 +73,7 @@ class ExternalModel:
         self.wants(normalisation)
 
     def wants(self, normalisation: Normalisation) -> None:
-        """From now on the model is shown images in [-1, 1] as this normalisation has them."""
+        """Show the model images in [-1, 1] as this normalisation has them, from now on."""
         self._normalise = input_layer(Normalisation.of_range(0, 1) if self.opened.own_input else normalisation)
 
     def __call__(self, images: Tensor) -> Tensor:

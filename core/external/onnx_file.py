@@ -53,7 +53,7 @@ class ONNX(ForeignModel):
 def open_onnx(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
     """The model on the device where onnxruntime has it, else on the CPU. Raises InputError, one line.
 
-    settings: `access`, unless nobody knows it yet; below gradients onnx2torch is not asked.
+    settings: `access`, unless it is not known yet; below gradients onnx2torch is not asked.
     """
     from smoothsweep.core.external.model import Opened
     from smoothsweep.core.isolation.process import in_memory
@@ -98,7 +98,7 @@ def open_onnx(path: Path, settings: Mapping[str, Any], device: torch.device) -> 
 
 
 def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> Loaded:
-    """In the isolated process: the model as a session, or as a network that answers as the session does."""
+    """Load, in the isolated process, the model as a session, or as a network that answers as the session does."""
     import numpy as np
     import torch
 
@@ -175,7 +175,7 @@ def _why_not(content: bytes) -> str:
 
 
 def _lacking(operators: set[str], opset: int) -> list[str]:
-    """Those of the standard operators that onnx2torch does not know in the version that they have in an opset."""
+    """The standard operators among these that onnx2torch does not know in the version that they have in an opset."""
     import onnx
     from onnx2torch.node_converters.registry import get_converter
 
@@ -189,7 +189,7 @@ def _lacking(operators: set[str], opset: int) -> list[str]:
 
 
 def _agree(network: nn.Module, run: Any, fixed: list[int | None], device: torch.device) -> bool:
-    """Whether the network that was made answers as onnxruntime does: gradients of another function help nobody."""
+    """Whether the network that was made answers as onnxruntime does: gradients of another function are of no use."""
     import torch
 
     side = fixed[2] or 64

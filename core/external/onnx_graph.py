@@ -81,9 +81,9 @@ class _Field:
     number: int
     kind: int
     value: int
-    """Of a varint."""
+    """Number in a varint."""
     span: tuple[int, int]
-    """Of bytes: where they begin and end."""
+    """Where bytes begin and end."""
 
 
 class _Bad(ValueError):

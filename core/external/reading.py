@@ -15,7 +15,7 @@ from smoothsweep.core.external.base import Answers
 LEAST_PROBABILITY = 1e-30
 """What a probability counts as at least: its logarithm must be a number."""
 ROUNDED = 0.01
-"""By how much an answer may miss what a probability is; a sum of many may miss it by more."""
+"""How far an answer may miss what a probability is; a sum of many may miss it by more."""
 LEAST_DIGITS, MOST_DIGITS, SLACK = 2, 4, 1e-5
 """Decimals that probabilities may be rounded to; what float32 may add to their sum."""
 UNDECIDED = -100.0

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 WHAT = "a face embedder with its gallery"
 SUFFIX = ".recogniser"
 SCALE = 16.0
-"""Of cosines as logits: with it a softmax prefers the nearest person and still tells two likenesses apart. Trainings of
-embedders take 30 to 64, by which the probability of every good likeness would be 1."""
+"""Scale of cosines as logits: with it a softmax prefers the nearest person and still tells two likenesses apart.
+Trainings of embedders take 30 to 64, by which the probability of every good likeness would be 1."""
 MOST_BYTES, MOST_SAID = 3 * 2**30, 2**16
 NETWORK = "network"
 """The inner kind of an embedder of ours, whose name is said beside; any other is a kind of program."""

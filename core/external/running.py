@@ -1,4 +1,4 @@
-"""What a program of somebody else's raises, as one line for whoever brought it in."""
+"""What a program from outside raises, as one line for the user who brought it in."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from smoothsweep.core.errors import InputError
 def answering(program: Callable[[Tensor], Tensor], where: str) -> Callable[[Tensor], Tensor]:
     """The program, whose own errors become InputErrors that begin with `where`.
 
-    A device without memory left is no fault of the program's: whoever chose the batch hears of it as it is.
+    A device without memory left is no fault of the program's: the caller, who chose the batch, hears of it as it is.
     """
 
     def answer(images: Tensor) -> Tensor:
@@ -21,7 +21,7 @@ def answering(program: Callable[[Tensor], Tensor], where: str) -> Callable[[Tens
             return program(images)
         except (torch.OutOfMemoryError, InputError):
             raise
-        except Exception as error:  # whatever code of somebody else's may raise
+        except Exception as error:  # whatever code from outside may raise
             raise InputError(
                 f"{where}: expected answers to images {list(images.shape)}, got: {one_line(error, last=True)}"
             ) from error

@@ -82,7 +82,7 @@ def _export(network: nn.Module, side: int, out: Path, architecture: str) -> None
     try:
         with torch.no_grad(), redirect_stderr(io.StringIO()):  # where torch writes what it has traced so far
             program = torch.export.export(network, (example,), dynamic_shapes=({0: torch.export.Dim("images")},))
-    except Exception as error:  # whatever torch or the network raises: it is somebody else's code
+    except Exception as error:  # whatever torch or the network raises: it is code from outside
         reason = " ".join(str(error).split())[:200]
         raise InputError(
             f"{architecture}: expected a network that torch.export takes at {side} pixels, got: {reason}"

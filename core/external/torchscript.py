@@ -106,7 +106,7 @@ def open_torchscript(path: Path, settings: Mapping[str, Any], device: torch.devi
 
 
 def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> Loaded:
-    """In the isolated process: the program that was checked."""
+    """Load, in the isolated process, the program that was checked."""
     import torch
 
     from smoothsweep.core.isolation.serving import Loaded, whole

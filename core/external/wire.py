@@ -32,7 +32,7 @@ class Answered:
     """An answer of an HTTP endpoint.
 
     Attributes:
-        body: At most a byte more than MOST_BYTES.
+        body: The content, at most a byte more than MOST_BYTES.
         retry_after: The header, None where there is none.
     """
 

@@ -11,7 +11,7 @@ import torch
 
 @dataclass(frozen=True, kw_only=True)
 class Numerics:
-    """As torch names them; autocast: the dtype's name, None where it is off."""
+    """Settings of numerics, as torch names them; autocast: the dtype's name, None where it is off."""
 
     threads: int
     allow_tf32: bool
@@ -24,7 +24,7 @@ class Numerics:
 
     @staticmethod
     def here(device: torch.device) -> Numerics:
-        """As they are in this thread."""
+        """The settings of this thread."""
         on, cudnn = torch.is_autocast_enabled(device.type), torch.backends.cudnn
         return Numerics(
             threads=torch.get_num_threads(),

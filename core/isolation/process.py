@@ -146,7 +146,7 @@ class Isolated:
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """Id of the process."""
         return self._process.pid
 
     def _send(self, header: dict[str, Any], tensor: Tensor | None) -> None:

@@ -138,7 +138,7 @@ class _Answer(torch.autograd.Function):
 
 
 class _Handle:
-    """Lives as long as somebody could ask for the gradient of an answer."""
+    """Lives as long as a caller could ask for the gradient of an answer."""
 
     def __init__(self, program: IsolatedProgram, number: int) -> None:
         self.number, self._program = number, program

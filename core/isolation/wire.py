@@ -41,7 +41,7 @@ class WireError(ValueError):
 
 
 def send(peer: socket.socket, header: dict[str, Any], tensor: Tensor | None = None) -> None:
-    """Raises OSError where nobody listens, TimeoutError after the socket's time."""
+    """Raises OSError where no process listens, TimeoutError after the socket's time."""
     body = None
     if tensor is not None:
         body, described = _packed(tensor)

@@ -1,4 +1,4 @@
-"""The isolated process: it gives up what it does not need, then loads a program, and answers until nobody asks.
+"""The isolated process: it gives up what it does not need, then loads a program, and answers until no more is asked.
 
 Started by `core.isolation.process` as a new Python. Files are given up before torch is loaded, which starts threads;
 system calls after that and before the program's first byte is looked at.

@@ -65,7 +65,7 @@ COLUMNS: tuple[Metric, ...] = (
 class Asked(Judge):
     """A vision-language model of the user's, asked whether a reconstruction shows the person of four photographs.
 
-    Where it is reached stands in no sweep file: whoever runs the sweep says so by SMOOTHSWEEP_ASKED_URL, and without it
+    Where it is reached stands in no sweep file: the user says so by SMOOTHSWEEP_ASKED_URL, and without it
     nothing is sent and the columns stay empty, with the reason. Sent are reconstructions and real images of the
     attacked classes.
 
@@ -74,7 +74,7 @@ class Asked(Judge):
         images: Reconstructions of each class at most, the best first.
         pairs: Real test images of each class that are asked about at most, each once of its own person and once of
             another.
-        seed: Of the reference photographs and the order of questions.
+        seed: Seed of the reference photographs and the order of questions.
         questions: Questions of each trial at most.
         per_second: Questions sent in a second at most.
     """

@@ -42,7 +42,7 @@ class Work:
             (`tasks.class_names`), and its artifact has the same.
         check: 'module:function' of what the task refuses in its configuration, which needs none of its work.
         check_reads: The inputs whose configuration `check` looks at, which are all that it is shown.
-        asks_elsewhere: Whether it asks somebody outside, so that a trial does it after everything else.
+        asks_elsewhere: Whether it asks a service outside, so that a trial does it after everything else.
         not_finite: What of its artifact may hold NaN or infinity, or nothing in a column of numbers: `file`,
             `file:tensor or column`, `metrics:name`.
     """
@@ -151,7 +151,7 @@ class Judge:
         weights_words: What the published weight file that it needs is called where it is missing.
         size: Side in pixels of the images that it compares, 0 for those of the target.
         draws: The figure that pages and MLflow draw of its artifact alone (`stage_that_draws` in the table), or empty.
-        recipes: Settings that are a recipe, with the keys of a sweep file's `recipe`; None where nobody says one.
+        recipes: Settings that are a recipe, with the keys of a sweep file's `recipe`; None where none is stated.
         answers: The file of its artifact that `counts` is shown, empty for none.
         reads: What `measure` is shown, of `RECONSTRUCTIONS`, `data`, `target` and `prior`.
         cites: Its sources, as `core.citations` has them.
@@ -236,8 +236,8 @@ class Judge:
 
     @classmethod
     def counts_of_all(cls, data: Mapping[str, Any]) -> dict[str, int]:
-        """The same where its artifact, of an earlier version, lacks `answers` and all classes were attacked; empty for
-        what is not known then.
+        """As `counts`, where its artifact, of an earlier version, lacks `answers` and all classes were attacked; empty
+        for what is not known then.
 
         data: what the manifest of the private images counts, `num_train` and `num_test` among it.
         """
@@ -270,7 +270,7 @@ class ClassifierJudge(Judge):
         settings: As the sweep file has them.
         usual: The defaults that differ from a training's.
         where: Setting -> (another, the choice with which it has a default of its own, that default).
-        importable: Whether a classifier that somebody else trained may stand there.
+        importable: Whether an imported classifier may stand there.
         balanced: The column of its balanced accuracy on real images, read from the classifier's artifact; empty for
             none.
     """
@@ -283,5 +283,5 @@ class ClassifierJudge(Judge):
 
     @property
     def reconstruction_size(self) -> int:
-        """That of its input."""
+        """Side in pixels of its input."""
         return self.settings.image_size

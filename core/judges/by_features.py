@@ -24,7 +24,7 @@ class ByFeatures(Judge):
         verify: Whether it says too if a face recogniser accepts reconstructions as the person, by thresholds from the
             public images, and what the prior can show (its reach). false: neither; null: where there are public images
             enough; true: fewer than 50 are refused.
-        networks: Those that `name` may be.
+        networks: Networks that `name` may be.
     """
 
     networks: ClassVar[tuple[str, ...]] = ()
@@ -37,7 +37,7 @@ class ByFeatures(Judge):
 
     @property
     def citations(self) -> tuple[str, ...]:
-        """Of the network too."""
+        """Sources of the judge and of its network."""
         return (*self.cites, *KINDS[self.name].cites)
 
     @property
@@ -52,7 +52,7 @@ class ByFeatures(Judge):
 
     @property
     def reconstruction_size(self) -> int:
-        """As the network is to get it."""
+        """Side in pixels at which the network is to get images."""
         return KINDS[self.name].size
 
     def check(self, sweep: Any) -> None:

@@ -88,7 +88,7 @@ class PublishedFid(InceptionJudge):
 
 
 class FidLomma(PublishedFid):
-    """As LOMMA publishes it, in the FID network."""
+    """FID as LOMMA publishes it, in the FID network."""
 
     cites: ClassVar[tuple[str, ...]] = ("heusel2017gans", "nguyen2023rethinking")
 
@@ -98,7 +98,7 @@ class FidLomma(PublishedFid):
 
 
 class FidPlg(PublishedFid):
-    """As PLG-MI publishes it, in torchvision's Inception."""
+    """FID as PLG-MI publishes it, in torchvision's Inception."""
 
     cites: ClassVar[tuple[str, ...]] = ("heusel2017gans", "yuan2023pseudo")
 

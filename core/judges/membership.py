@@ -152,7 +152,7 @@ class Membership(Judge):
         copies: Shifted copies of an image that label attacks ask about.
         levels: Levels of noise that they ask about.
         images: Ask label attacks about this many training and as many test images, drawn by `seed`; null: all.
-        seed: Of the parts, copies and noise.
+        seed: Seed of the parts, copies and noise.
         trained_on_data: Whether the training images of an imported target are those of `data`; without that its
             membership is not measured.
         shadow_recipe: How shadow models are trained, for all recipes of the sweep; null: as each target is. An imported

@@ -148,7 +148,7 @@ class Accompanying(ByFeatures):
 
     @classmethod
     def accompanying(cls, judge: Judge) -> Self:
-        """With the settings of the judge that it accompanies."""
+        """Make one with the settings of the judge that it accompanies."""
         return cls(**{field.name: getattr(judge, field.name) for field in fields(cls)})
 
     def wanted(self, sweep: Any) -> bool:
@@ -190,7 +190,7 @@ class VerifiedByEmbedder(Accompanying):
 
 @dataclass(frozen=True, kw_only=True)
 class VerifiedByGeneral(VerifiedByEmbedder):
-    """The same in the general judge's features."""
+    """Verification in the general judge's features."""
 
     accompanies = "general"
     asked = "judges.general"
@@ -228,7 +228,7 @@ class ReachByEmbedder(Accompanying):
 
 @dataclass(frozen=True, kw_only=True)
 class ReachByGeneral(ReachByEmbedder):
-    """The same in the general judge's features."""
+    """The prior's reach in the general judge's features."""
 
     accompanies = "general"
     asked = "judges.general"

@@ -28,7 +28,7 @@ class Asking:
         copies: Shifted copies of each image.
         levels: Levels of noise that each image is shown under.
         images: Training images, and as many others, that labels are asked of; None for all.
-        seed: Of the images drawn, the copies and the noise.
+        seed: Seed of the images drawn, the copies and the noise.
     """
 
     copies: int

@@ -21,7 +21,7 @@ class Evidence:
         phi: The target's log odds of the true class, log(p / (1 - p)), float64 [views, n]; the first view is the
             image itself.
         margin: The true class's logit minus the largest other one, float64 [n].
-        shadow_phi: The same log odds from shadow models, float64 [models, views, n].
+        shadow_phi: Log odds of the true class from shadow models, float64 [models, views, n].
         inside: Whether a shadow model was trained on the image, bool [models, n].
         right_over_views: Whether the target's label is right for shifted and mirrored copies, bool [copies, n].
         right_over_noise: Whether it is right under noise, weakest noise first, bool [levels, n].

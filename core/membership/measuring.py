@@ -29,7 +29,7 @@ WITH_SHADOWS, WITHOUT = "rmia", "margin"
 """The attack whose numbers stand for all that see scores: fixed beforehand, not chosen by the result."""
 
 BY_LABELS = "label_views"
-"""The same of those that see labels alone."""
+"""The attack whose numbers stand for those that see labels alone."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,7 +39,7 @@ _OWN: dict[str, type[MembershipAttack]] = {
 MEMBERSHIP_ATTACKS: dict[str, type[MembershipAttack]] = with_plugins("membership", _OWN, MembershipAttack, _same_title)
 
 VERSION = max(attack.since for attack in _OWN.values())
-"""Of the stage that makes them all: another attack of ours is another version, one of a plugin is in its settings."""
+"""Version of the stage that makes them all: another attack of ours is another version, a plugin's is in settings."""
 
 
 def title_of(kind: str) -> str:

@@ -86,7 +86,7 @@ class Rmia(ShadowAttack):
 
 @dataclass(frozen=True, kw_only=True)
 class RmiaOffline(Rmia):
-    """The same where only models without the image are trained: p(x) = ((1 + a) p_out + (1 - a)) / 2.
+    """RMIA where only models without the image are trained: p(x) = ((1 + a) p_out + (1 - a)) / 2.
 
     a: how p_in follows from p_out, 0.3 as in privacy_meter's configuration. Source: appendix B.2.2.
     """
@@ -146,7 +146,7 @@ class BavariaT(ShadowAttack):
 
 @dataclass(frozen=True, kw_only=True)
 class BavariaN(BavariaT):
-    """The same with a Gaussian whose variance is the posterior's mean. Source: arXiv 2603.11799."""
+    """BaVarIA with a Gaussian whose variance is the posterior's mean. Source: arXiv 2603.11799."""
 
     title: ClassVar[str] = "BaVarIA, Gaussian"
 
@@ -187,7 +187,7 @@ def _normal(phi: Numbers, mean: Numbers, deviation: Numbers) -> Numbers:
 
 
 def _moments(shadow: Numbers, chosen: Flags) -> tuple[Numbers, Numbers, Numbers]:
-    """Of the chosen models: how many [n], their mean and sum of squared deviations [views, n]."""
+    """Number of the chosen models [n], their mean and their sum of squared deviations [views, n]."""
     count = chosen.sum(axis=0).astype(np.float64)
     if not count.min() >= 2:
         raise ValueError(f"inside: expected at least 2 models with and without every image, got {int(count.min())}")

@@ -21,7 +21,7 @@ class Attacked:
 
     Attributes:
         attack: Its name, as results have it.
-        auc: With low and high, 95 % over persons (NaN for one).
+        auc: AUC within persons; low and high are its 95 % interval over persons (NaN for one).
     """
 
     attack: str

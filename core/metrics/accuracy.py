@@ -32,8 +32,8 @@ class AccuracyReport:
         k5: The k behind top5, min(5, C).
         target_confidence: Mean probability of the label.
         target_confidence_of_hits: Over top-1 hits only; None without a hit.
-        std_over_classes, std_over_slots: Of top-1, with ddof 1; None for a single class or slot, and over slots also if
-            the classes have different numbers of images.
+        std_over_classes, std_over_slots: Deviations of top-1, with ddof 1; None for a single class or slot, and over
+            slots also if the classes have different numbers of images.
     """
 
     n: int

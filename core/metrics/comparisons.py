@@ -33,7 +33,7 @@ class Pair:
     Attributes:
         low, high: Simultaneous interval of the difference; None for one seed.
         p: P-value of this comparison alone.
-        p_corrected: In view of all pairs; both None for one seed.
+        p_corrected: P-value corrected for all pairs; both None for one seed.
         verdict: Which way the interval points, "higher" or "lower" (first against second), or "inconclusive".
     """
 
@@ -52,7 +52,7 @@ class Comparisons:
     """Every pair of recipes, compared.
 
     Attributes:
-        means: By recipe, over seeds and classes.
+        means: Mean of each recipe over seeds and classes.
         pairs: Every unordered pair once, in the order of the recipes.
         pair_level: The level that each single interval has so that all hold together at `level`.
     """

@@ -22,10 +22,11 @@ class Components:
     """What the difference of two recipes varies by: standard deviations in the unit of the leak.
 
     Attributes:
-        seed: Of a training, the same for all classes.
-        person: Of a class, the same for all seeds.
-        cell: Of a class under a seed, beside the chance of its images.
-        image: Of a single reconstruction within its cell, a yes or no; None where it is not known apart from `cell`.
+        seed: Deviation of a training, the same for all classes.
+        person: Deviation of a class, the same for all seeds.
+        cell: Deviation of a class under a seed, beside the chance of its images.
+        image: Deviation of a single reconstruction within its cell, a yes or no; None where it is not known apart from
+            `cell`.
     """
 
     seed: float

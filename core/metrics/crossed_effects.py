@@ -65,12 +65,12 @@ class MeanSquares:
     residual: np.ndarray | None
 
     def variances(self, seeds: int, classes: int) -> np.ndarray:
-        """Of the mean of a contrast over so many seeds and classes, [parts, ..., contrasts]: the part of the seeds
+        """Variances of a contrast's mean over so many seeds and classes, [parts, ..., contrasts]: the part of the seeds
         under its guard, and that of the classes."""
         return self._parts(np.maximum(self.seeds, self.seeds_own), seeds, classes)
 
     def guard_variances(self, seeds: int, classes: int) -> np.ndarray:
-        """The same from the two recipes alone, as the second guard has them."""
+        """These variances from the two recipes alone, as the second guard has them."""
         return self._parts(self.seeds_alone, seeds, classes)
 
     def _parts(self, of_seeds: np.ndarray, seeds: int, classes: int) -> np.ndarray:
@@ -167,8 +167,8 @@ class CrossedEffects:
 
     @cached_property
     def _freedoms_alone(self) -> np.ndarray:
-        """Of the guard, [parts, ..., 1]: of one recipe's mean square over seeds, seeds - 1 times the effective number
-        of attacks, since those share a training; and of the classes."""
+        """Degrees of freedom of the guard, [parts, ..., 1]: of one recipe's mean square over seeds, seeds - 1 times the
+        effective number of attacks, since those share a training; and of the classes."""
         attacks, seeds, classes = self.cells.shape[-3:]
         squares, products = (each.mean(axis=-1, keepdims=True) for each in self._seeds_by_recipe)
         shared = np.clip(products / np.where(squares > 0, squares, 1.0), 0.0, 1.0)

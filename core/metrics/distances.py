@@ -71,7 +71,7 @@ def nearest_reals(
 
     For pictures of a reconstruction beside its nearest training images. The official look-up of that kind
     (find_closest_training_sample) takes fakes that were reduced to the target's size and then once more to the
-    judge's, where its distances reduce once; whoever wants its numbers must embed such images. Raises as
+    judge's, where its distances reduce once; for its numbers the caller must embed such images. Raises as
     `nearest_feature_distance`, and InputError naming the first class with fewer than `count` reals.
     """
     _check(features_fake, labels_fake, "fake")

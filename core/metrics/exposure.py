@@ -7,13 +7,13 @@ others first. So shares are read as in a beta-binomial model with seeds as repea
     rate under a seed     p_is | theta_i ~ Beta(mean theta_i, correlation tau)
     hits of m_is images   k_is | p_is ~ Binomial(m_is, p_is)
 
-where Beta(mean m, correlation r) has the parameters m (1 - r) / r and (1 - m) (1 - r) / r: two images of somebody
+where Beta(mean m, correlation r) has the parameters m (1 - r) / r and (1 - m) (1 - r) / r: two images of a person
 agree beyond the mean by r. What is reported is theta_i, which holds for further runs of the attack under other seeds.
 
 mu, rho and tau are estimated from all people together (empirical Bayes). With ten people they are uncertain, so their
 likelihood is averaged over a grid (as Morris, 1983, J. Am. Stat. Assoc. 78, asks for) under a flat prior of mu and rho,
 and 19 (1 - tau)^18 of tau, with a mean of .05. Several seeds soon overrule it; with one seed, which tells nothing of
-other seeds, it stands for what repeats of the quickstart show (.04). That somebody is among the `top` most exposed is
+other seeds, it stands for what repeats of the quickstart show (.04). That a person is among the `top` most exposed is
 the probability that fewer than `top` others have a larger theta. It is computed, not drawn: given their distributions
 people are independent, so the number of others above is a sum of independent yes-or-no variables.
 """
@@ -41,7 +41,7 @@ _NODES, _MASSES = np.polynomial.legendre.leggauss(6)
 _CHUNK = 48
 
 Likelihoods = list[tuple[np.ndarray, np.ndarray]]
-"""For every tau, what `_likelihood` gives."""
+"""What `_likelihood` gives for every tau."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -177,7 +177,7 @@ def _among_top(posterior: np.ndarray, top: int) -> np.ndarray:
 
 
 def _fewer_others(over: np.ndarray, top: int) -> np.ndarray:
-    """For each person and node [people, nodes], the probability that fewer than `top` others are above, by counting
+    """Probability for each person and node, [people, nodes], that fewer than `top` others are above, by counting
     those before and those after the person."""
     people, nodes = over.shape
     before = np.zeros((people, top, nodes))

@@ -24,8 +24,8 @@ class Frontier:
 
     Attributes:
         allowed: Indices of the points that meet the constraint, ascending.
-        members: Those among them that no allowed point dominates, by falling accuracy, on a tie by rising leak, then by
-            index; points that agree in every objective are all members.
+        members: Indices of the allowed points that no allowed point dominates, by falling accuracy, on a tie by rising
+            leak, then by index; points that agree in every objective are all members.
     """
 
     members: tuple[int, ...]

@@ -38,7 +38,7 @@ class Rate:
 
     @property
     def variance(self) -> float:
-        """Of the share, with a success and a failure added."""
+        """Variance of the share, with a success and a failure added."""
         near = (self.share * self.trials + 1) / (self.trials + 2)
         return near * (1 - near) / (self.trials + 2)
 

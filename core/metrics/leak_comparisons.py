@@ -98,7 +98,7 @@ class LeakComparisons:
         leaks: Recipe -> mean leak under the attack that looks best against it.
         baseline: The recipe that the others are compared with first of all; None without one.
         by_pair: (recipe, reference) -> their comparison; each pair once.
-        level: At which all intervals of a family hold together.
+        level: Confidence level at which all intervals of a family hold together.
         seeds: How many each recipe has.
         classes: How many each seed has.
     """
@@ -154,8 +154,8 @@ def compare_leaks(
         leaks: Recipe -> attack -> [seeds, classes], large is bad; the same attacks, seeds and classes for all, controls
             left out ([seeds, 1] for a leak without classes).
         baseline: One of the recipes, or None.
-        published: Those of the attacks that were published; hiding is looked for where these are some and not all.
-        level: In (0, 1), of the intervals of a family together.
+        published: Attacks that were published; hiding is looked for where these are some and not all.
+        level: Confidence level in (0, 1), of the intervals of a family together.
         span: The most that two leaks can differ by, which no interval leaves; None where nothing bounds them.
         every_pair: Also compare recipes of which none is the baseline.
         among: How many recipes are compared with the baseline in all, where that is more than are given here.

@@ -24,7 +24,7 @@ class GmiReport:
 
     Attributes:
         acc: Share of classes whose restart of the largest target logit is a hit.
-        acc_any: With a hit in any restart, which that code prints as "Acc5". Both in [0, 1].
+        acc_any: Share of classes with a hit in any restart, which that code prints as "Acc5". Both in [0, 1].
     """
 
     acc: float
@@ -64,7 +64,7 @@ def spread_over_restarts(hits: Tensor, labels: Tensor, restarts: Tensor, *, clas
         hits: bool [N].
         labels: int64 [N], the rows of each class together.
         restarts: int64 [N], which restart (or draw) of its class a row is.
-        classes: Of a batch, in the order of the rows; the last one may be smaller.
+        classes: Classes of a batch, in the order of the rows; the last one may be smaller.
         of: "deviation" averages the batches' standard deviations (n - 1), "variance" their variances, and takes the
             root.
 

@@ -29,7 +29,7 @@ class Metric:
         ceiling: What the same judge reaches on real images.
         searched: Whether a search may aim at it or constrain it.
         null: Why it may be missing where all that measures it has finished, None where it never is.
-        counted: Of a rate, what each of its yes-or-no outcomes is of, where that is known; "own images" are those that
+        counted: What each of a rate's yes-or-no outcomes is of, where that is known; "own images" are those that
             its stage chose, the same under every seed, and the row says how many; "classes": each attacked class counts
             once.
         spread: It is a standard deviation, and no rate.

@@ -25,7 +25,7 @@ class Needed:
 
     Attributes:
         seeds: So many seeds of every recipe; None where no number up to `power.MOST_SEEDS` would.
-        classes: With so many classes: those that there are where seeds alone would do, else all that could be attacked;
+        classes: Number of classes: those that there are where seeds alone would do, else all that could be attacked;
             None where nothing would.
         more_classes: Whether these are more classes than the comparison has.
     """

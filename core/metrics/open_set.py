@@ -40,7 +40,7 @@ def fit_head(
         labels: int64 [N], every class of 0..C-1 present, C at least 2.
         inverse_penalty: Scikit-learn's C. Unit-length features need a weak penalty: at 1 the head leans to classes with
             many images, between 30 and 100 it no longer does.
-        seed: Of the row order the solver sees.
+        seed: Seed of the row order the solver sees.
 
     The problem is convex, so it only moves the last digits.
 

@@ -31,7 +31,7 @@ POWER = 0.8
 """The chance with which a difference is found that counts as told."""
 
 MOST_SEEDS = 50
-"""More than anyone trains: a difference that needs more seeds needs more classes."""
+"""More than is ever trained: a difference that needs more seeds needs more classes."""
 
 _LOOKED_AT = (*range(LEAST_SEEDS, 9), 10, 12, 15, 18, 22, 27, 33, 41, MOST_SEEDS)
 """Numbers of seeds that are looked at; those between them only below the first that will do."""
@@ -47,7 +47,7 @@ class Design:
     Attributes:
         images: Reconstructions of each class, None where they are not known.
         recipes: All of them, the baseline included.
-        attacks: Those that the strongest is chosen from.
+        attacks: Number of attacks that the strongest is chosen from.
     """
 
     seeds: int

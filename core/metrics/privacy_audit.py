@@ -28,7 +28,7 @@ class EpsilonAudit:
     """Lower bounds at a level, each by itself.
 
     Attributes:
-        epsilon: From the number of right guesses, for any mechanism.
+        epsilon: Bound of epsilon from the number of right guesses, for any mechanism.
         mu: The mu of a Gaussian mechanism.
         canaries: How many were scored.
     """
@@ -48,7 +48,7 @@ def audit_epsilon(
     """What one run shows of its epsilon.
 
     Args:
-        scores: Of canaries [m], larger where they look inserted.
+        scores: Scores of canaries [m], larger where they look inserted.
         inserted: bool [m], by fair coins.
         guesses: How many are made in all, half of them "in"; a third of the canaries by default.
 

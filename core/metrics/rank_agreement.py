@@ -24,7 +24,7 @@ class Correlation:
     """A rank correlation of two orders of the same recipes.
 
     Attributes:
-        value: In [-1, 1], NaN if either side gives all recipes one value.
+        value: The correlation in [-1, 1], NaN if either side gives all recipes one value.
         low, high: None where `value` is NaN or there are fewer than `LEAST_FOR_INTERVAL` recipes.
     """
 
@@ -42,7 +42,7 @@ class RankAgreement:
         spearman: Spearman's rho.
         top_overlap: Share of the best k by the full attack that the proxy's best k hold, in [0, 1]; by chance it is k /
             n.
-        regret: By how much the proxy's first choice leaks more, by the full attack, than the full attack's first
+        regret: How much more the proxy's first choice leaks, by the full attack, than the full attack's first
             choice, at least 0 (the average over choices the proxy holds equal).
         verdict: "agree" if Kendall's interval lies above 0, "disagree" if below, else "inconclusive".
     """

@@ -31,7 +31,7 @@ class Calibrated:
 
     Attributes:
         templates: [C, D], of unit length.
-        thresholds: By the name of a rate, None where there are too few strangers.
+        thresholds: Name of a rate -> its threshold, None where there are too few strangers.
     """
 
     templates: Tensor
@@ -44,7 +44,7 @@ class Recognised:
 
     Attributes:
         scores: float64 [M], the cosine of each image with its person's template.
-        hits: By the name of a rate, bool [M], of the rates that have a threshold.
+        hits: Name of a rate -> which images are accepted, bool [M], of the rates that have a threshold.
         rates, real: The shares accepted, of the images and of real test images, None without a threshold.
         others: The share of other private people's images that are accepted at 1 %.
         rank, rank_real: Medians of the ranks among 500 strangers, None where there are fewer.

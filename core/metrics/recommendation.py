@@ -27,10 +27,10 @@ class Recommendation:
         allowed: Recipes that meet the constraint, in the order given.
         runners_up: Allowed recipes that are not significantly worse than the best after correction, by rising leak;
             with the best they hold the truly best recipe in at least `level` of all audits.
-        probability_best: By allowed recipe, sums to 1: a share of resamples around the observed means, so among truly
-            equal recipes the one ahead gets more than its due; beside runners-up at most `level`, since resamples are
-            not corrected for how many recipes there are; None for one seed.
-        comparisons: Among the allowed and those beside them, None for fewer than two.
+        probability_best: Probability of each allowed recipe to be the best, sums to 1: a share of resamples around the
+            observed means, so among truly equal recipes the one ahead gets more than its due; beside runners-up at most
+            `level`, since resamples are not corrected for how many recipes there are; None for one seed.
+        comparisons: Comparisons among the allowed and those beside them, None for fewer than two.
     """
 
     best: str | None
@@ -42,12 +42,12 @@ class Recommendation:
 
 @dataclass(frozen=True, kw_only=True)
 class Optimism:
-    """By how much the leak of a selected recipe looks too small because it was selected.
+    """How much too small the leak of a selected recipe looks because it was selected.
 
     Attributes:
         selected: The recipe of the smallest mean.
         apparent: The mean leak of that recipe.
-        optimism: By how much it is expected to be too small because it was selected, at least 0.
+        optimism: How much too small `apparent` is expected to be because the recipe was selected, at least 0.
         corrected: `apparent` plus `optimism`.
     """
 
@@ -79,8 +79,8 @@ def recommend(
         beside: Recipes that are compared with the others though they may not be allowed, e.g. the baseline; the
             correction counts them.
         reference: As in `compare_recipes`.
-        comparisons: Of all these recipes, where they are known already, as of leaks under the strongest attack; None to
-            make them here.
+        comparisons: Comparisons of all these recipes, where known already, as of leaks under the strongest attack; None
+            to make them here.
         span: As in `compare_recipes`.
 
     Raises InputError for a constraint without the accuracy of every recipe, and as `compare_recipes`.
@@ -114,7 +114,7 @@ def recommend(
 
 
 def selection_optimism(leak: Mapping[str, ArrayLike], *, resamples: int = 2000, seed: int) -> Optimism:
-    """By how much the smallest mean leak is too small because it is the smallest: a bootstrap estimate.
+    """Estimate by bootstrap how much too small the smallest mean leak is because it is the smallest.
 
     leak: recipe -> [seeds, classes] of the recipes that were chosen among, as in `compare_recipes`. Every resample
     takes means and adds deviations, selects anew, and shows how far the selected one's deviation helped it; the

@@ -61,7 +61,7 @@ class Claim:
         value: [...].
         low, high: Weights [..., contrasts, recipes, attacks]; the difference is at least the least of `low` and at most
             the largest of `high`.
-        looked_at: From how many the attack that `low` shares, or `high`, was chosen.
+        looked_at: Number of attacks from which the attack that `low` shares, or `high`, was chosen.
     """
 
     value: np.ndarray
@@ -99,7 +99,7 @@ def reductions(
     `leak_comparisons` has words for, where only they are wanted.
 
     Args:
-        level: In (0, 1), of the intervals of all recipes together.
+        level: Confidence level in (0, 1), of the intervals of all recipes together.
         span: The most that two leaks can differ by, which no interval leaves; None where nothing bounds them.
         among: How many recipes are compared with the baseline in all, where that is more than are given here.
 

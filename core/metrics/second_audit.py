@@ -30,7 +30,7 @@ class Reaudit:
         low, high: Its interval, None for one seed on either side.
         verdict: "higher" or "lower" if the interval leaves 0 out ("higher": the first audit made the recipe look better
             than it is), else "inconclusive".
-        attacks: From how many the strongest was chosen.
+        attacks: Number of attacks that the strongest was chosen from.
     """
 
     selected: float

@@ -31,7 +31,7 @@ LOWER: Verdict = "lower"
 INCONCLUSIVE: Literal["inconclusive"] = "inconclusive"
 
 LEAST_SEEDS = 2
-"""With fewer seeds, no difference is significant."""
+"""Least seeds with which a difference can be significant."""
 
 LEAST_POOLED = 4
 """Degrees of freedom of the seeds' variance from which on Satterthwaite's approximation holds its level."""
@@ -48,12 +48,12 @@ class Errors:
     """What differences [..., pairs] vary by.
 
     Attributes:
-        variances: Of every part, [parts, ..., pairs], each of the mean difference, in its squared unit; the first is
-            that of the seeds.
+        variances: Variances of the mean difference by every part, [parts, ..., pairs], in its squared unit; the first
+            is that of the seeds.
         freedoms: [parts], or [parts, ..., 1] by sweep, degrees of freedom.
         flat: [..., pairs], where no spread was seen.
         numbers: Differences that each mean is over (seeds times classes), for the sign test of those without spread.
-        guard: The same from the recipes of each difference alone, which no interval may be narrower than where the
+        guard: Errors from the recipes of each difference alone, which no interval may be narrower than where the
             correction says for how many recipes (`Dunnett.of_recipes`); None for no guard.
     """
 

@@ -1,6 +1,6 @@
 """Verification: would a face recogniser accept an image as a given person?
 
-A closed-set judge must name one of N people, so it names somebody whatever it is shown. A recogniser compares an image
+A closed-set judge must name one of N people, so it names one whatever it is shown. A recogniser compares an image
 with one person's template and accepts it above a threshold. The threshold is set on photographs of strangers, so that
 the recogniser accepts a stated fraction of them (the false-accept rate, ISO/IEC 19795-1). Images that it accepts show
 the person as well as a photograph would have to.

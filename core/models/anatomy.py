@@ -25,7 +25,7 @@ class Anatomy:
     """The named parts of a backbone.
 
     Attributes:
-        stages: In the order of the forward pass; together they hold every parameter.
+        stages: Stages in the order of the forward pass; together they hold every parameter.
         hidden: The layers whose outputs stand for what the network has computed so far.
         skips: The residual blocks of each stage that has some, as (module, attribute of the module on the skip
             connection).

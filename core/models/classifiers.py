@@ -89,7 +89,7 @@ class LogitsWithAuxiliary(NamedTuple):
 class AsComputed(nn.Module):
     """What is shown of a network: its logits. A defense that alters answers puts another in its place.
 
-    leaves: the most that anybody can be shown through it.
+    leaves: the most that can be shown through it.
     """
 
     leaves: Literal["labels", "scores", "gradients"] = "gradients"
@@ -103,7 +103,7 @@ class Classifier(nn.Module):
     """forward: images [N, 3, S, S] in [-1, 1] -> logits [N, C]; embed: -> the features [N, D] under the head.
 
     In training mode a backbone with an auxiliary head (inception_v3) makes forward return
-    `LogitsWithAuxiliary`. A network that somebody else trained on images in another range has its own normalisation
+    `LogitsWithAuxiliary`. A network trained elsewhere on images in another range has its own normalisation
     in front of the backbone (`wants`); it is no part of the weights. `neck`: between backbone and head, nothing unless
     a defense puts layers there; what it gives are then the features. `answer`: see `AsComputed`.
     """
@@ -128,7 +128,7 @@ class Classifier(nn.Module):
         return self.head.in_features
 
     def wants(self, normalisation: Normalisation) -> None:
-        """From now on the backbone is shown images in [-1, 1] as this normalisation has them."""
+        """Show the backbone images in [-1, 1] as this normalisation has them, from now on."""
         self.normalise = input_layer(normalisation).to(self.head.weight.device)
 
     def embed(self, images: Tensor) -> Tensor:
@@ -196,7 +196,7 @@ def build_classifier(
 
 
 def usual_input(architecture: str) -> Normalisation:
-    """What a network of this architecture is shown unless somebody says otherwise."""
+    """What a network of this architecture is shown unless the user says otherwise."""
     return USUAL["inputs in [0, 1]"] if architecture in IN_UNIT_RANGE else Normalisation()
 
 

@@ -22,12 +22,12 @@ class EmbedderKind:
             name (`core.models.weight_files`).
         shipped: Its weights beside this file.
         origin: Where else weights come from.
-        published: What whoever publishes its weights calls it, of those that `smoothsweep import judge` knows.
+        published: What the publisher of its weights calls it, of those that `smoothsweep import judge` knows.
         size: Side in pixels at which it is to get images as they are decoded, 0 for any.
         of_paper: What the paper calls it, of the one that its tables were made with.
         general: Whether it learnt on pictures of anything, not on faces.
         rendered: Whether it learnt on faces that the program draws.
-        sizes: Of its layers, where they are not the published ones.
+        sizes: Sizes of its layers, where they are not the published ones.
         cites: Its sources, as `core.citations` has them.
     """
 

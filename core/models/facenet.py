@@ -20,7 +20,7 @@ class FaceNet(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        from facenet_pytorch import InceptionResnetV1  # brings in a face detector, which nobody else here needs
+        from facenet_pytorch import InceptionResnetV1  # brings in a face detector, which nothing else here needs
 
         self.network = InceptionResnetV1(pretrained=None)
 

@@ -33,9 +33,9 @@ class PublishedFid:
         weights: The published file, an entry of `WEIGHT_FILES`.
         load: (path, sha256) -> the network.
         shown: Images uint8, or floats in [-1, 1], [N, 3, H, W] -> what the network gets, float32 [N, 3, 299, 299].
-        made: The same of reconstructions, where they are treated otherwise.
+        made: As `shown` for reconstructions, where they are treated otherwise.
         attacked_only: Whether the real images are those of the attacked classes or all.
-        whole_batches: Of how many features, the rest of both sets being dropped, None for all.
+        whole_batches: Features of a batch where both sets keep whole batches alone, None where they keep all.
     """
 
     weights: str
@@ -118,10 +118,10 @@ PUBLISHED_FIDS: dict[str, PublishedFid] = {
         whole_batches=100,
     ),
 }
-"""By the name of the judge. Real images of LOMMA's are `celeba_target_300ids.npy`, those of the classes it attacks; of
-PLG-MI's the folder `celeba_private_domain`, all private people."""
+"""FID networks by the name of the judge. Real images of LOMMA's are `celeba_target_300ids.npy`, those of the classes it
+attacks; of PLG-MI's the folder `celeba_private_domain`, all private people."""
 
 
 def _unit(images: Tensor) -> Tensor:
-    """In [0, 1], where they are in the range."""
+    """Images in [0, 1], whatever their range was."""
     return images.float() / 255 if images.dtype == torch.uint8 else (images.float() + 1) / 2

@@ -1,4 +1,4 @@
-"""How a classifier wants its images: the channels' means and standard deviations that somebody else trained it with."""
+"""How a classifier wants its images: the channels' means and standard deviations that it was trained with elsewhere."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Normalisation:
     unless there are three finite means and three standard deviations > 0.
 
     Attributes:
-        mean, std: Of red, green and blue, whatever their order.
+        mean, std: Means and deviations of red, green and blue, whatever their order.
         channels: The order in which the network gets them.
     """
 

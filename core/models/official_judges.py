@@ -18,7 +18,7 @@ WRAPPINGS = ("net_state_dict", "model_state_dict", "state_dict")
 """Keys under which the embedders' training scripts keep the weights, in the order they are looked for."""
 
 PUBLISHED = {name: kind.published for name, kind in KINDS.items() if kind.published is not None}
-"""Embedder -> what whoever publishes its weights calls it; its name in a sweep file is the key."""
+"""Embedder -> what the publisher of its weights calls it; its name in a sweep file is the key."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -41,12 +41,12 @@ class ImportFacts:
     """What an imported checkpoint was, for the record.
 
     Attributes:
-        sha256: Of the file.
+        sha256: SHA-256 of the file.
         wrapping: "bare", or the key of `WRAPPINGS` that held the weights.
         prefix: What stood before the keys and was dropped.
         tensors: How many tensors were loaded.
         epoch: What the trainer noted, if anything.
-        transform_input: For inception_v3 whether inputs are mapped to ImageNet statistics, None for the others.
+        transform_input: Whether inception_v3 maps its inputs to ImageNet statistics, None for the others.
     """
 
     architecture: str

@@ -23,11 +23,11 @@ BETTER_BY, BETTER_SIGMAS = 0.1, 3.3  # in accuracy, and in standard errors of th
 PROMISING = 0.05  # in accuracy, of the images that are first looked at
 USUAL_SIZES = (32, 48, 64, 80, 96, 112, 128, 160, 224, 256, 299)
 """Sides in pixels that classifiers are usually trained at."""
-FARTHEST = 4  # times larger or smaller than claimed: at more than that hardly anybody is recognised
+FARTHEST = 4  # times larger or smaller than claimed: at more than that hardly any face is recognised
 
 
 class Readable(Protocol):
-    """A classifier of ours or of somebody else's: images [N, 3, S, S] in [-1, 1] -> logits [N, C]."""
+    """A classifier of ours or from outside: images [N, 3, S, S] in [-1, 1] -> logits [N, C]."""
 
     def wants(self, normalisation: Normalisation) -> None:
         """Show the model images as this normalisation has them, from now on."""

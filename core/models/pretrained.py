@@ -45,7 +45,7 @@ MOST_STATE = 8192 * MIB
 """Bytes of the weights of one network; the largest that is known here has 5 GB."""
 
 SMALL_STATE = 1024 * MIB
-"""The same of a face embedder or of a GAN of low resolution."""
+"""Bytes of the weights of a face embedder or of a GAN of low resolution."""
 
 _SPARE = 64 * MIB
 _STORED = StoredTensor | FiledTensor

@@ -1,4 +1,4 @@
-"""Does a classifier that somebody else trained read our images as its card says? Asked before anything is attacked.
+"""Does a classifier that was trained elsewhere read our images as its card says? Asked before anything is attacked.
 
 Under a wrong normalisation or class order a good classifier looks like a bad one, and one that leaks like one that does
 not. So real test images decide, and where they contradict the card, what is usual is tried on a few of them.
@@ -83,13 +83,13 @@ def check_reading(
 
     Args:
         model: Read as claimed, its outputs in the data's order.
-        logits: Of all of `test`, float [N, C].
+        logits: Logits of all of `test`, float [N, C].
         orders: Other numberings by their words (`usual_orders`); any other order of the classes is found from what the
             model confuses.
         then: What to do about it, as the end of the sentence: of the normalisation to state, None where it is right, of
             whether the order of the classes is to be stated, of the size, None where it is right, and of the channels
             that were stated.
-        readings: Those that come into question, by default all that are usual.
+        readings: Readings that come into question, by default all that are usual.
 
     A stated accuracy that is reached is proof enough; without one, other readings of some images are tried.
     """

@@ -64,10 +64,10 @@ class TrainingRecipe:
         momentum: Momentum of sgd alone.
         weight_decay: Factor of the parameters that is added to their gradient.
         lr_schedule: How the learning rate falls, at milestones or along a cosine.
-        lr_milestones: Of `multistep`: fractions of the training in (0, 1), ascending, after which the rate is
-            multiplied by lr_factor.
-        lr_factor: Of `multistep`: factor at each milestone.
-        lr_min: Of `cosine`: learning rate at the end.
+        lr_milestones: Fractions of the training in (0, 1), ascending, after which the rate is multiplied by lr_factor,
+            with `multistep`.
+        lr_factor: Factor at each milestone, with `multistep`.
+        lr_min: Learning rate at the end, with `cosine`.
         image_size: Side in pixels that the network sees.
         augmentation: Random changes of the training images; None trains on them as they are.
         precision: `fp32`, or `bf16` for a network that computes under autocast (weights, optimizer, loss and evaluation

@@ -127,7 +127,7 @@ _ENTRIES = (
     ),
 )
 WEIGHT_FILES: dict[str, WeightFile] = {entry.name: entry for entry in _ENTRIES}
-"""By name: a backbone's name means its ImageNet weights, the others the judges'."""
+"""Entries by name: a backbone's name means its ImageNet weights, the others the judges'."""
 
 
 def weight_file(name: str) -> WeightFile:

@@ -115,7 +115,7 @@ def _read_entries(view: memoryview, number: int, directory: slice) -> list[_Entr
 
 
 def _wide_values(extra: memoryview, values: tuple[int, ...]) -> list[int]:
-    """Those of the values that do not fit 32 bits stand in an extra field, in their order."""
+    """Read the values that do not fit 32 bits from an extra field, where they stand in their order."""
     wide = None
     while len(extra) >= 4:
         kind, length = struct.unpack("<2H", extra[:4])

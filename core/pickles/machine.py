@@ -83,7 +83,7 @@ class Machine:
         self.cursor = cursor
         self.dialect = dialect
         self.limits = dialect.limits
-        self.stack: list[Any] = []  # of a stream from elsewhere: whoever takes a value looks at its type
+        self.stack: list[Any] = []  # of a stream from elsewhere: code that takes a value looks at its type
         self.marks: list[int] = []
         self.memo: dict[int, Any] = {}
         self.text = 0

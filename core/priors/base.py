@@ -95,11 +95,11 @@ class PriorNetwork(nn.Module):
         return sample_latents(n, self.z_dim, seed)
 
     def map(self, z: Tensor, *, psi: float = 1.0, cutoff: int | None = None) -> Tensor:
-        """As of `Prior`."""
+        """As `Prior.map`."""
         raise TypeError(f"{type(self).__name__} says nothing of how it maps latents")
 
     def synthesize(self, w: Tensor) -> Tensor:
-        """As of `Prior`."""
+        """As `Prior.synthesize`."""
         raise TypeError(f"{type(self).__name__} says nothing of how it makes images")
 
     def project(self, images: Tensor, *, crop: int | None, seed: int, on_progress: OnProgress) -> Tensor:

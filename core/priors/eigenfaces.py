@@ -56,7 +56,7 @@ class Eigenfaces(PriorNetwork):
         return (centred @ self.components.T / self.std.clamp_min(1e-12))[:, None, :]
 
     def project(self, images: Tensor, *, crop: int | None, seed: int, on_progress: OnProgress) -> Tensor:
-        """Of whole images in closed form; of a crop by descent, as other priors."""
+        """Project whole images in closed form, and a crop by descent, as other priors do."""
         if crop in (None, self.resolution):
             return self.encode(images)
         return super().project(images, crop=crop, seed=seed, on_progress=on_progress)

@@ -43,14 +43,14 @@ class EigenfacesFit(PriorSettings):
 
     Attributes:
         components: Principal components, as many numbers as a latent has; fewer than there are public images.
-        seed: Of the random sketch that stands in for the full PCA where images and pixels are many.
+        seed: Seed of the random sketch that stands in for the full PCA where images and pixels are many.
     """
 
     components: Count = 150
     seed: Seed = 0
 
     def network_card(self, size: int) -> NetworkCard:
-        """Of the images' side."""
+        """Card of a network for images of `size` pixels a side."""
         return NetworkCard(kind="eigenfaces", config=EigenfacesConfig(resolution=size, components=self.components))
 
     def check_public(self, *, count: int | None = None, size: int | None = None) -> None:

@@ -12,7 +12,7 @@ from smoothsweep.core.errors import InputError
 
 ALIGNED = 1024
 EYES = ((383, 482), (641, 482))
-"""Of FFHQ's aligned images: the side in pixels, and about where the eyes are (x, y)."""
+"""FFHQ's aligned images: the side in pixels, and about where the eyes are (x, y)."""
 LEVEL = 0.2  # how far one eye may stand above the other, of their distance: frames are not turned
 
 Coordinate = Annotated[float, Ge(0), Le(4096)]
@@ -25,7 +25,7 @@ class Crop:
 
     Attributes:
         left_eye, right_eye: X and y in pixels of the eye that is left, or right, in the image.
-        side: Of these images in pixels.
+        side: Side of these images in pixels.
     """
 
     left_eye: tuple[Coordinate, Coordinate]

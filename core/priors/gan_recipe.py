@@ -32,8 +32,8 @@ class GanRecipe:
         style_mixing: Share of images whose w changes at a random place.
         augmentation: "none"; "light" distorts every image the discriminator sees; "adaptive" distorts with a
             probability that is steered by how many real images the discriminator judges real.
-        ada_target, ada_kimg: Of "adaptive" alone: the mean sign of the logits of real images to stay near (None: 0.6),
-            and in how many kimg the probability may move from 0 to 1 (None: 500).
+        ada_target, ada_kimg: Settings of "adaptive" alone: the mean sign of the logits of real images to stay near
+            (None: 0.6), and in how many kimg the probability may move from 0 to 1 (None: 500).
     """
 
     kimg: Positive = 200.0

@@ -32,7 +32,7 @@ class GanState(KeptState):
 
     Attributes:
         average: The moving average of the generator.
-        sign_sum: Of real logits since the probability last changed.
+        sign_sum: Sum over steps of the mean sign of real logits since the probability last changed.
         window: [loss_g, loss_d, r1, sign] of the steps since the last row of history.
     """
 

@@ -81,11 +81,11 @@ class MobileStyleGAN(PriorNetwork):
         return cast("list[Stage]", list(self.stages))
 
     def map(self, z: Tensor, *, psi: float = 1.0, cutoff: int | None = None) -> Tensor:
-        """As of `Prior`."""
+        """As `Prior.map`."""
         return truncate(self.mapping(z)[:, None, :], self.mapping.mean, psi=psi, cutoff=cutoff)
 
     def synthesize(self, w: Tensor) -> Tensor:
-        """As of `Prior`."""
+        """As `Prior.synthesize`."""
         w = spread_over_places(w, num_ws=1, w_dim=self.w_dim)[:, 0]
         if w.device.type != "cpu" or len(w) <= self._at_once:
             return self._made(w)

@@ -13,7 +13,7 @@ from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 SLOPE = 0.2
-"""Of every leaky ReLU."""
+"""Slope of every leaky ReLU."""
 
 
 class StyledConvolution(torch.autograd.Function):

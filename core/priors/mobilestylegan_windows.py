@@ -55,7 +55,7 @@ def whole(side: int) -> Window:
 
 
 def stage_windows(window: Window, stages: int) -> list[tuple[Window, Window]]:
-    """For every stage, first to last: the window that it computes, and the correct part of it that is needed.
+    """Windows of every stage, first to last: the one that it computes, and the correct part of it that is needed.
 
     window: the part of the picture to compute, of twice the side of the last stage.
     """

@@ -1,6 +1,6 @@
 """Projection: the latents with which a prior draws given images best. What it cannot draw then, no attack can show.
 
-Somebody needs the images for it, so it is no attack but an oracle: how far a prior reaches.
+It needs the images themselves, so it is no attack but an oracle: how far a prior reaches.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ OnProgress = Callable[[float, str], None]
 """How far the work is, in [0, 1], and a few words."""
 
 STEPS = 150
-"""Of a descent per image."""
+"""Steps of each image's descent."""
 DRAWS = 256
 """Latents among which each descent's start is the one whose image is nearest."""
 _BATCH = 16
@@ -99,7 +99,7 @@ def _descend(
 
 
 def _loss(drawn: Tensor, wanted: Tensor) -> Tensor:
-    """Of each image, float [n]."""
+    """Loss of each image, float [n]."""
     side = wanted.shape[-1]
     errors = [
         (resize(drawn, max(1, side // scale)) - resize(wanted, max(1, side // scale))).square().flatten(1).mean(1)

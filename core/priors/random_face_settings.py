@@ -20,7 +20,7 @@ class MobileStyleGANConfig:
     """MobileStyleGAN (arXiv 2104.04767), or its first stages with a read-out of its own.
 
     Attributes:
-        channels: Of the features of side 4, 8, 16, ...; the image has twice the side of the last.
+        channels: Channels of the features of side 4, 8, 16, ...; the image has twice the side of the last.
         head: Outputs of the last convolution, None for as many as the last channels.
         frame: The square that is shown, (left, top, side) as fractions of the whole image's side; None: all of it.
         size: Side in pixels of what is made of the frame, None: as many as it has.
@@ -95,7 +95,7 @@ class RandomFace(PriorFolder):
 
     @property
     def licence(self) -> str:
-        """As the import notes it."""
+        """The licence that the import notes."""
         return RANDOM_FACE_LICENCE
 
     @property
@@ -105,7 +105,7 @@ class RandomFace(PriorFolder):
         return PriorFiles(weights=place / WEIGHTS, description=place / DESCRIPTION, key="prior.path")
 
     def used_card(self, card: NetworkCard) -> NetworkCard:
-        """As imported, with the frame. Raises InputError for another network or another resolution."""
+        """The card as imported, with the frame. Raises InputError for another network or another resolution."""
         if card.kind != "mobilestylegan" or card.config.whole != self.resolution:
             got = f"{card.kind} of {card.config.resolution}"
             raise InputError(

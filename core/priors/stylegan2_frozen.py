@@ -176,5 +176,5 @@ def _channels_last(tensor: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 def _trim(x: Tensor, margin: int) -> Tensor:
-    """Without `margin` pixels on every side of the last two axes."""
+    """`x` without `margin` pixels on every side of the last two axes."""
     return x if margin == 0 else x[..., margin:-margin, margin:-margin]

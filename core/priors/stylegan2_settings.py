@@ -83,7 +83,7 @@ class StyleGAN2Training(GanRecipe, PriorSettings):
         channel_base: Channels of a layer times its side in pixels.
         channel_max: Channels of a layer at most.
         workers: Processes of Ray Train that share every batch.
-        seed: Of first weights and draws.
+        seed: Seed of first weights and draws.
     """
 
     title: ClassVar[str] = "StyleGAN2"

@@ -27,7 +27,7 @@ MOST_DIRECTORY = 16 * 2**20  # bytes of the list of members
 MOST_TEXT = 64 * 2**20
 """Bytes of one member that is read as a whole, and of all compressed ones together: texts, never weights."""
 MEMORY_FRACTION = 0.5
-"""Of the memory that is free: what a program's weights may take, which its process then copies."""
+"""Fraction of the free memory that a program's weights may take, which its process then copies."""
 _ERRORS = (OSError, zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, ValueError)
 # zipfile says NotImplementedError of a compression that it does not know, RuntimeError of an encrypted member
 _MEMBER = b"PK\3\4"

@@ -34,7 +34,7 @@ class Node:
 
     Attributes:
         inputs: Its operands in the order of their ports.
-        value: Of a constant, else None.
+        value: Value of a constant, else None.
     """
 
     kind: str

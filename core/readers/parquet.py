@@ -52,8 +52,8 @@ class Columns:
     Attributes:
         names: All columns of the file, also those that were not asked for.
         rows: How many rows the file has.
-        values: Of the columns that were asked for and are there, as Python's objects; of a structure {bytes, ...} its
-            bytes.
+        values: Values of the columns that were asked for and are there, as Python's objects; of a structure {bytes,
+            ...} its bytes.
     """
 
     names: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""A safetensors file from outside: its header first, and a tensor's numbers only once somebody asks for them."""
+"""A safetensors file from outside: its header first, and a tensor's numbers only once they are asked for."""
 
 from __future__ import annotations
 

@@ -61,10 +61,10 @@ def train_classifier(
         defense: Adjusts the recipe, chooses and alters the batches, and computes the loss; `defense.prepare(model)` is
             the caller's. Parameters that it froze are left out of the optimizer.
         alpha_of_epoch: The label smoothing factor of every zero-based epoch.
-        world_size: With more than one rank every rank calls this with the same arguments inside an initialised process
-            group, and `wrap` puts the model into DistributedDataParallel. `recipe.batch_size` is that of all ranks
-            together. on_epoch(record, state): called after every epoch; `state()` copies model, optimizer and history
-            to the CPU: what `resume` takes.
+        world_size: Number of ranks. With more than one every rank calls this with the same arguments inside an
+            initialised process group, and `wrap` puts the model into DistributedDataParallel. `recipe.batch_size` is
+            that of all ranks together. on_epoch(record, state): called after every epoch; `state()` copies model,
+            optimizer and history to the CPU: what `resume` takes.
         evaluate: Held-out images; rank 0 measures the accuracy every `evaluate_every` epochs and after the last.
             stop_when(record): ends the training after this epoch; the accuracy is then measured after each.
         device_share: The part of a GPU's free memory that the images may take. A larger set stays on the host, mapped

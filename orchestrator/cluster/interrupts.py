@@ -77,7 +77,7 @@ _interrupts = _Interrupts()
 
 
 def listen() -> None:
-    """Take the signals over; again after whoever else did (Ray, when it starts). Only the main thread can.
+    """Take the signals over; again after other code did (Ray, when it starts). Only the main thread can.
 
     A SIGHUP that we were started to ignore (`nohup`) stays ignored.
     """
@@ -92,7 +92,7 @@ def listen() -> None:
 
 
 def stop_listening() -> None:
-    """All is done and said: the interpreter ends as it was going to, whoever tells it to end in that last moment."""
+    """All is done and said: the interpreter ends as it was going to, whatever tells it to end in that last moment."""
     if threading.current_thread() is threading.main_thread():
         for number in SIGNALS:
             signal.signal(number, signal.SIG_IGN)
@@ -124,7 +124,7 @@ def told() -> bool:
 
 
 def check() -> None:
-    """Raise again what somebody has swallowed."""
+    """Raise again what other code has swallowed."""
     if told():
         raise ClusterLost(_interrupts.lost) if _interrupts.lost else KeyboardInterrupt
 
@@ -141,7 +141,7 @@ def leave(how: str) -> None:
 
     What is in the store is whole at every instant, so nothing is lost but work since the last checkpoint.
     """
-    _interrupts.leaving.acquire()  # for good: whoever comes second waits for the end
+    _interrupts.leaving.acquire()  # for good: a second caller waits for the end
     how = _interrupts.lost or how
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError, RuntimeError):  # a closed terminal

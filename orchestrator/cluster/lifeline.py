@@ -20,7 +20,7 @@ from smoothsweep.orchestrator.cluster import interrupts
 CHECK_EVERY_S = 1.0
 ANSWER_S = 3.0  # for a connection
 MISSES = 3  # in a row: an interrupt of the whole process group must be heard first
-PATIENCE_S = 12.0  # of whoever meets an error of Ray's, for the verdict
+PATIENCE_S = 12.0  # of a caller who meets an error of Ray's, for the verdict
 
 
 @dataclass(frozen=True, kw_only=True)

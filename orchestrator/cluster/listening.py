@@ -1,4 +1,4 @@
-"""What the processes of a run listen on, and what they answer to somebody who has no token: found by asking them."""
+"""What the processes of a run listen on, and what they answer to a caller who has no token: found by asking them."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Port(_Place):
 
     Attributes:
         refused: How many calls were answered by asking for the token.
-        answered: Those that were let in.
+        answered: Methods or paths whose calls were let in.
     """
 
     refused: int

@@ -1,4 +1,4 @@
-"""A Ray of this run alone: it listens on the loopback interface, and to nobody who does not hold the run's token.
+"""A Ray of this run alone: it listens on the loopback interface, and only to callers who hold the run's token.
 
 Ray reads these settings from the environment, where its processes find them too. The token itself is in no environment
 and on no command line: they hold the path of a file that its owner alone can read, gone when the run ends. Ray's own

@@ -15,7 +15,7 @@ OF_EVERY_RAY = {
 """Environment variables that Ray reads when it starts. What a user has set stays."""
 
 NO_METRICS = {
-    "RAY_enable_metrics_collection": "0",  # Prometheus' ports ask nobody for a token
+    "RAY_enable_metrics_collection": "0",  # Prometheus' ports ask for no token
     "AUTOSCALER_METRIC_PORT": "-1",  # no port: these two have no switch, and say in their logs that they cannot listen
     "DASHBOARD_METRIC_PORT": "-1",
 }

@@ -91,7 +91,7 @@ def _about_too_much(summary: dict[str, Any], limits: Confirmation, budget_hours:
 
 
 def _unknown(summary: dict[str, Any], limits: Confirmation, budget_hours: float | None) -> str | None:
-    """That the cost is wholly unknown, in words; None where something is known of it, or a budget keeps it small."""
+    """The words that the cost is wholly unknown; None where something is known of it, or a budget keeps it small."""
     known = summary["known_device_hours"] or summary["about"] or not summary["stages_of_unknown_cost"]
     bounded = budget_hours is not None and budget_hours <= limits.above_hours
     if limits.price is not None and budget_hours is not None:

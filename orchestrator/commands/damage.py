@@ -12,13 +12,13 @@ from smoothsweep.orchestrator.store.common.base import Store
 
 Result = TypeVar("Result")
 
-SHOWN_BYTES = 2**20  # tables, curves, names: what pages read whole. Tensors are verified by whoever reads them
+SHOWN_BYTES = 2**20  # tables, curves, names: what pages read whole. Tensors are verified by their readers
 
 
 def quarantine_damaged(store: Store, stages: Iterable[Stage]) -> None:
     """Verify the small files of those of these stages that are finished; what is damaged is told of and set aside.
 
-    It is then missing, and whoever plans makes it again.
+    It is then missing, and the next plan makes it again.
     """
     for stage in stages:
         if store.has(stage):

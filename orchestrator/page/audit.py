@@ -1,4 +1,4 @@
-"""The pages of an audit: one HTML file for whoever wants to know, two PDF pages for whoever decides."""
+"""The pages of an audit: one HTML file for readers who want to know, two PDF pages for those who decide."""
 
 from __future__ import annotations
 

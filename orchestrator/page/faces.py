@@ -20,7 +20,7 @@ class Faces:
         recipe: None for the training images.
         roles: Why it is here, "lowest leak", "baseline", "highest leak".
         row: Its row of the summary's frame, under its strongest attack.
-        attack: That attack, "" where the sweep varies none.
+        attack: The strongest attack, "" where the sweep varies none.
         judge: Who says which tiles are recognised.
     """
 

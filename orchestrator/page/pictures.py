@@ -73,7 +73,7 @@ def _stages(trial: Trial) -> InversionStages | None:
 
 
 def _classes_shown(store: Store, stages: InversionStages) -> list[int]:
-    """Evenly spread attacked classes: nobody picked them for their looks."""
+    """Evenly spread attacked classes: they are not picked for their looks."""
     labels = np.unique(reconstructed_labels(store, stages))
     spread = np.linspace(0, len(labels) - 1, min(CLASSES_SHOWN, len(labels))).round().astype(int)
     return [int(label) for label in labels[spread]]

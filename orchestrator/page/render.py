@@ -116,7 +116,7 @@ def fill(template: str | Template, **context: Any) -> str:
 
 @lru_cache(maxsize=1)
 def environment() -> Environment:
-    """Templates that escape what they are given and refuse names that nobody set."""
+    """Templates that escape what they are given and refuse names that are not set."""
     made = Environment(
         loader=PackageLoader("smoothsweep.orchestrator.page"),
         autoescape=True,

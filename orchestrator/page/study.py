@@ -1,4 +1,4 @@
-"""The page of a user study: one file that shows pictures and asks, and tells nobody where they come from."""
+"""The page of a user study: one file that shows pictures and asks, and does not tell where they come from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from smoothsweep.orchestrator.page.render import fill, policy, resource
 LARGEST = 224
 """Pixels of a picture's side at most: some 10 kB each, and a page of 150 people stays below 20 MB."""
 
-QUALITY = 95  # of the JPEGs, without subsampling of colours: the losses are far below what anybody sees
+QUALITY = 95  # of the JPEGs, without subsampling of colours: the losses are far below what people see
 
 
 Pictures = tuple[Any, ...]

@@ -132,7 +132,7 @@ class History:
         return self._described[of][1]
 
     def _input_of_manifest(self, store: Store, name: str, source: dict[str, str]) -> tuple[str, int]:
-        """The same number from the store; an input that is gone is like no other."""
+        """The number of an input that the store knows; an input that is gone is like no other."""
         fingerprint = source["fingerprint"]
         if fingerprint in self._known:
             return name, self._input(self._known[fingerprint])
@@ -183,7 +183,7 @@ def read_history(store: Store, names: Iterable[str], known: Iterable[Stage] = ()
 def _drivers(name: str, config: Mapping[str, Any], keys: Iterable[str]) -> tuple[str, str]:
     """What of a configuration decides the cost: of a defense its kind, of a list of classes its length.
 
-    Of an attack and its parts all counts and choices do: whoever adds one need not say which.
+    Of an attack and its parts all counts and choices do: an attack that adds one need not say which.
     """
     of_attack = keys is COST_DRIVERS and (name == "attack" or name in PARTS)
     found = _counts_and_choices(config) if of_attack else {key: config[key] for key in keys if key in config}

@@ -30,13 +30,13 @@ class SearchForecast:
     """What a search may still propose and audit again, told from a few recipes drawn out of its space.
 
     Attributes:
-        recipes: At most so many more.
+        recipes: How many more it may propose at most.
         again: How many of all are to be audited again.
         settings: The settings of one of them.
         steps: (how many recipes, sample recipes as the stages that each of them adds) for every attack that they meet.
         shared: Stages that all of them need.
         budget_hours: Device-hours that are left of the sweep's budget, None without one.
-        looks: Of a sweep with looks the seeds of those that may follow; steps then holds the most that they train.
+        looks: Seeds of the looks that may follow, in a sweep with looks; steps then holds the most that they train.
         trials: How many trials that is at most.
     """
 

@@ -201,7 +201,7 @@ class TrialMaker:
         return [Trial(cell=cell, seed=seed, phase=phase) for seed in seeds for cell in cells]
 
     def identity(self, recipe: dict[str, Any]) -> str:
-        """The same for two recipes exactly if they are the same work, whatever their values are called."""
+        """A string, the same for two recipes exactly if they are the same work, whatever their values are called."""
         cell = self.make({**recipe, **self.attacks[0]})
         return Trial(cell=cell, seed=self.loaded.sweep.every_seed[0]).id
 

@@ -132,9 +132,9 @@ def run_trial(trial: Trial, run: Run) -> None:
 def in_running_order(stages: Sequence[Stage]) -> list[Stage]:
     """All stages of one trial in the order in which they are run; as given where nothing below says otherwise.
 
-    First the data and the target, next the judges' classifiers that somebody else trained: one whose card is wrong ends
+    First the data and the target, next the judges' classifiers that were imported: one whose card is wrong ends
     the trial before there is anything to judge. What needs no attack comes before the attack, which costs most. What
-    asks somebody outside comes last.
+    asks a service outside comes last.
     """
     brought = dict.fromkeys(source for stage in stages for source in stage.inputs.values() if source.name == "imported")
     ordered = sorted(stages, key=lambda stage: (stage.task.asks_elsewhere, "attack" in _names_below(stage)))
@@ -145,7 +145,7 @@ def in_running_order(stages: Sequence[Stage]) -> list[Stage]:
 def to_begin_early(stages: Sequence[Stage]) -> list[Stage]:
     """What the judges of an attack need and the attack does not, as the evaluator's training.
 
-    It is asked for at once, so that no device waits while all open trials wait for one such stage. What asks somebody
+    It is asked for at once, so that no device waits while all open trials wait for one such stage. What asks a service
     outside is left to its place.
     """
     attacks = with_ancestors([stage for stage in stages if stage.name == "attack"])

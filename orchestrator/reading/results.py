@@ -158,7 +158,7 @@ def _why_missing(metric: Metric, present: set[str], done: set[str], unheard: dic
 
 
 def per_class_rows(trials: list[Trial], store: Store) -> pd.DataFrame:
-    """Per trial and class: share of its reconstructions that each judge takes for the class, and of how many."""
+    """Rows per trial and class: share of its reconstructions that each judge takes for the class, and of how many."""
     frames = []
     for trial in trials:
         for stage in trial.stages:

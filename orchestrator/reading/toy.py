@@ -25,7 +25,8 @@ class ToyPanel:
             R even steps through the extent, both ascending.
         predicted: Int [R, R], the class it belongs to, if known.
         path: [T, 2], the attack's points from start to end.
-        distance: From the end to the nearest training point of the target class, None where the attack left all bounds.
+        distance: Distance from the end to the nearest training point of the target class, None where the attack left
+            all bounds.
         paper_steps, paper_distance: The published numbers, None where there are none.
     """
 

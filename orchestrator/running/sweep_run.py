@@ -111,7 +111,7 @@ class SweepRun:
     def _what_nothing_ran(self, trial: Trial) -> str | None:
         """The failure of a trial that ended without one and whose plan is unfinished.
 
-        The store is asked about those stages alone of which nobody has said that they are done.
+        The store is asked about those stages alone that are not known to be done.
         """
         missing = [stage for stage in trial.stages if stage.fingerprint in self._todo and not self.store.has(stage)]
         self.never_run |= {stage.fingerprint: stage for stage in missing}

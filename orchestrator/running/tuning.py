@@ -58,7 +58,7 @@ def drive_trial(config: dict[str, Any], trials: dict[str, Trial], scheduler: Any
 
 
 def drive_proposed(config: dict[str, Any], raw: str, source: str, scheduler: Any) -> dict[str, Any]:
-    """The same for a trial that a search has proposed, made here from its values. raw: the sweep file as JSON."""
+    """As `drive_trial`, of a trial that a search proposed, made here from its values. raw: the sweep file as JSON."""
     cell = _cell_maker(raw, source)(json.loads(config["values"]), json.loads(config["beside"]))
     trial = Trial(cell=cell, seed=config["seed"], phase=config["phase"])
     return _drive(trial, scheduler, planned_as=config["trial"])

@@ -48,7 +48,7 @@ def leaving(node: str) -> Callable[[], bool]:
 
 
 class Departures:
-    """Which nodes have been drained while the scheduler looked, so that a loss on them is nobody's failure."""
+    """Which nodes have been drained while the scheduler looked, so that a loss on them counts as no failure."""
 
     def __init__(self) -> None:
         self._left: set[str] = set()

@@ -31,7 +31,7 @@ LIBRARIES = ("torch", "torchvision", "numpy", "ray", "scikit-learn", "pyarrow")
 def execute(store: Store, stage: Stage) -> None:
     """Make the stage's artifact unless it exists. Its inputs must exist. Errors of the task pass through.
 
-    Two drivers may work on one stage at once: whoever comes second, and finds the work folder gone, has the artifact.
+    Two drivers may work on one stage at once: the second, which finds the work folder gone, has the artifact.
     """
     if store.has(stage):
         return
@@ -64,7 +64,7 @@ def execute_shard(store: Store, stage: Stage, classes: Sequence[int]) -> int:
             if not _made_by_another(store, stage):
                 _refuse_lost_inputs(store, stage)
                 raise
-        _made_by_another(store, stage)  # finished meanwhile: what this shard left is nobody's any more
+        _made_by_another(store, stage)  # finished meanwhile: what this shard left is not needed any more
     return len(classes)
 
 

@@ -1,7 +1,7 @@
 """No artifact holds a number that is not finite, but where its stage says that it may: looked at before it is sealed.
 
-A training that diverges late leaves such numbers in statistics that no loss shows (a `running_var`), and whoever reads
-the artifact would go on with them.
+A training that diverges late leaves such numbers in statistics that no loss shows (a `running_var`), and stages that
+read the artifact would go on with them.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ class Limit:
     """How long a task may take, in seconds.
 
     Attributes:
-        total_s: From the start, whatever happens; None for no such limit.
-        silent_s: Since the last sign of life.
+        total_s: Time from the start, whatever happens; None for no such limit.
+        silent_s: Time since the last sign of life.
     """
 
     total_s: float | None

@@ -130,7 +130,7 @@ class StageScheduler:
                 try:
                     await self._make_from_inputs(stage)
                     break
-                except ArtifactDamaged as damaged:  # set aside by whoever read it; the next attempt makes it again
+                except ArtifactDamaged as damaged:  # set aside by its reader; the next attempt makes it again
                     if not attempts_left:
                         raise
                     self._say(one_line(damaged))

@@ -114,7 +114,7 @@ class TasksInFlight:
         task.ref = launch(Teller(scheduler=ray.get_runtime_context().current_actor, token=token))
         try:
             return await task.ref
-        except asyncio.CancelledError:  # a sibling failed: nobody waits for this one any more
+        except asyncio.CancelledError:  # a sibling failed: this one is not awaited any more
             self._end_later(task, SweepStopped(f"another part of {task.stage.label} failed"))
             raise
         except RayError as error:

@@ -1,6 +1,6 @@
 """What a search does next: the trials of what was proposed, and new proposals when they may be made.
 
-Knows nothing of Ray. Whoever runs trials asks for the next one and says when one has ended; the order in which they
+Knows nothing of Ray. The runner of trials asks for the next one and says when one has ended; the order in which they
 end changes nothing of what is proposed.
 """
 

@@ -31,7 +31,8 @@ Lines = list[dict[str, Any]]
 
 
 class SpentLine(BaseModel, extra="forbid"):
-    """Of one run: device-seconds of one kind of stage, or its wall-seconds and when they began, in seconds since 1970.
+    """What one run spent: device-seconds of one kind of stage, or its wall-seconds and when they began, in seconds
+    since 1970.
 
     run: which of several, in a note of an earlier version.
     """
@@ -157,7 +158,7 @@ def _device_s(lines: Iterable[dict[str, Any]]) -> float:
 
 
 def _wall_s(lines: Iterable[dict[str, Any]]) -> float:
-    """Of runs at the same time the time counts once; of runs that do not say when they began, all of it."""
+    """Wall-seconds, counted once for runs at the same time, and in full for runs that do not say when they began."""
     total, until = 0.0, float("-inf")
     for began, seconds in sorted((line.get("began", -1.0), line.get("wall_seconds", 0.0)) for line in lines):
         if began < 0:

@@ -37,8 +37,8 @@ class ProposalRecord:
         status: Done, failed or open.
         objectives: Column -> mean over seeds of the worst case over attacks, None where unknown.
         seeds: How many of the sweep's seeds it was tried under, None for all.
-        device_hours: Of its finished stages that no earlier proposal has.
-        kept: Of a rung, whether the recipe went on; else None.
+        device_hours: Device-hours of its finished stages that no earlier proposal has.
+        kept: Whether the recipe went on from its rung; None without a rung.
         audited: Dropped by a rung, met the full attack to check on it.
     """
 
@@ -63,7 +63,7 @@ class ReauditRecord:
     """What is kept of a second audit with fresh seeds.
 
     Attributes:
-        axes: Of each selected recipe, the attacker's left out.
+        axes: Axes of each selected recipe, the attacker's left out.
         complete: All of its trials are done.
     """
 
@@ -173,7 +173,7 @@ def _records(proposed: Proposed) -> list[ProposalRecord]:
 
 
 def _kept(proposal: Proposal, again: set[int | None], complete: Mapping[int, bool]) -> bool | None:
-    """Of a rung: True if the recipe went on; False if the rung is through and it did not; None before."""
+    """Whether the recipe went on from its rung: False if the rung is through and it did not; None before."""
     if proposal.rung is None:
         return None
     return True if proposal.number in again else False if complete.get(proposal.rung) else None
@@ -191,7 +191,7 @@ def _feasible(outcome: Outcome, aims: Aims) -> bool | None:
 
 
 def _device_hours(trials: Sequence[Trial], store: Store, counted: set[str]) -> float:
-    """Of the trials' finished stages, those that nobody has counted yet."""
+    """Device-hours of the trials' finished stages that are not counted yet."""
     stages: dict[str, Stage] = {s.fingerprint: s for t in trials for s in t.stages if s.fingerprint not in counted}
     seconds = 0.0
     for fingerprint, stage in stages.items():

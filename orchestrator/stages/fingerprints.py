@@ -26,7 +26,7 @@ _ABSENT: ContextVar[dict[str, str] | None] = ContextVar("files that are not ther
 
 @contextlib.contextmanager
 def files_may_be_absent() -> Generator[dict[str, str]]:
-    """Within it data and priors that lie nowhere have a content that nobody has seen: enough for a plan.
+    """Within it data and priors that lie nowhere have a content that is not known: enough for a plan.
 
     Gives a mapping, filled as stages are looked at: key of the sweep file -> the place where nothing is.
     """

@@ -143,7 +143,7 @@ def _attack_told(settings: InversionSweep, seed: int) -> Shared:
 
 @remembered(_of_attack)
 def _attack_config(settings: InversionSweep) -> Shared:
-    """The same without the seed. Who trains its parts, and where one lies, is the inputs' matter."""
+    """What the stage is told whatever the seed. Who trains its parts, and where one lies, is the inputs' matter."""
     attack = settings.inverted_by
     config = normalised(attack, without={"seed", "reconstruction_size", *attack.built.other_targets})
     for key in {"gan", "students"} & config.keys():
@@ -200,7 +200,7 @@ def _part_config(settings: InversionSweep, part: Part) -> Shared:
 
 
 def _imported_part(part: Part, image_size: int, inputs: Mapping[str, Stage]) -> Stage:
-    """Networks that somebody else trained: their content counts, not where they lie, and nothing of a training."""
+    """Networks that were trained elsewhere: their content counts, not where they lie, and nothing of a training."""
     content = content_of(part.imported, "attack.gan.imported", any_files=True)
     return Stage(
         name=part.name,
@@ -240,7 +240,7 @@ def _reconstruction_config(settings: InversionSweep, sizes: tuple[int, ...], dec
 
 
 def passes(settings: InversionSweep, *, asks: bool) -> dict[str, Any]:
-    """How networks are run, and how the target is read by whoever asks it."""
+    """How networks are run, and how the target is read by those who ask it."""
     attack = settings.inverted_by
     precision = {"precision": attack.precision} if attack.precision else {}
     return {**precision, **({"readout": attack.readout} if asks and attack.readout else {}), **_execution(settings)}

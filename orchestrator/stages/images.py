@@ -97,7 +97,7 @@ def check_crop(settings: InversionSweep, attack: Attack) -> None:
 
 
 def check_prior_crop(settings: InversionSweep, crop: int | None, key: str) -> None:
-    """The same for a crop of what the prior makes. key: of the crop in a sweep file."""
+    """Say at once if the crop is larger than what the prior makes. key: of the crop in a sweep file."""
     if crop is None or prior_is_absent(settings):
         return
     side = prior_card(settings).config.resolution

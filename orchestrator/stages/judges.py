@@ -183,7 +183,7 @@ def _strangers(config: Shared, hints: Shared, public: Stage) -> Stage:
 
 @remembered(lambda config, data, prior: (config, data, prior))
 def _projected(config: Shared, data: Stage, prior: Stage) -> Stage:
-    """What somebody who has the photographs makes of them in the prior: one for all trials."""
+    """What an observer who has the photographs makes of them in the prior: one for all trials."""
     return Stage(name="projected", config=config, inputs={"data": data, "prior": prior})
 
 

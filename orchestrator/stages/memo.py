@@ -22,7 +22,7 @@ def remembered(parts: Callable[P, tuple[Any, ...]]) -> Callable[[Callable[P, R]]
 
     parts: of the same arguments, what the result depends on: frozen settings, stages, and plain values. Settings and
     stages are compared as objects, not by what they say, which would cost more than most of the calls. They are kept
-    alive meanwhile, so that no other object can take their place. The result is not changed by whoever gets it.
+    alive meanwhile, so that no other object can take their place. The result is not changed by callers.
     """
 
     def once_for(function: Callable[P, R]) -> Callable[P, R]:

@@ -28,7 +28,7 @@ class Shared(dict[str, Any]):
 
     @property
     def alike(self) -> int:
-        """The same number for all that differ in their seeds alone, as long as one of them lives."""
+        """A number, the same for all that differ in their seeds alone, as long as one of them lives."""
         return id(self if self.kin is None else self.kin)
 
     @property

@@ -18,7 +18,7 @@ from smoothsweep.tasks.stage_names import stage_label
 class Stage:
     """Stage name, the part of the configuration it depends on, and the stages whose artifacts it reads.
 
-    Two stages with the same fingerprint are the same work: whoever needs one finds the other's artifact.
+    Two stages with the same fingerprint are the same work: a trial that needs one finds the other's artifact.
     hints: what a worker needs and no result depends on (where a file lies, how often to checkpoint).
     """
 

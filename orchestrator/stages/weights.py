@@ -123,7 +123,7 @@ def lacks_of(loaded: LoadedSweep, trials: Iterable[Trial], *, elsewhere: bool = 
 
 
 def weights_summary(loaded: LoadedSweep, trials: Iterable[Trial]) -> dict[str, list[dict[str, Any]]]:
-    """As JSON values: `unmeasured`, judges that measure nothing here; `stops`, what `run` would refuse to start for."""
+    """Missing weights as JSON: `unmeasured`, judges that measure nothing here; `stops`, what `run` cannot start for."""
     lacks = lacks_of(loaded, trials)
     return {
         "unmeasured": [

@@ -1,7 +1,7 @@
 """A store that reads through others: what a colleague's or a lab's store has finished is not made again.
 
 `<store>/linked.json` names them. They are only read. What is found there is held to more than the store's own: the
-manifest must be sealed, must state the configuration and the inputs of the stage that is asked for, and nobody but its
+manifest must be sealed, must state the configuration and the inputs of the stage that is asked for, and none but its
 owner, this user and root may be able to change it. What fails is told in a line and made anew in the own store.
 """
 
@@ -78,7 +78,7 @@ class LinkedStore(LocalStore):
         return found
 
     def examined(self, kind: str, fingerprint: str) -> dict[str, Any]:
-        """Of its own artifacts alone, as `doctor` asks; of another store's if there is none of its own."""
+        """The manifest of its own artifact, as `doctor` asks; of another store's where it has none."""
         if super().manifest_file(kind, fingerprint).exists():
             return super().examined(kind, fingerprint)
         for other in self.others:

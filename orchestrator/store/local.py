@@ -177,7 +177,7 @@ class LocalStore(Store):
         shutil.rmtree(self.work(stage), ignore_errors=True)
 
     def commit(self, stage: Stage, draft: Path, manifest: dict[str, Any]) -> Path:
-        """Seal the draft: checksums, manifest, flush, rename. If somebody else was first, theirs stays."""
+        """Seal the draft: checksums, manifest, flush, rename. If another writer was first, theirs stays."""
         self.check_there()
         manifest = sealed(with_checksums(draft, complete(stage, manifest)))
         let_go(draft)

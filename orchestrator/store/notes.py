@@ -60,7 +60,7 @@ def write_lines(store: Store, name: str, file: str, lines: Iterable[dict[str, An
 
 def _set_aside(store: Store, name: str, file: str, consequence: str) -> None:
     place = aside_name(file)
-    with suppress(OSError):  # whoever may not write here still goes on without it
+    with suppress(OSError):  # a user who may not write here still goes on without it
         store.move_note(name, file, place)
     tell(f"{name}: {file} is damaged, and set aside as {place}; {consequence}")
 

@@ -77,7 +77,7 @@ def register(
                     problems.append(f"{candidate.recipe.label}: {error}")
                 else:
                     _add(client, name, candidate, out, run_of(candidate.trial_id))
-        versions = _registered(client, name)  # of two drivers, whoever is last to write sees both versions
+        versions = _registered(client, name)  # of two drivers, the last one to write sees both versions
     for candidate in wanted:
         version = versions.get(candidate.trial_id)
         if version is not None and candidate not in missing:  # further seeds have changed the means
@@ -92,7 +92,7 @@ def register(
 def _registered(client: Any, name: str) -> dict[str, str]:
     """Trial id -> version of what the registry has under this name, which is made if need be.
 
-    Two drivers may both have entered a trial: the first version is kept, and the others are deleted unless somebody
+    Two drivers may both have entered a trial: the first version is kept, and the others are deleted unless a user
     has given them an alias.
     """
     _have_model(client, name)

@@ -45,7 +45,7 @@ NOTE = "mlflow.note.content"  # what MLflow's pages show as the description, in 
 @dataclass(frozen=True, kw_only=True)
 class Closing:
     """What the end of a sweep writes: every trial that was given, the report's files and verdicts, how many trials
-    failed. wall_s: how long the sweep was run, all its runs together; 0 where nobody measured it."""
+    failed. wall_s: how long the sweep was run, all its runs together; 0 where it was not measured."""
 
     trials: Sequence[Trial]
     files: Sequence[Path]
@@ -223,7 +223,7 @@ class Tracker:
             progress()
 
     def _write_sweep_verdict(self, closing: Closing, found: Answer) -> None:
-        """On the sweep's own run: the numbers of the recipe that the answer names, and every recipe's word."""
+        """Write on the sweep's own run the numbers of the recipe that the answer names, and every recipe's word."""
         at = max((finished_at(trial, self.store) for trial in closing.trials), default=0)
         of_sweep = RunVerdict(tags=closing.verdicts.whole)
         if found.least is not None and found.leak is not None:

@@ -30,7 +30,7 @@ def trial_tags(trial: Trial, row: dict[str, Any], store: Store) -> dict[str, str
 
 
 def trial_status(row: dict[str, Any]) -> str:
-    """As MLflow calls it. A trial that was stopped on purpose is open, not failed."""
+    """The trial's status as MLflow calls it. A trial that was stopped on purpose is open, not failed."""
     if row["status"] == "done":
         return "FINISHED"
     return "KILLED" if (row["failure"] or "stopped").startswith("stopped") else "FAILED"

@@ -26,11 +26,11 @@ class PoisonSettings:
             its mean and spread are not stated).
         share: Fraction of all training images that are poisoned, drawn without regard to their class (not stated).
         target: The class that poisoned images are labelled with.
-        size: Of badnets: side of the checkerboard in pixels, None for 9.
-        strength: Of blended: weight of the pattern in the image, None for 0.1.
+        size: Side of the checkerboard in pixels, with badnets; None for 9.
+        strength: Weight of the pattern in the image, with blended; None for 0.1.
         placed: Where the trigger meets the augmentation (not stated): after it, so that the network sees it exactly, or
             before it, so that it is cropped and mirrored with the image.
-        seed: Of the choice of images and of the pattern, beside the trial's own.
+        seed: Seed of the choice of images and of the pattern, beside the trial's own.
     """
 
     kind: Literal["badnets", "blended"]

@@ -24,12 +24,12 @@ class RobustnessSettings:
         eps: Largest change of a pixel's channel, of pictures in [0, 1] (8/255).
         step: Change in one iteration of PGD and BIM, on the same scale (2/255).
         steps: Iterations of PGD and BIM.
-        generations: Of the one-pixel attack's differential evolution.
+        generations: Generations of the one-pixel attack's differential evolution.
         population: Images of each of these generations.
         strong_steps: Iterations of Auto-PGD with the difference of logits ratio.
         strong_restarts: Random starts of Auto-PGD.
         images: Measure on this many of the test images, drawn by `seed`; null: on all.
-        seed: Of random starts, targets and evolution.
+        seed: Seed of random starts, targets and evolution.
     """
 
     eps: SmallStep = 8 / 255

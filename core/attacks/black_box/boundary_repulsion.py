@@ -86,7 +86,7 @@ class Walks:
 
 @dataclass(frozen=True, kw_only=True)
 class Pass:
-    """One pass of the walks `rows` [a], for whoever watches.
+    """One pass of the walks `rows` [a], for a caller who watches.
 
     Attributes:
         decisions: +1 or -1 [a, probes].

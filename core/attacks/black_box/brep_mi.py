@@ -45,7 +45,7 @@ class StartSearch:
     Attributes:
         batch: Latents drawn at once.
         max_batches: Batches that are drawn at most.
-        seed: Of the drawn latents, which all classes share.
+        seed: Seed of the drawn latents, which all classes share.
     """
 
     batch: Count = 256
@@ -118,7 +118,7 @@ class BREPMI(GeneratorSettings, Attack):
 
     @property
     def enlarging(self) -> str:
-        """As the official evaluation does it (utils.py, low2high)."""
+        """The way of the official evaluation (utils.py, low2high)."""
         return "truncated_bytes"
 
     @property

@@ -28,10 +28,10 @@ def most_robust(
     seed: int,
     protocol: Protocol,
 ) -> Tensor:
-    """Of the latents [D] in the order of a walk the one whose image keeps its label in most of `views` random views.
+    """The one of a walk's latents [D], in their order, whose image keeps its label in most of `views` random views.
 
-    Of equals the last, which lies deepest in the class. Each view of each point is a query. Under "paper" all points
-    share a draw, under "clean" each has its own.
+    Among equals it is the last, which lies deepest in the class. Each view of each point is a query. Under "paper" all
+    points share a draw, under "clean" each has its own.
     """
     pictures = images(torch.stack(list(points)))
     votes = torch.zeros(len(points), dtype=torch.int64)

@@ -24,7 +24,7 @@ def generator_of(inputs: AttackInputs, name: str) -> Prior:
 class LatentImages:
     """Decodes z [N, z_dim] by a prior: map, synthesize, clip to [-1, 1], centre crop, resize.
 
-    Clipped, because whoever sees no more than answers sends pictures.
+    Clipped, because an attacker who sees no more than answers sends pictures.
     """
 
     def __init__(self, prior: Prior, settings: LatentSettings, execution: Execution, *, image_size: int) -> None:

@@ -34,13 +34,13 @@ class LatentSettings:
 
     @property
     def crop(self) -> int | None:
-        """As given."""
+        """The crop as it was given."""
         return self.image_crop
 
 
 @dataclass(frozen=True, kw_only=True)
 class GeneratorSettings(LatentSettings):
-    """In which generator's latents an attack searches.
+    """The generator in whose latents an attack searches.
 
     Attributes:
         generator: What decodes the latents, the sweep's `prior` or `general_gan`, GMI's GAN of the public images, in

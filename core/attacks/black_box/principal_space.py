@@ -38,7 +38,7 @@ class PrincipalSpace:
 
 
 def principal_space(w: Tensor, components: int, *, width: float, leaky: bool) -> PrincipalSpace:
-    """Of latents w [S, D]: at most `components` directions, and the box of `width` standard deviations about the mean.
+    """At most `components` directions of latents w [S, D], and the box of `width` standard deviations about the mean.
 
     leaky: the box is measured before the mapping's last activation, where StyleGAN2's latents are nearly Gaussian
     (njuaplusplus/mirror, my_blackbox_mirror.py): a negative coordinate counts five times there. Directions without any

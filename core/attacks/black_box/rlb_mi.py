@@ -41,8 +41,8 @@ class RLBMI(GeneratorSettings, Attack):
         at_once: Episodes played at once, for which there is one learning step (the official code has 1).
         agent: "official" (one number of noise, a temperature that falls whatever happens, one critic in effect) or
             "textbook" soft actor-critic.
-        logarithm: Of the probabilities in a reward, "official" (-inf where they underflow) or "floored" at -100 nats;
-            None as the protocol does.
+        logarithm: Logarithm of the probabilities in a reward, "official" (-inf where they underflow) or "floored" at
+            -100 nats; None as the protocol does.
         hidden: Units of each hidden layer of the agent's networks.
         lr: Learning rate of the agent's Adam.
         gamma: Discount of later rewards, in [0, 1].
@@ -125,7 +125,7 @@ class RLBMI(GeneratorSettings, Attack):
 
     @property
     def enlarging(self) -> str:
-        """As the official evaluation does it (utils.py, low2high)."""
+        """The way of the official evaluation (utils.py, low2high)."""
         return "truncated_bytes"
 
     def queries(self, protocol: str) -> int:
@@ -134,7 +134,7 @@ class RLBMI(GeneratorSettings, Attack):
         return self.episodes * (self.steps * (1 if once else 2) + 1)
 
     def most_queries(self, protocol: str) -> int:
-        """As many as it asks: a policy that dies asks less."""
+        """As many as `queries`: a policy that dies asks less."""
         return self.queries(protocol)
 
     def invert(self, view: ScoreView, inputs: AttackInputs, target_class: int, *, seed: int) -> Reconstructions:

@@ -269,7 +269,7 @@ def _adam(parameters: list[Tensor], lr: float) -> torch.optim.Adam:
 
 
 def _descend(adam: torch.optim.Adam, loss: Tensor, parameters: list[Tensor]) -> None:
-    # Gradients of these parameters alone: the policy's loss runs through a critic, whose own nobody wants.
+    # Gradients of these parameters alone: the policy's loss runs through a critic, whose own are not wanted.
     for parameter, gradient in zip(parameters, torch.autograd.grad(loss, parameters), strict=True):
         parameter.grad = gradient
     adam.step()

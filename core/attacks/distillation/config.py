@@ -18,14 +18,14 @@ class DistilledBySGD:
     """Networks that learn a target's answers, by SGD.
 
     Attributes:
-        architectures: Of the networks that learn, one each.
+        architectures: Architectures of the networks that learn, one each.
         pretrained: Start from ImageNet weights.
         epochs: Passes over the images, without what is left of a last batch.
         batch_size: Images of a step.
         lr: SGD's learning rate at the start.
         momentum: SGD's momentum.
         weight_decay: Factor of the parameters that is added to their gradient.
-        seed: Of first weights and order.
+        seed: Seed of first weights and order.
     """
 
     KEY: ClassVar[str]

@@ -17,7 +17,7 @@ from smoothsweep.core.training.kept_state import KeptState
 Settings = TypeVar("Settings", bound=DistilledBySGD)
 
 CHECKPOINTS = 20
-"""Of each network's training."""
+"""Checkpoints of each network's training."""
 
 
 @dataclass(kw_only=True)
@@ -93,5 +93,5 @@ def distilled_in_turn(
 
 
 def last_loss(losses: torch.Tensor) -> float:
-    """Of losses [networks, steps] the mean over what was distilled since the last checkpoint could be kept."""
+    """Mean of losses [networks, steps] over what was distilled since the last checkpoint could be kept."""
     return losses[:, -max(1, losses.shape[1] // CHECKPOINTS) :].mean().item()

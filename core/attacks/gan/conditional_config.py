@@ -39,6 +39,6 @@ class ConditionalConfig:
 
     @property
     def channels(self) -> tuple[int, ...]:
-        """Of the generator at 4, 8, ... `resolution` pixels; of the discriminator from the last to the first."""
+        """Channels of the generator at 4, 8, ... `resolution` pixels; the discriminator has them in reverse."""
         doublings = (self.resolution // 4).bit_length() - 1
         return tuple(self.width * 2**power for power in range(doublings, -1, -1))

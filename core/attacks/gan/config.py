@@ -36,7 +36,7 @@ class PlainGanConfig:
 
     @property
     def channels(self) -> tuple[int, ...]:
-        """At half of `resolution`, a quarter, ... and 4 pixels."""
+        """Channels at half of `resolution`, a quarter, ... and 4 pixels."""
         halvings = (self.resolution // 4).bit_length() - 1
         return tuple(self.width * 2**power for power in range(halvings))
 
@@ -53,7 +53,7 @@ class GanTraining(Importable):
         lr: Adam's learning rate, of both networks.
         betas: Adam's two decay rates.
         z_dim: Numbers in a latent; the official networks have 100.
-        seed: Of first weights and draws.
+        seed: Seed of first weights and draws.
     """
 
     width: Channels = 64

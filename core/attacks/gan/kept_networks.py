@@ -49,7 +49,7 @@ PART_NETWORKS: dict[str, NetworkKind] = {
     ),
     "student": NetworkKind(config=StudentConfig, make="smoothsweep.core.attacks.distillation.students:Student"),
 }
-"""By the kind that a card names. A network that decodes latents has `resolution` and `synthesize`."""
+"""Kinds of networks by their names on cards. A network that decodes latents has `resolution` and `synthesize`."""
 
 
 def save_network(network: nn.Module, directory: Path, name: str) -> None:

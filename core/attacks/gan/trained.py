@@ -1,4 +1,4 @@
-"""What attacks share that bring a GAN of their own, trained as a part or by somebody else. Loads no torch."""
+"""What attacks share that bring a GAN of their own, trained as a part or elsewhere. Loads no torch."""
 
 from __future__ import annotations
 

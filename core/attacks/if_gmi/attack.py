@@ -50,8 +50,8 @@ class IFGMI(SelectConfig, FromPool):
         candidates: Latents per class that are optimised.
         stage_steps: Steps of each stage, the first in w alone; there are as many stages as entries, at most one for
             each block of the prior.
-        radii: Of the L1 balls around where each stage begins, of w and of the features alike and of every image by
-            itself, None for the published ones of as many stages.
+        radii: Radii of the L1 balls around where each stage begins, of w and of the features alike and of every image
+            by itself, None for the published ones of as many stages.
         lr: Learning rate of every stage's own Adam.
         betas: Adam's two decay rates.
         loss: What the descent minimises, by name, as with Plug & Play.
@@ -114,7 +114,7 @@ class IFGMI(SelectConfig, FromPool):
 
     @property
     def published(self) -> bool:
-        """By the published loss."""
+        """Whether it descends by the published loss."""
         return self.loss == "poincare"
 
     def check_prior(self, card: Callable[[], NetworkCard]) -> None:

@@ -91,7 +91,7 @@ class Staged:
     """IF-GMI against one target.
 
     Attributes:
-        transform: From the prior's images to the target's input.
+        transform: The way from the prior's images to the target's input.
         rgb: Whether stages keep the RGB sum of the blocks before theirs.
     """
 

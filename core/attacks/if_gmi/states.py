@@ -28,7 +28,7 @@ class Stage:
 
     @property
     def moved(self) -> tuple[slice, ...]:
-        """The columns of w, and those of the features. The RGB sum is nobody's variable."""
+        """The columns of w, and those of the features. The RGB sum is no variable."""
         w = slice(0, self.prior.w_dim)
         if self.block == 0:
             return (w,)

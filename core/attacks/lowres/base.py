@@ -66,7 +66,7 @@ class LowResolution(OwnGan):
 
     @property
     def report(self) -> tuple[str, int]:
-        """That of LOMMA's evaluation, by which published tables count all of them."""
+        """The report of LOMMA's evaluation, by which published tables count all of these attacks."""
         return "lomma", self.reference_batch
 
     def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:

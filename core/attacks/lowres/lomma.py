@@ -67,7 +67,7 @@ class Lomma(LowResolution):
 
     @property
     def words(self) -> str:
-        """Without a form that is the whole of it: only in its paper is it ours."""
+        """The title alone where the form is the whole attack, which only its paper calls "ours"."""
         return self.title if self.form == "ours" else super().words
 
     @property
@@ -79,7 +79,7 @@ class Lomma(LowResolution):
 
     @property
     def report(self) -> tuple[str, int]:
-        """That of its own evaluation alone, on GMI too."""
+        """The report of its own evaluation alone, on GMI too."""
         return "lomma", self.reference_batch
 
     @property
@@ -123,7 +123,7 @@ class Lomma(LowResolution):
 
 @dataclass(frozen=True, kw_only=True)
 class LommaGMI(Lomma, GMI):
-    """On GMI, with the longer search and the shorter GAN training of its repository."""
+    """LOMMA on GMI, with the longer search and the shorter GAN training of its repository."""
 
     title: ClassVar[str] = "LOMMA on GMI"
     cites: ClassVar[tuple[str, ...]] = ("nguyen2023rethinking", "zhang2020secret")
@@ -134,7 +134,7 @@ class LommaGMI(Lomma, GMI):
 
 @dataclass(frozen=True, kw_only=True)
 class LommaKED(Lomma, KED):
-    """On KED-MI, whose settings it has."""
+    """LOMMA on KED-MI, whose settings it has."""
 
     title: ClassVar[str] = "LOMMA on KED-MI"
     cites: ClassVar[tuple[str, ...]] = ("nguyen2023rethinking", "chen2021knowledge")

@@ -120,7 +120,7 @@ def found_of(
 
 
 def facts_of(descent: Descent, rows: Tensor) -> Mapping[str, float]:
-    """Of some rows of a descent, under the names that Plug & Play reports them by."""
+    """Facts of some rows of a descent, under the names that Plug & Play reports them by."""
     loss = descent.loss[:, rows].nanmean(1)
     return {
         "loss_first": float(loss[0]),

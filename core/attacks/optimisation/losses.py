@@ -41,7 +41,7 @@ def poincare_loss(
     Args:
         logits: Float [N, C], any scale.
         targets: int64 [N].
-        xi: In (0, 1).
+        xi: How far v's largest entry lies below 1, in (0, 1).
 
     Returns float [N], in float32 at least. The value does not depend on the scale of the logits.
 

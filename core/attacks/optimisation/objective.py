@@ -42,7 +42,7 @@ class LatentObjective:
     """(w [B, ...], step) -> losses and gradients: synthesise, clip, transform, crop, target, loss.
 
     Attributes:
-        target_class: Of all rows, or int64 [B], that of each.
+        target_class: The class of all rows, or int64 [B], that of each.
         first: Which of the candidates the first row is.
         views: The random crops of each step, None for no crop.
         loss: (what the target answers, targets) -> [B].

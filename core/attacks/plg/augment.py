@@ -88,7 +88,8 @@ def draw_distortion(
 
 
 def _draw_side(count: int, side: int, source: torch.Generator) -> Tensor:
-    """Of ten tries the first that is smaller than the image (a box as large as it counts as a miss); else all of it."""
+    """Sides of boxes: of ten tries the first that is smaller than the image (a box as large as it counts as a miss);
+    else all of it."""
     area = AREA[0] + (AREA[1] - AREA[0]) * torch.rand(count, _ATTEMPTS, generator=source, dtype=torch.float64)
     tries = (area.sqrt() * side).round().long()
     fits = (tries < side) & (tries > 0)

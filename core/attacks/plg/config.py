@@ -27,7 +27,7 @@ class ConditionalTraining(Importable):
         loss: Loss of the target, by name.
         z_dim: Numbers in a latent.
         width: Channels of the largest feature map.
-        seed: Of first weights and draws.
+        seed: Seed of first weights and draws.
     """
 
     steps: Count = 30_000

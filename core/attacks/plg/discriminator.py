@@ -52,7 +52,7 @@ class ProjectionDiscriminator(nn.Module):
         self.embed = _normed(nn.Embedding(config.classes, channels[-1]), gain=1)
 
     def forward(self, images: Tensor, labels: Tensor) -> Tensor:
-        """In train mode every call moves the vectors of the spectral norm by one power iteration."""
+        """Logits [N, 1]. In train mode every call moves the vectors of the spectral norm by one power iteration."""
         x = images
         for block in self.blocks:
             x = block(x)

@@ -87,7 +87,7 @@ class Draws:
         return z, torch.randint(config.classes, (count,), generator=stream)
 
     def _pairs(self, batch: int) -> Tensor:
-        """Of the `batch`-th batch of reals: all pairs of image and label are shown in a fresh order again and again."""
+        """Pairs of a batch of reals: all pairs of image and label are shown in a fresh order again and again."""
         size, count = self._recipe.batch_size, len(self._label_of)
         places = range(batch * size, (batch + 1) * size)
         return torch.stack([_order(count, self._recipe.seed, place // count)[place % count] for place in places])

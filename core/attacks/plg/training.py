@@ -126,7 +126,7 @@ def _update_generator(state: ConditionalPair, fakes: Fakes, logits: Logits, team
 
 
 def _update_discriminator(state: ConditionalPair, fakes: Fakes, reals: Reals, team: Team) -> Tensor:
-    """The hinge loss. Fakes come without gradients; the published ones leave some, which nobody uses."""
+    """The hinge loss. Fakes come without gradients; the published ones leave some, which are not used."""
     labels = fakes.labels.to(state.device)
     with torch.no_grad():
         made = state.generator(fakes.z.to(state.device), labels)

@@ -30,11 +30,11 @@ class Averaging:
     Attributes:
         views: Neighbours of a step, each of them a query.
         kind: "transforms", a random crop, mirror and rotation, or "noise", Gaussian.
-        crop_scale: Of transforms: smallest and largest fraction of the area that a crop keeps.
-        crop_ratio: Of transforms: smallest and largest width over height of a crop.
-        hflip: Of transforms: probability of a horizontal flip.
-        degrees: Of transforms: largest rotation, in degrees.
-        noise: Of kind noise: standard deviation, as a fraction of the image's range (0.05 as in the paper; the cited
+        crop_scale: Smallest and largest fraction of the area that a crop keeps, with transforms.
+        crop_ratio: Smallest and largest width over height of a crop, with transforms.
+        hflip: Probability of a horizontal flip, with transforms.
+        degrees: Largest rotation in degrees, with transforms.
+        noise: Standard deviation with kind noise, as a fraction of the image's range (0.05 as in the paper; the cited
             code has 0.06).
     """
 

@@ -159,7 +159,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
 
     @property
     def published(self) -> bool:
-        """With one of the two published losses, not adapted to the target, selected as published."""
+        """Whether it has one of the two published losses, is not adapted to the target, and selects as published."""
         adapted = self.adapted or self.restarts or self.feature_weight
         usual = self.select.kind == "augmented_confidence" and self.optimise.kind == "adam"
         return self.loss in ("poincare", "cross_entropy") and usual and not adapted
@@ -178,12 +178,12 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
 
     @property
     def crop(self) -> int | None:
-        """As of the pool."""
+        """The pool's crop."""
         return self.pool.crop
 
     @property
     def stated_work(self) -> StatedWork:
-        """By its authors' rate."""
+        """Its size by its authors' rate."""
         return StatedWork(rate=RATE, latents=self.candidates, steps=self.steps, crop=self.crop)
 
     def check(self, *, image_size: int, prior_kind: str | None, has_public: bool) -> None:

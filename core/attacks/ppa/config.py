@@ -30,7 +30,7 @@ class Pool:
 
     Attributes:
         size: Number of latents (the paper's S).
-        seed: Of the draw of the pool, which all trials share.
+        seed: Seed of the draw of the pool, which all trials share.
         truncation_psi: The prior's truncation, 1 for none.
         truncation_cutoff: How many layers it is applied to, from the coarsest on (None: to all; the paper's 8 leaves
             the fine layers of the scored images untruncated).

@@ -82,7 +82,7 @@ class _Descents:
         return group_views(spans, config.batch_size, config.crop_rule, self.count, key, self.asked.protocol, None)
 
     def _joint(self, classes: Sequence[int]) -> LatentObjective:
-        """Of all rows of all classes, one class after the other."""
+        """Objective of all rows of all classes, one class after the other."""
         spans = batch_spans(self.count, self.config.batch_size)
         views = [of_class for c in classes if (of_class := self._views(spans, c)) is not None]
         return self._objective(
@@ -94,7 +94,7 @@ class _Descents:
         )
 
     def _by_itself(self, target_class: int, span: slice, w: Tensor) -> LatentObjective:
-        """Of one batch of a class, as `optimise` computes it."""
+        """Objective of one batch of a class, as `optimise` computes it."""
         return self._objective(
             target_class=target_class,
             views=self._views([span], target_class),
@@ -135,7 +135,7 @@ class _OfClasses(RowViews):
         self._joined: tuple[int, Crops] | None = None
 
     def at(self, step: int, images: Tensor, rows: slice) -> Crops:
-        """As of one class; drawn once per step."""
+        """Crops of the rows of all classes, drawn once per step."""
         if self._joined is None or self._joined[0] != step:
             own_rows = slice(0, self.count)
             drawn = [views.at(step, images, own_rows).repeated(self.count) for views in self.classes]

@@ -83,7 +83,7 @@ def optimise(
 
     Args:
         discriminator: Full-size unclipped images -> logits.
-        temperature: That logits are divided by before the loss.
+        temperature: What logits are divided by before the loss.
         pull: The pull on the target's features, which is then asked through it. Needed, as the discriminator is, where
             the configuration weighs it.
         draw_crops: Replaces the protocol's way to draw a crop.
@@ -160,8 +160,8 @@ def descend_batches(
 
     Args:
         objective: Makes the `LatentObjective` of a group, given its views, neighbours, first row and scale.
-        key: Of all that is drawn.
-        within: Of a group's start, where each of its steps must end.
+        key: Key of all random draws.
+        within: A group's start -> the projection after each of its steps.
 
     The other arguments are those of `optimise`.
     """

@@ -59,7 +59,7 @@ class Transforms:
     """A crop, a mirror, a turn.
 
     Attributes:
-        crops: Of every view, None where they change nothing.
+        crops: Crops of every view, None where they change nothing.
         degrees: The largest turn, in degrees.
         shared: Candidates of a batch that turn alike, None where each turns by itself.
         paired: Whether every second view has the other mirror.
@@ -74,7 +74,7 @@ class Transforms:
     paired: bool
 
     def of(self, images: Tensor, view: int, step: int, rows: slice) -> Tensor:
-        """As of `Neighbours`."""
+        """As `Neighbours.of`."""
         if (drawn := self.crops[view]) is not None:
             crops = drawn.at(step, images, rows)
             if self.paired and view % 2:
@@ -105,7 +105,7 @@ class Noise:
     paired: bool
 
     def of(self, images: Tensor, view: int, step: int, rows: slice) -> Tensor:
-        """As of `Neighbours`."""
+        """As `Neighbours.of`."""
         source = view - view % 2 if self.paired else view
         noise = torch.stack(
             [

@@ -55,7 +55,7 @@ class FromPool(Attack):
 
     @property
     def crop(self) -> int | None:
-        """As of the pool."""
+        """The pool's crop."""
         return self.pool.crop
 
 

@@ -24,7 +24,7 @@ class OptimiseResult:
         loss: [steps, K], the target's loss before each update.
         gradient_cosine: [steps - 1, K], cosine of neighbouring steps' loss gradients at the image the target is shown
             before random augmentation (paper eq. 4, Fig. 6b).
-        latent_cosine: The same for the gradient in w.
+        latent_cosine: Cosine of neighbouring steps' gradients in w.
         frozen: bool [K], candidates stopped at their last finite iterate. Undefined entries are NaN.
     """
 

@@ -26,7 +26,7 @@ _BRACKET = 60.0  # log T within +- this of the logits' own scale
 
 
 def temperature_part(tempering: TemperatureScaling) -> Part:
-    """Of a target and a pool."""
+    """The part that fits the temperature of a target to its answers on a pool."""
     return Part(name=TEMPERATURE, needs=("target", "pool"), settings=asdict(tempering))
 
 

@@ -20,7 +20,7 @@ Tensors = Mapping[str, Tensor]
 
 
 class Workshop(Protocol):
-    """Where a part that takes long keeps its state, so that whoever makes it after a crash goes on from there."""
+    """Where a part that takes long keeps its state, so that the next attempt after a crash goes on from there."""
 
     def last_state(self) -> dict[str, Any] | None:
         """The state kept last, tensors and plain values on the CPU; None at the beginning."""
@@ -46,7 +46,7 @@ class AttackInputs:
         parts: Name -> its tensors, read when they are looked at.
         networks: Name of a part -> its networks by name, of kinds of its own, read likewise.
         discriminator: Gives the prior's own discriminator.
-        targets: Of the attack's `other_targets` that are not the attacked one, setting -> its view.
+        targets: Setting -> view of its target, for those of the attack's `other_targets` that are not the attacked one.
     """
 
     protocol: AttackProtocol | None

@@ -39,8 +39,8 @@ class Part:
         needs: "public", "prior", "target" or the names of earlier parts.
         settings: JSON values, whatever of the attack decides what it holds. Attacks whose parts agree in all of that
             share one artifact.
-        workers: Of Ray Train that make it.
-        imported: A folder of networks that somebody else trained, which it is then a copy of: `settings` are empty.
+        workers: Workers of Ray Train that make it.
+        imported: A folder of networks that were trained elsewhere, which it is then a copy of: `settings` are empty.
     """
 
     name: str
@@ -64,12 +64,12 @@ class Attack:
         leaves_images: Whether it leaves images itself, since the latents beside them do not make them.
         other_targets: Settings of a sweep that name another target than the attacked one -> the part that asks it
             instead, None where `invert` does, which then finds its view in `AttackInputs.targets`.
-        own_parts: Of an attack from another package, the rows of `core.attacks.registry.PARTS` that it brings; their
+        own_parts: Rows of `core.attacks.registry.PARTS` that an attack from another package brings; their
             names begin with `own_`.
         selected: Reconstructions to keep per class.
-        seed: Of the attack's random draws, mixed with the trial's.
+        seed: Seed of the attack's random draws, mixed with the trial's.
         readout: How a target whose answers are noisy (defense mid) is read, None as the protocol does.
-        precision: Of the networks' passes, None for fp32 (tf32 is CUDA's).
+        precision: Precision of the networks' passes, None for fp32 (tf32 is CUDA's).
         reconstruction_size: Side in pixels that reconstructions are stored at, protocol clean alone, None as decoded.
     """
 
@@ -123,7 +123,7 @@ class Attack:
 
     @property
     def stated_work(self) -> StatedWork | None:
-        """Its size by a rate that others state; None where nobody states one."""
+        """Its size by a rate that others state; None where none is stated."""
         return None
 
     def most_queries(self, protocol: str) -> int | None:
@@ -165,7 +165,7 @@ class Attack:
 
     @property
     def report(self) -> tuple[str, int] | None:
-        """Whose report protocol `paper` counts the evaluator's verdicts by as well, and classes of a batch there.
+        """The report that protocol `paper` counts the evaluator's verdicts by as well, and classes of a batch there.
 
         A name that `tasks.official_reports` knows; None for none.
         """
@@ -184,7 +184,7 @@ class Attack:
 
     @property
     def crop(self) -> int | None:
-        """Side in pixels of the centre crop that the decoder's images get before anybody sees them; None for none."""
+        """Side in pixels of the centre crop that the decoder's images get before they are shown; None for none."""
         return None
 
     @cached_property

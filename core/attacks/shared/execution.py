@@ -45,7 +45,7 @@ class Prepared:
         return self._answer(images)
 
     def uncounted(self) -> AbstractContextManager[None]:
-        """For passes whose answers an attack does not use: finding out how many rows to compute at once."""
+        """A context for passes whose answers an attack does not use: finding out how many rows to compute at once."""
         return not_counted_in(self._shown)
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class StatedRate:
-    """How fast an attack runs by somebody's published statement.
+    """How fast an attack runs by a published statement.
 
     Attributes:
-        hours: That one `device` took for `latents` candidates with a prior of `side` pixels.
+        hours: Hours that one `device` took for `latents` candidates with a prior of `side` pixels.
         source: Who says so, and where to read it.
     """
 
@@ -26,8 +26,8 @@ class StatedWork:
     """What an attack computes for a class, in the unit of a stated rate.
 
     Attributes:
-        rate: Of this kind of attack.
-        latents: That it optimises per class, in `steps` steps.
+        rate: Rate of this kind of attack.
+        latents: Latents that it optimises per class, in `steps` steps.
         crop: Pixels of the prior's pictures that it keeps, None for whole ones.
     """
 

@@ -46,7 +46,7 @@ class View:
         return self._shown[0]
 
     def uncounted(self) -> AbstractContextManager[None]:
-        """For passes whose answers the attack does not use: finding out how many rows to compute at once."""
+        """A context for passes whose answers the attack does not use: finding out how many rows to compute at once."""
         return not_counted_in(self._shown)
 
 

@@ -107,7 +107,7 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
 
     @property
     def crop(self) -> int | None:
-        """As of the pool."""
+        """The pool's crop."""
         return self.pool.crop
 
     @property
@@ -163,7 +163,7 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
         )
 
     def _confidences(self, inputs: AttackInputs) -> Tensor:
-        """By what stage 1 chooses, [Q, C]."""
+        """Confidences [Q, C] by which stage 1 chooses."""
         raise TypeError(f"{type(self).__name__} says nothing of where it begins")
 
     def _answers(self, view: Any, images: Tensor, target_class: int) -> Tensor:
@@ -206,8 +206,8 @@ class SurrogateAttack(CandidateConfig, OptimiseConfig, Attack):
 
 @dataclass(frozen=True, kw_only=True)
 class SurrogateLabels(SurrogateAttack):
-    """From labels alone: begins with pictures that the target gave the class, then those that surrogates do; scores are
-    shares of the views that the target gives the class."""
+    """An attack from labels alone: begins with pictures that the target gave the class, then those that surrogates do;
+    scores are shares of the views that the target gives the class."""
 
     title: ClassVar[str] = "surrogate distilled from labels"
     cites: ClassVar[tuple[str, ...]] = ("nguyen2023label", "li2025head")
@@ -227,7 +227,7 @@ class SurrogateLabels(SurrogateAttack):
 
 @dataclass(frozen=True, kw_only=True)
 class SurrogateScores(SurrogateAttack):
-    """From scores: begins with the pictures that the target is surest of, ends with those of the largest log margin."""
+    """An attack from scores: begins with pictures the target is surest of, ends with those of largest log margin."""
 
     title: ClassVar[str] = "surrogate distilled from scores"
     cites: ClassVar[tuple[str, ...]] = ("li2025head",)

@@ -1,7 +1,7 @@
 """What the surrogate attacks need once: pictures of the prior, the target's answers to them, networks that learnt them.
 
-The pictures are of no target, the answers are all that anybody asks the target for before classes are inverted, and
-the networks are made from these two alone: whoever trains them is given no target.
+The pictures are of no target, the answers are all that the target is asked for before classes are inverted, and
+the networks are made from these two alone: their training is given no target.
 """
 
 from __future__ import annotations

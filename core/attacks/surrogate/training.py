@@ -92,7 +92,7 @@ def _batch_rows(state: SurrogateState, count: int) -> Tensor:
 
 
 def _loss(state: SurrogateState, lesson: Lesson, rows: Tensor, device: torch.device) -> Tensor:
-    """On a view of each picture, and half of it on the pictures themselves where they are shown: in one pass."""
+    """Loss on a view of each picture, and half of it on the pictures themselves where they are shown: in one pass."""
     pictures = lesson.pictures[rows].to(device).float() / 127.5 - 1
     source = generator(state.settings.seed, "surrogate view", state.number, state.step)
     views = draw_crop_per_image(VIEWS, len(rows), *pictures.shape[2:], source)

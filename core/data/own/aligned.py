@@ -43,7 +43,7 @@ _STEPS = ((0.05, 3.0, 0.7), (0.025, 1.5, 0.35), (0.012, 0.8, 0.2))  # of scale, 
 
 
 def same_photographs(some: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """For each of `some` the other picture that shows the same photograph, int64 [N], -1 for none; and how alike.
+    """Find for each of `some` the other picture of the same photograph, int64 [N], -1 for none; and how alike.
 
     Both uint8 [., 32, 32, 3]. The likeness is the correlation of the aligned middles, float64 [N], 0 where nothing is
     near.
@@ -61,7 +61,7 @@ def same_photographs(some: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, 
 
 
 def _alike(viewed: np.ndarray, known: np.ndarray, views: Sequence[View]) -> Iterator[tuple[int, int, float]]:
-    """Of pictures that are near in one of these views of the first set: their places, and how alike they are."""
+    """Yield the places of pictures that are near in one of these views of the first set, and how alike they are."""
     signatures, whole = _signatures(_greys(known)), _greys(known)
     for start in range(0, len(viewed), _PICTURES):
         greys = _greys(viewed[start : start + _PICTURES])

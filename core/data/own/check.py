@@ -1,4 +1,4 @@
-"""What somebody's own pictures hold, and what of it would spoil an experiment: said before anything is trained."""
+"""What a user's own pictures hold, and what of it would spoil an experiment: said before anything is trained."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ TEST_FRACTION, SPLIT_SEED = 0.1, 42  # what a sweep file takes unless it says ot
 
 @dataclass(frozen=True, kw_only=True)
 class Shapes:
-    """Of some pictures: how many; their sides in pixels (shortest and longest of all, median of the shorter ones); how
-    many are not square, and how many have further frames, which nobody looks at.
+    """How many pictures there are; their sides in pixels (shortest and longest of all, median of the shorter ones); how
+    many are not square, and how many have further frames, which are not looked at.
     """
 
     images: int
@@ -35,13 +35,13 @@ class Shapes:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnCheck:
-    """What a look at somebody's own pictures found.
+    """What a look at a user's own pictures found.
 
     Attributes:
         counts: Class -> its training and test images.
         notes: What loading decides, a sentence each.
         faults: What loading refuses, and doubts: what it accepts and a person should look at; a sentence each.
-        near: Between which parts -> pictures that look alike.
+        near: Which parts, in words -> pictures that look alike.
         shared: Private pictures that are public too: an attack that shows them has shown nothing.
     """
 

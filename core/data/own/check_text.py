@@ -1,4 +1,4 @@
-"""A check of somebody's own pictures, as lines for a terminal."""
+"""A check of a user's own pictures, as lines for a terminal."""
 
 from __future__ import annotations
 

@@ -38,10 +38,10 @@ class Fit:
 
     Attributes:
         common: Correlation of the mean pictures of two halves of the private people.
-        alike: The same of private and public ones, aligned by `scale` (of the public picture that is seen) and `shift`
-            (right and down, in hundredths of the side).
+        alike: Correlation of the mean private and the mean public picture, aligned by `scale` (of the public picture
+            that is seen) and `shift` (right and down, in hundredths of the side).
         distance: What public components leave of the private pictures, in units of what private ones leave.
-        aligned: The same with the public pictures as `scale` and `shift` show them.
+        aligned: `distance` with the public pictures as `scale` and `shift` show them.
         colour: Fraction of private and of public pictures in colour.
     """
 

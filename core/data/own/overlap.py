@@ -61,7 +61,7 @@ def refuse_shared(private: Path, public: Path) -> tuple[Pairs, tuple[str, ...]]:
     """Raise InputError where a picture of labelled `private` is in `public` too, or where these show another kind of
     thing; gives the pictures that only look alike or show the same photograph, and why the public ones may not fit.
 
-    Pictures that cannot be read are passed over: whoever loads them says so.
+    Pictures that cannot be read are passed over: loading them says so.
     """
     entries, folders = list_labelled(private)
     private_looks, others = look_at(entries), look_at(list_unlabelled(public))

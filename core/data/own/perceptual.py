@@ -65,7 +65,7 @@ def grey_of(pictures: np.ndarray) -> np.ndarray:
 
 
 def correlations(some: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Of each of `some` with the one of `others` in its row, both uint8 [M, 32, 32, 3]: float32 [M], in [-1, 1].
+    """Correlations of `some` with the `others` in the same rows, both uint8 [M, 32, 32, 3]: float32 [M], in [-1, 1].
 
     0 where a picture is of one shade.
     """
@@ -76,7 +76,7 @@ def correlations(some: np.ndarray, others: np.ndarray) -> np.ndarray:
 
 
 def nearest(some: Hashes, others: Hashes | None = None) -> tuple[np.ndarray, np.ndarray]:
-    """For each of `some` the nearest of the others, int64 [N], and in how many bits they differ, int64 [N].
+    """Find the nearest of the others for each of `some`, int64 [N], and in how many bits they differ, int64 [N].
 
     others: None for those of `some` that come before it. Where there is none, the index is -1 and the distance 65.
     """

@@ -21,7 +21,7 @@ class Seen:
     Attributes:
         index: int64 [n], their places in the list.
         where: The pictures' names.
-        digests: Of all their pixels, equal only for the same picture, however it is encoded.
+        digests: Hashes of all their pixels, equal only for the same picture, however it is encoded.
         small: uint8 [n, 32, 32, 3].
         hashes: Perceptual hashes of the pictures.
         shapes: int64 [n, 2], width and height in pixels.

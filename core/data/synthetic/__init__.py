@@ -1,4 +1,4 @@
-"""Procedural faces: nobody's face, labelled by identity, free of anyone's rights."""
+"""Procedural faces: no real person's face, labelled by identity, free of rights."""
 
 from smoothsweep.core.data.synthetic.faces import faces_of, synthetic_faces
 from smoothsweep.core.data.synthetic.streams import Population

@@ -152,7 +152,7 @@ def generator_arguments(given: Mapping[object, object], where: str) -> Arguments
 
 
 def discriminator_arguments(given: Mapping[object, object], where: str) -> Arguments:
-    """The same of a discriminator."""
+    """Every argument of a discriminator, likewise."""
     arguments = _checked(given, DISCRIMINATOR, where)
     parts = (("block_kwargs", D_BLOCK), ("mapping_kwargs", D_MAPPING), ("epilogue_kwargs", EPILOGUE))
     for name, rules in parts:

@@ -34,7 +34,7 @@ def generator_shapes(config: StyleGAN2Config) -> Shapes:
 
 
 def discriminator_shapes(config: StyleGAN2Config) -> Shapes:
-    """The same for the residual discriminator."""
+    """Shapes of the residual discriminator's tensors, likewise."""
     shapes: Shapes = {}
     for side in reversed(config.sides[1:]):
         block, width, narrower = f"b{side}", config.channels(side), config.channels(side // 2)

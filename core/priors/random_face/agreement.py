@@ -21,8 +21,8 @@ SHOWN = (195, 284, 635)
 
 
 def agreement(network: MobileStyleGAN, held: Sequence[Seen], judge: str, weights: Path) -> dict[str, Any]:
-    """Of the images of held-out latents: the mean cosine of a read-out's with its whole image and with the others', and
-    the fraction that is nearest to its own."""
+    """Agreement of the images of held-out latents: the mean cosine of a read-out's with its whole image and with the
+    others', and the fraction that is nearest to its own."""
     embedder = load_embedder(judge, weights)
     with torch.no_grad():
         made = torch.cat([network.synthesize(seen.w[:, None]) for seen in held])

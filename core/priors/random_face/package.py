@@ -26,7 +26,7 @@ class PublishedFile:
 
     Attributes:
         size: The file's size in bytes.
-        sha256: Of the content, hexadecimal.
+        sha256: SHA-256 of the content, hexadecimal.
     """
 
     size: int
@@ -88,7 +88,7 @@ def package_files(place: Path) -> dict[str, bytes]:
 
 
 def _in_folder(place: Path) -> dict[str, bytes]:
-    """Of a package's folder, its data folder, or a folder that holds the package."""
+    """The files of a package's folder, its data folder, or a folder that holds the package."""
     candidates = (place, place / DATA, place / PACKAGE / DATA)
     folder = next((folder for folder in candidates if (folder / "SynthesisNetwork.xml").is_file()), None)
     if folder is None:

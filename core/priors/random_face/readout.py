@@ -50,7 +50,7 @@ class Effort:
         images: Images that are learnt from.
         closed: How many of them the closed form uses.
         held_out: Images to test on.
-        seed: Of all latents and draws.
+        seed: Seed of all latents and draws.
     """
 
     images: int = 96
@@ -65,7 +65,7 @@ class Seen:
 
     Attributes:
         w: [1, w_dim].
-        between: By resolution, what the last convolution reads, float16 [1, s, s, C].
+        between: Resolution -> what the last convolution reads, float16 [1, s, s, C].
         features: What it makes, float32, where the closed form needs it.
         bands: The wavelets of the image [1, s s, 12].
         picture: The whole image uint8 [1, 3, R, R], of a latent that is tested on.
@@ -84,8 +84,9 @@ class ReadOut:
 
     Attributes:
         network: The generator with this read-out.
-        psnr: In dB on held-out latents, against the whole image averaged to its size, in [-1, 1].
-        closed_psnr: Of the closed form alone.
+        psnr: Peak signal-to-noise ratio in dB on held-out latents, against the whole image averaged to its size, in
+            [-1, 1].
+        closed_psnr: The same ratio of the closed form alone.
         trained: Whether the training was better and is used.
     """
 

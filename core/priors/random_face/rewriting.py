@@ -93,7 +93,7 @@ class _Walk:
         return value
 
     def with_constant(self, operand: Operand, kind: str) -> tuple[Operand, Operand]:
-        """Of a layer with a constant among its two inputs: the other input, the constant."""
+        """Inputs of a layer of which one of two is a constant: the other input, the constant."""
         first, second = self.of(operand, kind)
         return (second, first) if first.node.kind == "Const" else (first, second)
 

@@ -58,7 +58,7 @@ def run_audit(request: AuditRequest) -> int:
 def _warn_of_shared_pictures(request: AuditRequest) -> tuple[str, ...]:
     """Refuse private pictures that are public too, and warn of pairs that look alike and of ill-fitting images.
 
-    Returns the warnings for the pages, without names; none for rendered public faces, which nobody has photographed.
+    Returns the warnings for the pages, without names; none for rendered public faces, which are no photographs.
     Raises InputError where a picture is in both sets.
     """
     if request.public is None:

@@ -137,7 +137,7 @@ def _with_second(audit: Audit, second: Path, store: Store, out: Path) -> Audit:
 
 
 def _portraits(audit: Audit, trial: Trial, store: Store) -> list[Portrait]:
-    """For the people exposed most: a photograph and the most confident reconstruction of the strongest attack."""
+    """Portraits of the people exposed most: a photograph, and the strongest attack's most confident reconstruction."""
     stages = inversion_stages(inversion(trial.settings), trial.seed)
     labels = training_labels(store, stages)
     return [

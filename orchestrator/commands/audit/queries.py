@@ -35,7 +35,7 @@ class MembershipQueries:
     """The queries that measuring membership takes.
 
     Attributes:
-        settings: Of the judge of membership; None where it is not measured.
+        settings: Settings of the judge of membership; None where it is not measured.
         queries: The most that it sends.
         unbounded: The most that it would send without a limit by --queries.
         coming: Lines to print before they are sent.

@@ -30,7 +30,7 @@ from smoothsweep.sweeps.imported import TargetCard
 STORE = "store"
 SEEDS = tuple(range(1, MOST_SEEDS + 1))
 REACHES: tuple[Reach, ...] = ("quick", "adapted", "whole")
-"""From the fewest attacks to all."""
+"""Reaches from the fewest attacks to all."""
 
 
 @dataclass(frozen=True, kw_only=True)

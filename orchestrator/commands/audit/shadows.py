@@ -63,7 +63,7 @@ class ShadowModels:
     Attributes:
         first: The parsed sweep file of the audit's first answer.
         reference: The training whose recipe they share.
-        settings: Of the judge of membership.
+        settings: Settings of the judge of membership.
         store: Location of the audit's store.
     """
 

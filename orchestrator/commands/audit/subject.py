@@ -49,7 +49,7 @@ class AuditRequest(Reading):
         seeds: How many runs of every attack before the slow attacks begin.
         reference: The architecture to train without any defense, "" for the model's own.
         fix: Also train recipes that are meant to leak less.
-        epochs: Of each of these trainings.
+        epochs: Epochs of each of these trainings.
         prior: The folder of an imported generator.
         eyes: x and y of the left and of the right eye in the data's images, and the images' side, in pixels.
         gallery: Whether the model is an embedder, and `data` shows the people enrolled with it.

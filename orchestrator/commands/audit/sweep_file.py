@@ -79,7 +79,7 @@ def audit_sweep(
         independent: The user's judge, as `judges` has it.
         attacks: Settings of one or more attacks and controls.
         people: The most people to attack.
-        seeds: Of attacks and trainings.
+        seeds: Seeds of attacks and trainings.
         trainings: The reference and the fixes.
         prior: The attacker's, None for eigenfaces.
         membership: Settings of its judge, None where it is not measured.

@@ -41,7 +41,7 @@ WAIT_FOR_HEAD_S = 900.0  # longer than the head's last start takes on a busy nod
 LOG = "start.log"  # what `ray start` says; shown only where it fails
 CURRENT = "ray/ray_current_cluster"  # where Ray notes the address of the cluster of a folder
 OF_A_NODE = {**OF_EVERY_RAY, **NO_METRICS, "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "1"}
-"""As on the nodes of other clusters: work without a GPU must not see one. What a user has set stays."""
+"""Ray's environment on a node, as on other clusters: work without a GPU must not see one. What a user has set stays."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

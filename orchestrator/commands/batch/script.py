@@ -19,11 +19,11 @@ class Job:
 
     Attributes:
         sweep_name: The sweep's name.
-        run_arguments: Of `smoothsweep run`, without store and address.
+        run_arguments: Arguments of `smoothsweep run`, without store and address.
         store: Absolute path or URL.
         folder: The sweep's own folder for scripts, token and address; all nodes see it.
         nodes: How many nodes the job asks for, at least 1.
-        gpus_per_node: Of each, or of each separate worker, 0 where the job names no number.
+        gpus_per_node: GPUs of each, or of each separate worker, 0 where the job names no number.
         directives: Further `#SBATCH` options.
         python: Words that start Python, also within a container.
         setup: Shell lines that come first.
@@ -55,7 +55,7 @@ class Workers:
 
     Attributes:
         array: Slurm's list of elements, e.g. `0-7`.
-        gpus_per_node: Of each, 0 for none.
+        gpus_per_node: GPUs of each, 0 for none.
         directives: `#SBATCH` options of a worker; the head then has those of the job.
     """
 

@@ -47,7 +47,7 @@ class Request:
     Attributes:
         sbatch: Further options of sbatch.
         setup: Shell lines that come before everything else.
-        array: Of separate workers, None without.
+        array: Elements of separate workers, None without.
     """
 
     sweep: Path

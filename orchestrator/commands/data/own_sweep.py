@@ -1,4 +1,4 @@
-"""A first sweep file for somebody's own images: what its sizes follow from, section by section with the reasons."""
+"""A first sweep file for a user's own images: what its sizes follow from, section by section with the reasons."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ class Sizes:
 
     @property
     def side(self) -> int:
-        """That pictures are kept at: they are not enlarged more than the networks need."""
+        """Side in pixels that pictures are kept at: they are not enlarged more than the networks need."""
         return SIZES[1] if self.median is None else min(SIZES[1], max(SIZES[0], self.median // 16 * 16))
 
     @property
@@ -115,7 +115,7 @@ class Sizes:
 
     @property
     def components(self) -> int:
-        """Of the prior: no more than there are images to fit it on."""
+        """Components of the prior: no more than there are images to fit it on."""
         return COMPONENTS if self.public is None else max(1, min(COMPONENTS, self.public // 2))
 
 

@@ -46,8 +46,8 @@ class Size:
     Attributes:
         networks: Architecture -> pixels of its images.
         rows: Images at once.
-        seconds: That each of the measurements goes on for at least, once it has begun; one unit is always measured
-            whole.
+        seconds: Seconds that each of the measurements goes on for at least, once it has begun; one unit is always
+            measured whole.
     """
 
     prior: StyleGAN2Config

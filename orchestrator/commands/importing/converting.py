@@ -88,7 +88,7 @@ def check_description(request: TargetRequest) -> None:
 
 
 def _named_architecture(request: TargetRequest) -> str:
-    """The network that a checkpoint holds. Raises InputError where nobody names it, and for what a program is told."""
+    """The network that a checkpoint holds. Raises InputError where it is not named, and for what a program is told."""
     if request.architecture is None:
         held = f"the network that {request.file.name} holds, e.g. resnet18"
         raise InputError(f"--architecture: expected {held}, got none")

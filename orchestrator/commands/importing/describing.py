@@ -1,4 +1,4 @@
-"""What whoever brings a classifier in says of it, as a card; and what real images say to that."""
+"""What the user who brings a classifier in says of it, as a card; and what real images say to that."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ LABELLED = "labelled"  # data of the user's own
 
 @dataclass(frozen=True, kw_only=True)
 class Reading:
-    """What whoever has a classifier says of it; None where nothing was said.
+    """What the owner of a classifier says of it; None where nothing was said.
 
     Attributes:
         stated_acc: The accuracy that was stated, in [0, 1].
         architecture: Needed for weights alone.
         answers: What a program says of an image, a word of `core.external.base.Answers`.
-        options: Those that one kind of foreign model alone has, by the names of its fields.
+        options: Options that one kind of foreign model alone has, by the names of its fields.
     """
 
     architecture: str | None

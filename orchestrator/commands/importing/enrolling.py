@@ -38,7 +38,7 @@ class Gallery:
     Attributes:
         people: The photographs of each person.
         templates: A mean for each person, or each photograph.
-        threshold: The cosine from which on somebody is accepted, None for one false accept in a hundred of `strangers`.
+        threshold: The cosine from which on a person is accepted, None for one false accept in a hundred of `strangers`.
     """
 
     people: Path
@@ -60,7 +60,7 @@ class _Embedder:
 
     Attributes:
         kind: The kind of program, or `NETWORK`.
-        name: Of a network of ours.
+        name: Name of a network of ours.
         content: What is kept of it.
     """
 
@@ -76,7 +76,7 @@ class _Embedder:
 def import_recogniser(source: Source, reading: Reading, gallery: Gallery, out: Path, *, judge: dict[str, str]) -> None:
     """Enrol the gallery and write the folder. judge: the embedder that will judge, as a sweep file has it.
 
-    Raises InputError, one line, for a file that is no embedder, a gallery in which nobody can be enrolled and tried, an
+    Raises InputError, one line, for a file that is no embedder, a gallery where no person can be enrolled and tried, an
     embedder that does not tell these people apart, and a judge that is the embedder itself; nothing is written then.
     """
     from smoothsweep.core.data.labelled import load_labelled

@@ -25,7 +25,7 @@ class RandomFaceRequest:
         package: The wheel or folder, None: where it is found.
         resolutions: Resolutions that get a read-out, in pixels.
         judge: The judge of the read-outs as NAME=FILE, or None.
-        images: That the read-outs learn from.
+        images: Images that the read-outs learn from.
     """
 
     package: Path | None

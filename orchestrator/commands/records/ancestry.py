@@ -57,7 +57,7 @@ class ProvenanceReader:
         return self._known[key]
 
     def _input(self, kind: str, fingerprint: str) -> Provenance:
-        """As a call; what is being read already, or lies behind more inputs than stages ever have, is not read."""
+        """An input's artifact; what is being read already, or lies behind more inputs than stages have, is not read."""
         if (kind, fingerprint) in self._reading or len(self._reading) > _DEEPEST:
             why = "its manifest names an input that was made of itself, or of a chain of stages without an end"
             return Provenance(kind=kind, fingerprint=fingerprint, manifest=None, why=why)

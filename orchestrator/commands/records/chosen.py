@@ -29,7 +29,7 @@ class Chosen:
 
     @property
     def title(self) -> str:
-        """As a line says it."""
+        """What is chosen, as a line says it."""
         if self.is_one:
             return f"trial {self.trials[0].trial} of {self.sweep}: {plain_name(self.trials[0].name)}"
         return f"{self.name}: {counted(len(self.trials), 'trial')}"

@@ -74,7 +74,7 @@ def _change(change: Change, count: int, pairs: int) -> str:
 
 
 def _stage(name: str) -> str:
-    """As people read it; `name` may have a role behind it, in brackets."""
+    """The stage as people read it; `name` may have a role behind it, in brackets."""
     kind, gap, role = name.partition(" ")
     return f"{shown_stage(kind)}{gap}{role}"
 

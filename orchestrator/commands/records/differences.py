@@ -23,7 +23,7 @@ class Change:
     """One thing that differs.
 
     Attributes:
-        stage: Whose own it is, by its kind and maybe by what it is to another stage.
+        stage: The stage whose own it is, by its kind and maybe by what it is to another stage.
         what: "setting", "input" (of files what they held, of stages which there are), "version" (what the stage's
             numbers mean), "made by" (code, device, libraries) or "missing" (one side has not finished it).
         key: Dotted, "" where the stage itself is meant.
@@ -43,7 +43,7 @@ class Number:
     Attributes:
         a, b: Means over the trials compared that have it on both sides.
         apart: The largest difference of a pair.
-        pairs: In how many pairs of trials.
+        pairs: How many pairs of trials have it.
     """
 
     stage: str
@@ -61,7 +61,7 @@ class Differences:
     Attributes:
         pairs: How many trials of A have a counterpart in B.
         only_a, only_b: Labels of those that have none.
-        changes: With the number of pairs that they are seen in.
+        changes: Changes, each with the number of pairs that it is seen in.
         same: Kind -> pairs whose stage is one artifact.
     """
 

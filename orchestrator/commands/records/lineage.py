@@ -77,7 +77,7 @@ def _block(store: Store, artifact: Provenance) -> list[str]:
 
 
 def _version(artifact: Provenance) -> str:
-    """Of the stage's meaning; and the present one where that is another."""
+    """Version of the stage's meaning; and the present one where that is another."""
     version, now = artifact.says("version"), TASKS.get(artifact.kind)
     if now is None:
         return f"version {version}, a kind of stage that is no more"

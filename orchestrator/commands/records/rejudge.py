@@ -29,7 +29,7 @@ class RejudgeRequest:
 
     Attributes:
         judges: KEY=VALUE, keys below `judges` of the sweep file.
-        name: Of the new sweep, None for that of the old one with a suffix.
+        name: Name of the new sweep, None for that of the old one with a suffix.
     """
 
     sweep_file: Path
@@ -88,7 +88,7 @@ def _refuse_others(loaded: LoadedSweep) -> None:
 
 
 def _name(request: RejudgeRequest, loaded: LoadedSweep) -> str:
-    """Of the new sweep: that the old one's table and page stay."""
+    """Name of the new sweep, another than the old one's, whose table and page stay."""
     name = request.name or loaded.sweep.name[: _LONGEST - len(SUFFIX)] + SUFFIX
     if name == loaded.sweep.name:
         raise InputError(f"--name {brief(name)}: expected another name than the sweep's, whose results stay")

@@ -69,7 +69,7 @@ def status_summary(name: str, trials: list[Trial], store: Store, axes: Sequence[
 
 
 def status_text(summary: dict[str, Any]) -> str:
-    """The same as lines for a terminal."""
+    """The status as lines for a terminal."""
     counts = ", ".join(f"{count} {state}" for state, count in sorted(summary["counts"].items()))
     driver = "its driver is running" if summary["alive"] else "no driver is running"
     lines = [f"{summary['sweep']}: {counted(len(summary['trials']), 'trial')}: {counts}; {driver}", ""]

@@ -52,7 +52,7 @@ def serve_pages(location: str, port: int, *, browser: bool) -> None:
 
 
 def _listening(port: int) -> socket.socket:
-    """A socket that listens at the port, so that from now on the links lead to nobody else."""
+    """A socket that listens at the port, so that from now on the links lead to no other process."""
     listening = socket.socket()
     try:
         if sys.platform != "win32":  # there the option would let another take the port, here it shortens a wait

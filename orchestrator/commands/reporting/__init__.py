@@ -1,1 +1,1 @@
-"""From the store to what a sweep leaves: its table, its page, its figures."""
+"""What a sweep leaves, made from the store: its table, its page, its figures."""

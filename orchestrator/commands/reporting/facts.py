@@ -19,7 +19,7 @@ from smoothsweep.sweeps.schema import InversionSweep
 
 
 def _counts(manifest: Mapping[str, Any]) -> dict[str, float]:
-    """Those numbers of a manifest that are finite."""
+    """Numbers of a manifest that are finite."""
     numbers = {key: value for key, value in manifest["metrics"].items() if value is not None}
     return {key: float(value) for key, value in numbers.items() if math.isfinite(value)}
 

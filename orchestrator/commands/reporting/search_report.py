@@ -1,4 +1,4 @@
-"""From a search's record to what the report shows of it."""
+"""What the report shows of a search, from its record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the store to the report: fills the report's data model and writes table, page and figures."""
+"""The report of a sweep in the store: fills the report's data model and writes table, page and figures."""
 
 from __future__ import annotations
 

@@ -83,7 +83,7 @@ def build_study(request: StudyRequest) -> int:
     )
     _refuse_another_study(out, key)
     page = study_page(pictures, digest=key.digest, real_people=key.real_people)
-    write_file(out / PAGE_FILE, page, parents=True)  # first: a page without a key was given to nobody
+    write_file(out / PAGE_FILE, page, parents=True)  # first: a page without a key was not given away
     write_file(out / KEY_FILE, key.text())
     _tell(key, out)
     return 0

@@ -85,7 +85,7 @@ class Canvas:
         self._tooltips[gid] = Tooltip(words, recipe, link)
 
     def svg(self) -> Markup:
-        """For a page: colours follow the screen's scheme, every mark has its words."""
+        """SVG for a page: colours follow the screen's scheme, every mark has its words."""
         return Markup(self._text(_themed(self._tree())))
 
     def file(self, name: str) -> bytes:
@@ -97,12 +97,12 @@ class Canvas:
         return b'<?xml version="1.0" encoding="UTF-8"?>\n' + self._text(self._tree()).encode("utf-8")
 
     def pdf(self) -> bytes:
-        """For a paper: lines and letters stay lines and letters."""
+        """PDF for a paper: lines and letters stay lines and letters."""
         empty = dict.fromkeys(("Creator", "Producer", "CreationDate"))
         return self._saved("pdf", metadata={**empty, "Title": _harmless(self.title)}, transparent=True)
 
     def png(self, dpi: int = 160) -> bytes:
-        """For MLflow and a README, at `dpi` dots to 72 pixels."""
+        """PNG for MLflow and a README, at `dpi` dots to 72 pixels."""
         return self._saved("png", dpi=dpi, facecolor="white")
 
     def _saved(self, kind: str, **options: Any) -> bytes:
@@ -136,7 +136,7 @@ class Canvas:
 
 
 Place = Literal["inside", "across", "up", "frame"]
-"""In what a note's place is given: units of the axes; its width, its height, or both, as fractions of the panel."""
+"""Units of a note's place: those of the axes; its width, its height, or both, as fractions of the panel."""
 _COORDINATES: dict[Place, Any] = {
     "inside": "data",
     "across": ("axes fraction", "data"),
@@ -241,7 +241,7 @@ def percent(value: float, _: float) -> str:
 
 
 def percent_sign(value: float, position: float) -> str:
-    """The same with its unit, for an axis without a name of its own."""
+    """A fraction in per cent with its unit, for an axis without a name of its own."""
     return f"{percent(value, position)}\u00a0%"
 
 

@@ -21,7 +21,7 @@ LARGEST = 128
 
 LEAK = ACCENT
 HEAD_LINE, HEAD_LINES = 18, 3
-"""Of a column's name: pixels from line to line, and the most lines."""
+"""Lines of a column's name: pixels from one to the next, and the most of them."""
 
 
 def png(image: Image.Image, text: PngInfo | None = None) -> bytes:

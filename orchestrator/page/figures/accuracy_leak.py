@@ -53,7 +53,7 @@ class Point:
         name: Drawn beside it, if any.
         seeds: The places of single seeds.
         small: One of many, without bars.
-        chosen: With a ring around it.
+        chosen: Drawn with a ring around it.
     """
 
     recipe: str

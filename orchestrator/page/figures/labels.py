@@ -39,7 +39,7 @@ class Labels:
     Attributes:
         boxes: Bars and lines, which a name covers only where it must.
         marks: The points that no label may cover.
-        names: Those that have been placed.
+        names: Boxes of the names that have been placed.
         leaders: Small boxes along the lines from points to their names.
     """
 

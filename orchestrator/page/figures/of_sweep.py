@@ -114,7 +114,7 @@ class Figures:
         return plot(found, 360, 320, f"Every defense by the {metric_of(metric).label}", across=3)
 
     def overview(self) -> Canvas | None:
-        """For MLflow and a README: reconstructions, and accuracy against leak.
+        """A picture for MLflow and a README: reconstructions, and accuracy against leak.
 
         Beside them the deciding judge's plot under the attack that works best against each recipe; below them those of
         two judges under the one attack.
@@ -176,7 +176,7 @@ class Figures:
 
     @cached_property
     def _features(self) -> dict[str, FeatureView]:
-        """Of a few recipes all, else those that the decision is about."""
+        """Features of every recipe where there are few, else of those that the decision is about."""
         recipes = sheet_recipes(self.summary)
         return {recipe: view for recipe, view in self.data.features.items() if recipe in recipes}
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 WIDTH, ROW = 880.0, 34.0
 MARKS = ("o", "o", "D", "s")
-"""Of judges: filled for the first, empty for the others."""
+"""Marks of judges: filled for the first, empty for the others."""
 CELL = 13.0
 """Pixels of one square of the triangle of pairs."""
 

@@ -40,9 +40,9 @@ class Part:
     """What one file shows of a table.
 
     Attributes:
-        metrics: Between n and the reduction.
+        metrics: Metrics of the columns between n and the reduction.
         compares: Whether the reduction is its last column.
-        heads: Of every column, its lines from above; all have as many.
+        heads: Head of every column, its lines from above; all have as many.
         pages: Its rows, page by page.
     """
 

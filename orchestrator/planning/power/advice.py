@@ -102,7 +102,7 @@ class Advisor:
         return float(design.seeds * design.classes) if self.costs is None else self.costs.seconds(design)
 
     def _numbers_of_classes(self) -> Iterator[int]:
-        """From 2 to all that there are, by steps of some per cent; the present one among them."""
+        """Numbers of classes from 2 to all, by steps of some per cent; the present one among them."""
         yield from sorted({self.now.classes, self.available, *_steps(self.available)})
 
 

@@ -37,7 +37,7 @@ class Costs:
     guessed: bool = False
 
     def seconds(self, design: Design) -> float:
-        """Of a sweep of this size, in device-seconds; candidates of an attack are taken in proportion to images."""
+        """Cost of a sweep of this size, in device-seconds; an attack's candidates are in proportion to images."""
         share = design.classes / self.now.classes
         if design.images is not None and self.now.images is not None:
             share *= design.images / self.now.images
@@ -45,7 +45,7 @@ class Costs:
         return self.fixed + design.seeds * (training + share * self.of_classes)
 
     def times(self, design: Design) -> float:
-        """As a multiple of what the sweep costs now."""
+        """The cost of a sweep of this size as a multiple of what the sweep costs now."""
         return self.seconds(design) / self.seconds(self.now)
 
 

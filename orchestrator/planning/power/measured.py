@@ -35,7 +35,7 @@ class Measured:
     """Components and what they are from.
 
     Attributes:
-        components: In the unit of the leak.
+        components: Components in the unit of the leak.
         trials: How many finished trials they rest on; 0 for the defaults.
         same_data: Whether these trials attacked the people of the sweep.
     """

@@ -1,7 +1,7 @@
 """Device-hours of a plan by the rates of a calibration: what of it can be counted before the data are there.
 
 Counted are attacks with a prior of the calibration's size, the pools that they start from, and what classifiers do
-with known numbers of images. A training on images that nobody has counted is told per 10,000 of them. Everything else
+with known numbers of images. A training on images that are not counted is told per 10,000 of them. Everything else
 (reading data, priors, face embedders, FID, defenses with steps of their own) has no number and is named.
 """
 
@@ -136,7 +136,7 @@ def _learnt(stage: Stage, sizes: Sizes, rates: Calibration) -> float | None:
 
 
 def _trained(stage: Stage, rates: Calibration) -> Work | None:
-    """A plain training; one with a defense has steps that nobody has timed."""
+    """A plain training; one with a defense has steps that are not timed."""
     network, config = _network(stage, rates), stage.config
     defense = config.get("defense", {}).get("kind", "label_smoothing")
     if network is None or defense != "label_smoothing" or config.get("precision", SINGLE) != SINGLE:

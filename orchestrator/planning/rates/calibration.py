@@ -25,7 +25,7 @@ class _Rates(BaseModel):
 
 
 class PriorRate(_Rates):
-    """Of a prior of `side` pixels.
+    """Rates of a prior of `side` pixels.
 
     Attributes:
         step_s: One latent through one step of the descent, without the target (synthesis of the central `crop` pixels,
@@ -60,7 +60,7 @@ class Calibration(_Rates):
     Attributes:
         device: The device's name.
         torch: The version of torch.
-        date: Of the measurement, as 2026-01-31.
+        date: Date of the measurement, as 2026-01-31.
         networks: Architecture -> its rate. All in single precision.
     """
 

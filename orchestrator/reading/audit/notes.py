@@ -43,8 +43,8 @@ class AuditNotes(RunNotes):
         names: Names of the people, by label.
         classes: Number of the model's classes.
         recipe: Name of the model's recipe in the sweep; None where it is the only one.
-        architecture: Of the reference and the fixes.
-        epochs: Of the reference and the fixes.
+        architecture: Architecture of the reference and the fixes.
+        epochs: Epochs of the trainings of the reference and the fixes.
         is_program: Whether the model is a program, which cannot be trained here.
         is_enrolled: Whether its classes are people enrolled with an embedder.
         asked_once: Trial -> queries sent by the parts of its attack.

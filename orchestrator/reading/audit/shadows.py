@@ -30,8 +30,8 @@ class ByShadows:
     Attributes:
         count: Number of shadow models.
         recipe: Their recipe in words.
-        architecture: Of their networks.
-        epochs: Of their trainings.
+        architecture: Architecture of their networks.
+        epochs: Epochs of their trainings.
         persons: Number of people over whom the intervals are computed.
         told: Attacks on the model that see scores, the strongest first.
         reference: The same attacks on the first training of the reference; empty where it was not attacked.

@@ -37,7 +37,7 @@ NOTHING_LESS = 1e-9
 """Smaller differences of means, with their intervals, count as 0: they come from rounding."""
 
 MANY = 12
-"""With more recipes than this, figures name or show only the baseline and the recipes on the front."""
+"""Recipes up to which figures name and show all; with more, only the baseline and the recipes on the front."""
 
 
 LONG = 34
@@ -101,7 +101,7 @@ class VerdictText:
         words: The verdict; empty where the cell holds no verdict.
         size: The reduction of the leak, or the interval of another metric's difference.
         needed: How many seeds might settle an inconclusive comparison.
-        settling: The same as a sentence.
+        settling: `needed` as a sentence.
         look: Colour: "good" or "bad" for the owner, "unclear", or "" for none.
         meaning: Explanation of the verdict for a tooltip.
     """

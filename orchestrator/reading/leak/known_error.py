@@ -18,8 +18,8 @@ class KnownError:
     """How often a judge is known to be wrong.
 
     Attributes:
-        sensitivity: Of the judge on real test images.
-        false_positives: Of what it credits to the control that it credits most to, counted as one image per person and
+        sensitivity: Share of real test images that the judge gets right.
+        false_positives: Share of its hits on the control that has most of them, counted as one image per person and
             seed, which is fewer than there were.
         leaks: Recipe -> its corrected leak under its worst attack, None where the judge tells too little.
         control: The control's name.

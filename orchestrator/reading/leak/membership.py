@@ -43,7 +43,7 @@ class Leaks:
         inversion: Row of the summary's frame under the strongest attack; None where nothing was inverted.
         cells: AUC within persons by attack.
         scores: Reduction relative to the baseline by attacks that see scores; None for the baseline.
-        labels: The same reduction by the attack that sees labels alone.
+        labels: Reduction by the attack that sees labels alone.
     """
 
     recipe: str
@@ -70,8 +70,8 @@ class TwoLeaks:
     """The recipes of a sweep that measured membership.
 
     Attributes:
-        rows: In the order of the sweep.
-        attacks: Those compared, as columns of `Leaks.cells`.
+        rows: Recipes in the order of the sweep.
+        attacks: Attacks compared, as columns of `Leaks.cells`.
         seeds, persons: How many the intervals are over.
         baseline: The recipe that others are compared with, None without one.
     """

@@ -80,11 +80,11 @@ class PrintedTable:
     """A table with what its caption says.
 
     Attributes:
-        stem: Of the names of its files.
+        stem: Stem of the names of its files.
         caption: One or more sentences, plain text.
         metrics: Columns between n and the reduction.
         leak: The metric of the reduction; None where no leak was measured.
-        rows: In the order of the report.
+        rows: Rows in the order of the report.
         by_attack: Whether rows of one attack form a group.
         own_attacks: Whether the number of each judge is under the attack that works best by that judge, so that a
             row may hold numbers of several attacks.

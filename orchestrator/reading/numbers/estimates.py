@@ -1,4 +1,4 @@
-"""From the seeds of a cell to a mean with its interval, and from two cells to a verdict."""
+"""The mean of a cell's seeds with its interval, and the verdict on two cells."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Sample:
 
     Attributes:
         images: How many yes-or-no outcomes the value is of, None where that is not known.
-        counts: The same by class, None where they are the same images under every seed.
+        counts: `images` by class, None where they are the same images under every seed.
     """
 
     value: float
@@ -44,7 +44,7 @@ class Settings:
 
     Attributes:
         level: Their coverage.
-        resamples, seed: Of what is drawn for a recommendation.
+        resamples, seed: Number and seed of the resamples that are drawn for a recommendation.
     """
 
     level: float = 0.95

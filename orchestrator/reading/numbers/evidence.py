@@ -32,7 +32,7 @@ class Evidence:
     Attributes:
         rows: Recipe -> its row of the frame under that attack.
         values: Recipe -> leak [seeds, classes] times `sign`, so that small is good; [seeds, 1] unless `by_class`.
-        seeds: Those that all of them share.
+        seeds: Seeds that all of them share.
         left_out: Recipes that are compared with no other, since they lack an attack or one of these seeds.
         missing: Recipe -> attack -> the seeds it lacks; such a recipe has no row.
         leaks: The recipes compared under their strongest attacks; None where the metric did not choose the attacks.

@@ -172,5 +172,5 @@ def named(recipe: str) -> str:
 
 
 def start(sentence: str) -> str:
-    """With a capital, as sentences begin."""
+    """The sentence with a capital, as sentences begin."""
     return sentence[:1].upper() + sentence[1:]

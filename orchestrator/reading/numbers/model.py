@@ -102,7 +102,7 @@ class ContactSheet:
 
 
 MOST_POINTS = 1000
-"""Of one map of features: a page holds every point as a mark of its own."""
+"""Most points of one map of features: a page holds every point as a mark of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -49,7 +49,7 @@ class Proposed:
         audited: It met the full attack though its rung had dropped it.
         feasible: It meets the constraints.
         seeds: How many of the sweep's seeds it met, None for all.
-        settings: The same values as numbers where they are numbers, by which a figure places them.
+        settings: The recipe's values as numbers where they are numbers, by which a figure places them.
     """
 
     number: int
@@ -97,7 +97,7 @@ class SearchView:
     """A search as the report shows it.
 
     Attributes:
-        space, rungs, constraints, budget: In words, a line each.
+        space, rungs, constraints, budget: These parts of the search in words, a line each.
         stopped_by: What ended it, in the record's words ("recipes", "exhausted", "budget: ..."); None while unfinished.
         asked: How many recipes it may propose, if limited.
         importances: One for each objective with enough recipes.

@@ -116,7 +116,7 @@ class Summary(Cells):
 
     @property
     def access_levels(self) -> list[str]:
-        """Those that some attack of the sweep has, the least first."""
+        """Levels of access that some attack of the sweep has, the least first."""
         present = set(self.frame.loc[~self.frame["control"], "access"])
         return [level for level in ACCESS_LEVELS if level in present]
 
@@ -136,7 +136,7 @@ class Summary(Cells):
         return None if self.primary is None else self.evidence_by(self.primary)
 
     def evidence_by(self, metric: str) -> Evidence | None:
-        """The same by any leak metric, each recipe under the attack that works best by that metric."""
+        """What any leak metric tells of the recipes, each under the attack that works best by that metric."""
         return self._gathered(metric, worst_by=metric)
 
     def _gathered(self, metric: str, *, worst_by: str) -> Evidence | None:
@@ -222,7 +222,7 @@ def _measured(frame: pd.DataFrame) -> tuple[str, ...]:
 
 
 def _of_seeds(samples: Mapping[str, Seeds], seeds: Sequence[int]) -> dict[str, Seeds]:
-    """Of every metric the samples of these seeds."""
+    """The samples of these seeds, of every metric."""
     return {metric: {seed: one for seed, one in mine.items() if seed in seeds} for metric, mine in samples.items()}
 
 

@@ -17,9 +17,9 @@ from smoothsweep.orchestrator.reading.numbers.format import estimate, listing, n
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 
 SHORT = 0.8
-"""Of the ceiling: a reach below this part of it limits what an attack can show."""
+"""Fraction of the ceiling: a reach below it limits what an attack can show."""
 APART = 0.2
-"""Between two judges: a difference from which on they are said to disagree."""
+"""Difference between two judges from which on they are said to disagree."""
 FIRST = "verified_far1"
 
 

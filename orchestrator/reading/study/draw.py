@@ -36,14 +36,14 @@ def draw_questions(
 
     Args:
         rows: Label of each person who may be asked about -> the rows of their training images.
-        names: By label.
+        names: Names of all people, in the order of their labels.
         seeds: Training seeds, spread evenly over the questions.
         options: Pictures to choose between, one for each recipe.
         examples: Training images shown beside them, fewer for a person who has no more than so many.
 
     The checks are about people with at least two training images, as far as possible not asked about otherwise.
 
-    Raises ValueError where nobody has two.
+    Raises ValueError where no person has two.
     """
     order = [int(label) for label in generator.permutation(sorted(rows))]
     chosen = order[:people]

@@ -1,4 +1,4 @@
-"""The key of a study, study.json: which picture stands where. It stays with whoever built the page."""
+"""The key of a study, study.json: which picture stands where. It stays with the user who built the page."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from smoothsweep.sweeps.mistakes import first_mistake
 
 KEY_FILE = "study.json"
 MOST_BYTES = 64 * 2**20
-"""Of a file that comes from outside; larger ones are no study's."""
+"""Most bytes of a file that comes from outside; larger ones are no study's."""
 
 Row = Annotated[int, Field(ge=0)]
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -30,8 +30,8 @@ class Question(Model):
         person: The class's label, and its name.
         trained: The training seed of the targets that were attacked.
         examples: Rows of the training images shown.
-        options: By position on the page, the recipe (its place among the study's) or null for a real training image,
-            `real`, which makes the question an attention check.
+        options: For each position on the page, the recipe (its place among the study's) or null for a real training
+            image, `real`, which makes the question an attention check.
     """
 
     person: Row
@@ -59,7 +59,7 @@ class StudyKey(Model):
 
     Attributes:
         recipes: Their names, as the report calls them.
-        seed: Of the order.
+        seed: Seed of the order.
         pictures: SHA-256 over all pictures of the page in their order.
         published: What the paper's annotators preferred, by recipe, where it asked about the same.
     """

@@ -1,4 +1,4 @@
-"""From the answers to what people prefer: shares with intervals, agreement, and who did not look.
+"""What people prefer, by their answers: shares with intervals, agreement, and who did not look.
 
 The paper's Table 13 counts people (classes): each goes to the recipe that most of its annotators chose, and those
 where two are level are left out (section C.10). Beside it stand the shares of single answers.
@@ -41,9 +41,9 @@ class ByAnnotator:
     """One annotator.
 
     Attributes:
-        shares: By recipe.
+        shares: Share of each recipe.
         checks, failed: Attention checks answered, and those where the real picture was chosen.
-        attentive: Whether so few failures would surprise of somebody who guesses.
+        attentive: Whether so few failures would surprise of a person who guesses.
     """
 
     name: str
@@ -123,9 +123,9 @@ def _annotator(key: StudyKey, answers: Answers) -> ByAnnotator:
 
 
 def attentive(checks: int, failed: int, options: int) -> bool:
-    """Whether somebody who guesses would fail so few of the attention checks with a probability of at most `SURE`.
+    """Whether a person who guesses would fail so few of the attention checks with a probability of at most `SURE`.
 
-    Whoever guesses falls on the real picture in one of `options` checks.
+    A person who guesses falls for the real picture in one of `options` checks.
     """
     return bool(stats.binom.cdf(failed, checks, 1 / options) <= SURE) if checks else False
 

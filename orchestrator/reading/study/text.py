@@ -35,7 +35,7 @@ def study_text(result: StudyResult) -> str:
 
 
 def study_json(result: StudyResult) -> dict[str, Any]:
-    """The same as JSON values; what could not be told is null."""
+    """The whole result as JSON values; what could not be told is null."""
     return {"level": LEVEL, **asdict(result)}
 
 

@@ -25,8 +25,8 @@ class Outcome:
 
     Attributes:
         status: Open (some trial is missing), done, or failed (some trial failed, or an objective has no value).
-        violations: Per constraint by how much it is missed, at most 0 where it is met.
-        by_seed: Of what is done, seed -> column -> the worst case over the attacks, of objectives and constraints.
+        violations: Constraint -> how far it is missed, at most 0 where it is met.
+        by_seed: Seed -> column -> the worst case over the attacks, of objectives and constraints; {} unless done.
     """
 
     status: str
@@ -74,7 +74,7 @@ class Aims:
 
 
 def outcome_of(trials: Sequence[Trial], store: Store, aims: Aims, failed: Mapping[str, str] | set[str]) -> Outcome:
-    """Of a proposal with these trials. failed: ids of trials that have failed."""
+    """Outcome of a proposal with these trials. failed: ids of trials that have failed."""
     if (status := status_of(trials, store, failed)) != DONE:
         return Outcome(status=status, objectives=dict.fromkeys(aims.objectives))
     rows = [(trial.seed, metrics_of(trial, store)) for trial in trials if not trial.is_control]
@@ -86,7 +86,7 @@ def outcome_of(trials: Sequence[Trial], store: Store, aims: Aims, failed: Mappin
 
 
 def status_of(trials: Sequence[Trial], store: Store, failed: Mapping[str, str] | set[str]) -> str:
-    """Of trials together: done, failed where all have ended and some without a result, else open."""
+    """Status of trials together: done, failed where all have ended and some without a result, else open."""
     complete = {trial.id: all(store.has(stage) for stage in trial.stages) for trial in trials}
     if all(complete.values()):
         return DONE

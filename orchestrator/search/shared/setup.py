@@ -34,16 +34,17 @@ class Setup:
     """What a strategy needs to know of its search.
 
     Attributes:
-        identity: The same for two recipes that are the same work; raises InputError for one that is not valid.
+        identity: Recipe -> a string, the same for two recipes that are the same work; raises InputError for one that is
+            not valid.
         recipes: How many to propose at most, None where the space says it.
         lag: How many may be open at once, None for any number; of a strategy that learns, proposal i is made of the
             outcomes of those up to i - lag.
         baseline: Tried first, {} for none.
         stated: All that the baseline's recipe has at keys of the space, also where it does not name them.
         settings: An instance of the strategy's own settings (`StrategyKind.settings`), None where it has none.
-        sampler: Of `optuna`, gp or tpe.
+        sampler: Sampler of `optuna`, gp or tpe.
         seeds: How many seeds the sweep has.
-        first_seeds: Of `noise_aware`, how many of them a recipe meets at first.
+        first_seeds: How many of them a recipe of `noise_aware` meets at first.
     """
 
     space: Space

@@ -61,7 +61,7 @@ def audits(setup: Setup, dropped: Sequence[Proposal]) -> list[Proposal]:
 
 
 def _not_yet(wanted: Sequence[Proposal], there: Sequence[Proposal]) -> list[Proposal]:
-    """Those whose recipe is not there yet."""
+    """Wanted proposals whose recipe is not there yet."""
     return [p for p in wanted if all(p.values != other.values for other in there)]
 
 

@@ -119,12 +119,12 @@ def _more(one: Tried, number: int, seeds: int) -> Proposal:
 
 
 def _measured(known: Sequence[Tried]) -> list[Tried]:
-    """Those that a model can be fitted to."""
+    """Tried recipes that a model can be fitted to."""
     return [one for one in known if one.by_seed and one.positions is not None]
 
 
 def expected_worth(setup: Setup, known: Sequence[Tried], candidates: Sequence[Positions], number: int) -> np.ndarray:
-    """By how much each candidate is expected to extend the frontier, as a fraction of the frontier's box: [c]."""
+    """How much each candidate is expected to extend the frontier, as a fraction of the frontier's box: [c]."""
     measured = _measured(known)
     offered = [one for one in known if one.is_on_offer and one.positions is not None]
     positions = [*(one.positions for one in measured), *(one.positions for one in offered), *candidates]

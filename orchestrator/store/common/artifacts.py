@@ -1,6 +1,6 @@
 """One artifact's folder: whether it is there and whole, and the place where a damaged one is kept.
 
-<store>/damaged/<stage>/<fingerprint>.<random>/     set aside, not deleted: somebody may want to look
+<store>/damaged/<stage>/<fingerprint>.<random>/     set aside, not deleted: a user may want to look
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def is_whole(folder: Path, *, unsealed: bool = True) -> bool:
 
 
 def set_aside(folder: Path) -> Path | None:
-    """Rename a damaged artifact into the store's folder for those; None if somebody else has done so meanwhile."""
+    """Rename a damaged artifact into the store's folder for those; None if another process has done so meanwhile."""
     _whole.pop(folder, None)
     verifying.forget(folder)
     place = folder.parent.parent / DAMAGED / folder.parent.name / f"{folder.name}.{uuid.uuid4().hex[:8]}"

@@ -25,7 +25,7 @@ from smoothsweep.tasks.context import SharedFolders
 
 @dataclass(frozen=True, kw_only=True)
 class Store(ABC):
-    """All paths of the store in one place: nobody else joins file names. root: what of it lies on this machine."""
+    """All paths of the store in one place: no other code joins file names. root: what of it lies on this machine."""
 
     root: Path
 
@@ -146,7 +146,7 @@ class Store(ABC):
 
     @abstractmethod
     def commit(self, stage: Stage, draft: Path, manifest: dict[str, Any]) -> Path:
-        """Seal the draft as the stage's artifact. If somebody else was first, theirs stays."""
+        """Seal the draft as the stage's artifact. If another writer was first, theirs stays."""
 
     @abstractmethod
     def discard(self, stage: Stage) -> None:
@@ -164,7 +164,7 @@ class Store(ABC):
 
     @abstractmethod
     def publish(self, folder: Path, name: str) -> None:
-        """Hand a sweep's report, written into `folder`, to whoever reads the store."""
+        """Hand a sweep's report, written into `folder`, to readers of the store."""
 
     @abstractmethod
     def read_note(self, name: str, file: str) -> bytes | None:

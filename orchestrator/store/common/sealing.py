@@ -1,7 +1,7 @@
 """Manifests: sealed when they are written, checked whenever they are read.
 
 A seal is a digest over all that the manifest says. `result` is one over what the stage made alone (its identity, its
-numbers, the checksums of its files), without times and machine: whoever reads the artifact notes it, so that numbers
+numbers, the checksums of its files), without times and machine: stages that read the artifact note it, so that numbers
 which do not belong together are told apart even where a manifest was sealed again.
 """
 
@@ -118,7 +118,7 @@ def _is_number(value: Any, least: float, most: float) -> bool:
 
 
 def _check_names(manifest: Mapping[str, Any]) -> None:
-    """Every name in it that becomes part of a path stays below its folder, whoever wrote the manifest."""
+    """Every name in it that becomes part of a path stays below its folder, no matter who wrote the manifest."""
     for name, checksum in manifest["files"].items():
         if not is_plain_name(name) or not isinstance(checksum, str) or not FINGERPRINT.fullmatch(checksum):
             raise Damage(f"its manifest names an impossible file {name[:60]!r}")

@@ -70,7 +70,7 @@ def is_damaged(folder: Path, name: str, expected: str) -> bool:
 
 def note_as_right(folder: Path, files: Mapping[str, str]) -> None:
     """Note files that this process has just made, and of which it has the checksums, as verified."""
-    with suppress(Damage):  # somebody removes the artifact meanwhile
+    with suppress(Damage):  # another process removes the artifact meanwhile
         _right[folder] = {name: (_signature(folder, name), known) for name, known in files.items()}
         _remember(folder)
 
@@ -83,7 +83,7 @@ def forget(folder: Path) -> None:
 
 
 def _unknown(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
-    """Those of the files that are not known to be right as they are now."""
+    """Files that are not known to be right as they are now."""
     known = _right.get(folder, {})
     return {name: one for name, one in files.items() if known.get(name) != (_signature(folder, name), one)}
 

@@ -16,7 +16,7 @@ UNNOTED = 1  # a store without the file is older than the file, or has lost it: 
 
 
 def version_note(*, empty: bool) -> bytes:
-    """Of a store without a note. empty: it holds no artifact, so that all it ever has will be of our format."""
+    """The note for a store without one. empty: it holds no artifact, so that all it ever has will be of our format."""
     return json.dumps({"format": VERSION if empty else UNNOTED}).encode()
 
 

@@ -21,7 +21,7 @@ from smoothsweep.orchestrator.store.common.sealing import is_plain_name
 from smoothsweep.orchestrator.store.remote.objects import Objects
 
 DRAFTS = "drafts"
-FOREIGN_DRAFT_S = 24 * 3600.0  # nobody uploads that long: an attempt of a machine that is gone
+FOREIGN_DRAFT_S = 24 * 3600.0  # no upload takes that long: an attempt of a machine that is gone
 _MANIFEST = "manifest.json"
 
 
@@ -47,10 +47,10 @@ def attempt_name() -> str:
 
 
 def set_artifact_aside(objects: Objects, kind: str, fingerprint: str) -> str:
-    """Move a damaged artifact out of the way, its manifest first: what follows is nobody's. Returns where it lies."""
+    """Move a damaged artifact out of the way, its manifest first, so that none owns the rest. Returns its new place."""
     place, key = f"damaged/{kind}/{fingerprint}.{uuid.uuid4().hex[:8]}", manifest_key(kind, fingerprint)
     attempts = files_key(kind, fingerprint)
-    with suppress(FileNotFoundError):  # somebody else is at it
+    with suppress(FileNotFoundError):  # another process is at it
         content = objects.read(key)
         objects.write(f"{place}/{_MANIFEST}", content)
         objects.delete([key])
@@ -62,7 +62,7 @@ def set_artifact_aside(objects: Objects, kind: str, fingerprint: str) -> str:
 
 
 def sweep_attempts(objects: Objects, kind: str, fingerprint: str) -> None:
-    """Remove the files of attempts at a stage that neither its manifest names nor anybody is still uploading."""
+    """Remove the files of attempts at a stage that its manifest does not name and no process is still uploading."""
     attempts = {listed.key.split("/")[0] for listed in objects.listed(files_key(kind, fingerprint))}
     if not attempts:
         return
@@ -71,7 +71,7 @@ def sweep_attempts(objects: Objects, kind: str, fingerprint: str) -> None:
     with suppress(FileNotFoundError):
         try:
             keep.add(json.loads(objects.read(manifest_key(kind, fingerprint)))["attempt"])
-        except (ValueError, TypeError, KeyError):  # damaged: whoever reads it sets its files aside
+        except (ValueError, TypeError, KeyError):  # damaged: its reader sets its files aside
             return
     for attempt in attempts - keep:
         objects.delete_below(f"{files_key(kind, fingerprint)}/{attempt}")

@@ -114,7 +114,7 @@ class Objects:
         return Listed(key=key, size=info.size, changed=info.mtime_ns or 0) if info.type == FileType.File else None
 
     def delete(self, keys: Iterable[str]) -> None:
-        """Those that are not there are no error."""
+        """Delete objects; those that are not there are no error."""
         for key in keys:
             with self._told(key):
                 try:

@@ -182,7 +182,7 @@ class RemoteStore(Store):
         shutil.rmtree(self.place(stage), ignore_errors=True)
 
     def commit(self, stage: Stage, draft: Path, manifest: dict[str, Any]) -> Path:
-        """Upload the draft under its attempt, then the manifest. If somebody else was first, theirs stays."""
+        """Upload the draft under its attempt, then the manifest. If another writer was first, theirs stays."""
         key = (stage.name, stage.fingerprint)
         attempt = draft.name.removeprefix(f".{stage.fingerprint}.")
         marker = draft_key(*key, attempt)
@@ -214,7 +214,7 @@ class RemoteStore(Store):
             self.objects.write(VERSION_FILE, version_note(empty=not self.objects.listed("files")))
 
     def check_there(self) -> None:
-        """Nothing to do: whoever writes to a bucket that is gone is told so, and makes none."""
+        """Nothing to do: a writer to a bucket that is gone is told so, and makes none."""
 
     def prove_writable(self) -> None:
         super().prove_writable()  # the mirror
@@ -271,7 +271,7 @@ def open_remote_store(url: str) -> RemoteStore:
 
 
 def remote_store(url: str) -> RemoteStore:
-    """The same without asking: on a worker, whose driver has asked."""
+    """The store at this address, without asking: on a worker, whose driver has asked."""
     root, objects = mirror_of(url), Objects(url=url)
     return RemoteStore(root=root, objects=objects, manifests=Manifests(objects=objects, root=root))
 

@@ -25,7 +25,7 @@ def pull(objects: Objects, prefix: str, folder: Path, only: Collection[str] | No
         if path.exists():
             return
         with suppress(FileNotFoundError), replacing(path, parents=True) as temporary:
-            objects.download(f"{prefix}/{name}", temporary)  # not found: somebody finished the stage meanwhile
+            objects.download(f"{prefix}/{name}", temporary)  # not found: the stage was finished meanwhile
 
     all_at_once(bring, [name for name in names if only is None or name in only])
 

@@ -31,8 +31,8 @@ class Answer:
         leak: The metric that decides, None where none was measured.
         worst: Every recipe that has met every attack under the seeds that all share, under the attack that works best
             against it, least leak first.
-        allowed: Those accurate enough, in that order.
-        front: Those among them that no other beats in both accuracy and leak.
+        allowed: Recipes that are accurate enough, in that order.
+        front: Allowed recipes that no other beats in both accuracy and leak.
         recipes: All that was given.
         incomplete: Sentences on the recipes that lack an attack or a seed.
     """
@@ -46,12 +46,12 @@ class Answer:
 
     @property
     def least(self) -> RecipeMeans | None:
-        """The smallest number, whatever its seeds."""
+        """The recipe of the smallest leak, whatever its seeds."""
         return self.allowed[0] if self.allowed else None
 
     @property
     def recommended(self) -> RecipeMeans | None:
-        """The same where it has the seeds that it takes to say anything; None else."""
+        """The least leaking recipe if it has the seeds that it takes to say anything; None else."""
         return self.least if self.least is not None and len(self.least.seeds) >= LEAST_SEEDS else None
 
 
@@ -134,7 +134,7 @@ def answer_text(found: Answer, verdicts: Verdicts | None = None) -> str:
 
 
 def _deciding_leak(recipes: Sequence[RecipeMeans]) -> str | None:
-    """As in the report: a judge's hit rate where measured, the independent judge first, else the first leak."""
+    """What decides, as in the report: a hit rate where measured, the independent judge's first, else the first leak."""
     leaks = [spec.key for spec in METRICS if spec.group == "leak" and spec.better]
     return next((key for key in (*CLASS_METRICS, *leaks) if any(key in r.metrics for r in recipes)), None)
 

@@ -1,4 +1,4 @@
-"""Where somebody who opens MLflow should arrive: the newest sweep, its trials side by side."""
+"""Where a user who opens MLflow should arrive: the newest sweep, its trials side by side."""
 
 from __future__ import annotations
 

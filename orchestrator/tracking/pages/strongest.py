@@ -33,7 +33,7 @@ def strongest(
     """Choose every complete recipe's means under its strongest attack, and say what the other recipes lack.
 
     Args:
-        recipes: Those that the leak was measured for.
+        recipes: Means of the recipes that the leak was measured for.
         leak: The metric that decides.
         planned: The trials of the sweep, so that a recipe is named which has finished none of them.
     """

@@ -1,6 +1,6 @@
 """Saved views of MLflow's page of runs: which runs, in which order, with which columns and charts.
 
-MLflow keeps a view that somebody named and shared as a tag of the experiment, which every browser reads that opens a
+MLflow keeps a view that a user named and shared as a tag of the experiment, which every browser reads that opens a
 link with its name: key and fields as in mlflow/mlflow, mlflow/server/js/src/experiment-tracking/components/
 experiment-page/utils/savedViewEnvelope.ts, models/ExperimentPageUIState.tsx and ../runs-charts/runs-charts.types.ts.
 A shared view cannot hold which rows are expanded; a filter shows the runs that it leaves at the top level instead.
@@ -24,7 +24,7 @@ NAMES = {TRIALS: "Trials", RECIPES: "Recipes: means over seeds"}
 RUN_NAME = "attributes.`Run Name`"
 CURVES = ("epoch/alpha", "epoch/test_acc", "epoch/train_acc", "epoch/loss", "epoch/logit_gap")
 MOST_JUDGES = 3
-"""With a chart of their own beside the metric that decides: a tag holds 5,000 letters."""
+"""Most judges with a chart of their own beside the metric that decides: a tag holds 5,000 letters."""
 CURVES_SECTION, FIRST_SECTION, OTHERS_SECTION = "epoch", "Accuracy against leak", "Model metrics"
 
 

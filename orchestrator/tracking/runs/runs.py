@@ -1,4 +1,4 @@
-"""The runs of an experiment by the fingerprint among their tags: each thing has one run, whoever wrote it, and when."""
+"""The runs of an experiment by the fingerprint among their tags: one run for each thing, whatever wrote it and when."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ class Found:
 
     Attributes:
         status: RUNNING, FINISHED, FAILED or KILLED.
-        content: Of a recipe, which trials its means are over; of a trial, which proposal of a search it belongs to.
-        started: In milliseconds.
+        content: Which trials a recipe's means are over; which proposal of a search a trial belongs to.
+        started: Time of its start, in milliseconds.
         told: Fingerprint of the report's verdict that it holds, empty without one.
         name, params: As the server had them when it was read.
         retired: A present run has replaced it.

@@ -45,9 +45,9 @@ class RunVerdict:
     """A verdict as one run of MLflow holds it.
 
     Attributes:
-        tags: By name.
-        numbers: By metric, in the unit of the leak. For the table of the sweep's note: size, the reduction with its
-            interval; needed, what would settle it; mark, "least leak" where the report marks the recipe so.
+        tags: Name -> value.
+        numbers: Metric -> value, in the unit of the leak. For the table of the sweep's note: size, the reduction with
+            its interval; needed, what would settle it; mark, "least leak" where the report marks the recipe so.
     """
 
     tags: Mapping[str, str] = field(default_factory=dict)

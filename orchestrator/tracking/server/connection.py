@@ -184,7 +184,7 @@ def _ask(uri: str, timeout: float) -> Any:
 
 
 def _check_port(uri: str) -> None:
-    """Raise InputError if nobody listens where a database should: SQLAlchemy would try for minutes."""
+    """Raise InputError if nothing listens where a database should: SQLAlchemy would try for minutes."""
     parts = urlsplit(uri)
     if not parts.hostname:
         return  # a socket in a folder: answers or fails at once

@@ -12,7 +12,7 @@ Result = TypeVar("Result")
 def within(seconds: float, work: Callable[[], Result]) -> Result:
     """What `work` returns or raises; TimeoutError after so many seconds.
 
-    The work happens in a thread that nobody can end: it must be such that it may be left behind, to end with the
+    The work happens in a thread that cannot be ended: it must be such that it may be left behind, to end with the
     process. In the caller's own thread a library's wait for the network would be deaf to signals.
     """
     found: list[Result] = []

@@ -31,7 +31,7 @@ def prepare(path: Path, *, ours: bool) -> None:
     unreadable, for all that it holds is in the store; the database of another is left to MLflow.
 
     Raises OSError, sqlite3.Error or NewerSchema. What is no plain file, or lies in a folder that cannot be written, is
-    left to whoever opens it.
+    left to the code that opens it.
     """
     if not os.access(path.parent, os.W_OK | os.X_OK) or (path.exists() and not path.is_file()):
         return
@@ -114,7 +114,7 @@ def _upgraded(path: Path) -> str | None:
 
 
 def _initialised(path: Path) -> None:
-    """Make or upgrade MLflow's tables in this file, which nobody else has opened and which is flushed once whole."""
+    """Make or upgrade MLflow's tables in this file, which no other process has open and which is flushed once whole."""
     from mlflow.store.db import utils
     from sqlalchemy import event
 

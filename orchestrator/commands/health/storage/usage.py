@@ -44,7 +44,7 @@ class Usage:
 
     @property
     def untold(self) -> list[str]:
-        """Sweeps of which nobody can say what they need: their report was never written, or their notes are damaged."""
+        """Sweeps whose needs are not known: their report was never written, or their notes are damaged."""
         return [name for name, keys in self.sweeps.items() if keys is None]
 
     def size(self, keys: frozenset[Key] | list[Key]) -> int:

@@ -49,7 +49,7 @@ class Comparison(BaseModel):
 
 
 def comparison_of(trials: Sequence[Trial], data: ReportData, summary: Summary) -> Comparison:
-    """Of a sweep in the store. trials: all; those of fresh seeds and of cheap attacks are left out."""
+    """The comparison of a sweep in the store. trials: all; those of fresh seeds and cheap attacks are left out."""
     mine = compared(trials)
     return Comparison(
         standing=Standing(

@@ -13,7 +13,7 @@ from smoothsweep.orchestrator.commands.reporting.several.pairing import paired
 from smoothsweep.orchestrator.commands.reporting.several.sources import sides
 
 MOST_SWEEPS = 8
-"""In one report: more tables side by side nobody reads."""
+"""Most sweeps in one report: more tables side by side are not read."""
 OWN = ("report.html", "results.parquet", "verdicts.parquet", "figures")
 """What a folder of such a report holds; another file in it is not ours."""
 

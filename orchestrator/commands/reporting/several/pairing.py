@@ -29,7 +29,7 @@ class Pairing:
 
     @property
     def sentence(self) -> str:
-        """For a reader."""
+        """The sentence that tells a reader."""
         both = f"{self.first} and {self.other}"
         if self.compared:
             return f"The recipes of {both} are compared: data, protocol, judge, attacks and seeds are the same."

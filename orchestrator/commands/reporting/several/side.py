@@ -29,7 +29,7 @@ class Side:
     """One of several sweeps that are compared.
 
     Attributes:
-        name: Of the sweep, unlike those of the others.
+        name: Name of the sweep, unlike those of the others.
         source: Where it was read from.
         comparison: What it states and rests on.
         rows: A row per trial with `COLUMNS` and metrics.
@@ -81,7 +81,7 @@ class Side:
 
     @property
     def seeds(self) -> tuple[int, ...]:
-        """Of its finished trials, rising."""
+        """Seeds of its finished trials, rising."""
         return tuple(sorted({int(seed) for seed in self.rows.loc[self.rows["status"] == "done", "seed"]}))
 
     @property
@@ -118,7 +118,7 @@ def report_data(
 
 
 def rows_of(results: pd.DataFrame) -> pd.DataFrame:
-    """Of a table of results what a side has."""
+    """What a side has of a table of results."""
     columns = [name for name in (*COLUMNS, *BY_KEY) if name in results]
     rows = results[columns].copy()
     if "failure" in rows:

@@ -37,7 +37,7 @@ def cited(settings: InversionSweep) -> Iterable[str]:
 
 
 def _of_training(settings: InversionSweep) -> Iterable[str]:
-    """Plain training cites nobody: label smoothing with a factor of 0 is none."""
+    """Plain training cites no paper: label smoothing with a factor of 0 is none."""
     if isinstance(settings.recipe, ImportedClassifier):
         stated = settings.recipe.stated_defense or {}
         kind, alpha = stated.get("kind"), stated.get("alpha") or 0

@@ -37,7 +37,7 @@ from smoothsweep.sweeps.loaded import LoadedSweep
 
 SETTINGS, TEXT, STORE = "sweep.yaml", "report.txt", "store"
 NOTES = (STATE_FILE, PROPOSALS, REAUDIT, ENDED)
-"""Of a sweep, what a run goes on from."""
+"""Files of a sweep that a run goes on from."""
 
 
 @dataclass(frozen=True, kw_only=True)

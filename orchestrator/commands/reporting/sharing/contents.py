@@ -51,7 +51,7 @@ class Gathered:
 
     @property
     def name(self) -> str:
-        """Of the sweep."""
+        """Name of the sweep."""
         return self.loaded.sweep.name
 
 
@@ -68,7 +68,7 @@ def gather(loaded: LoadedSweep, trials: list[Trial], store: Store, *, redact: bo
 
 
 def without_names(data: ReportData) -> ReportData:
-    """The same with numbers for the names of classes, in the names' own order, which resampling goes by."""
+    """The report's data with numbers for the names of classes, in the names' own order, which resampling goes by."""
     if data.per_class is None:
         return data
     known = sorted(data.per_class["class"].unique())

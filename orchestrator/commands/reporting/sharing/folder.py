@@ -23,7 +23,7 @@ def digest(content: bytes) -> str:
 
 
 def refuse_other_content(out: Path, index: str, flag: str = "--out") -> None:
-    """Raise InputError unless there is nothing at `out`, an empty folder, or an earlier export that nobody edited.
+    """Raise InputError unless there is nothing at `out`, an empty folder, or an earlier export that was not edited.
 
     index: the name of the list of files in such a folder.
     """

@@ -18,7 +18,7 @@ from smoothsweep.orchestrator.commands.reporting.sharing.folder import beside, p
 
 PAGE = "report.html"
 DEFAULT_STORE = "store"
-"""What `--store` is where nobody says it: a bundle has no use for another."""
+"""What `--store` is where it is not given: a bundle has no use for another."""
 MOST_TEXT = 16 * 2**20
 
 

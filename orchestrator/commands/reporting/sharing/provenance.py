@@ -12,7 +12,7 @@ from smoothsweep.core.readers.files import open_regular
 from smoothsweep.core.text import brief
 
 KEY = "smoothsweep"
-"""Of the text within a PNG file that says where the picture comes from."""
+"""Key of the text within a PNG file that says where the picture comes from."""
 SUFFIX = ".png"
 
 

@@ -47,7 +47,7 @@ class Pictured:
 def pictured(
     choice: Choice, trials: Sequence[Trial], axes: Sequence[Axis], summary: Summary, store: Store
 ) -> list[Pictured]:
-    """Whose reconstructions are exported, of those that the store has.
+    """The trials whose reconstructions are exported, of those that the store has.
 
     best: of the first seed, against each recipe by the attack that works best against it (by any where no leak was
     measured), of every class the reconstruction that the attack ranks first. all: everything.

@@ -1,4 +1,4 @@
-"""By how much a recipe is expected to extend the frontier, where the frontier itself is uncertain.
+"""How much a recipe is expected to extend the frontier, where the frontier itself is uncertain.
 
 Noisy expected hypervolume improvement (Daulton, Balandat and Bakshy, 2021, "Parallel Bayesian optimization of multiple
 noisy objectives"): the improvement is averaged over joint draws of what the frontier's recipes, those in flight and the
