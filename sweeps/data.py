@@ -151,7 +151,7 @@ class UnlabelledPublic(Model):
     path: FilePath  # the Parquet file or the folder
     size: Annotated[int, Field(ge=16, le=2048)] = 64  # side in pixels that images are kept at
     limit: Count | None = None  # read a random choice of this many images; null: all
-    seed: Seed = 0  # of the choice by limit
+    seed: Seed = 0  # seed of the choice by limit
 
     @property
     def most(self) -> int | None:

@@ -39,7 +39,7 @@ class AnyClassifier(Training):
     """A judge that is trained as targets are; its defaults are its own."""
 
     declared: ClassVar[type[ClassifierJudge]] = ClassifierJudge
-    seed: Seed = 0  # of the classifier's weights and batches, the same in all trials
+    seed: Seed = 0  # seed of the classifier's weights and batches, the same in all trials
     checkpoint_every: Count = 10  # epochs between two checkpoints
 
     def built(self, kind: type[ClassifierJudge]) -> ClassifierJudge:

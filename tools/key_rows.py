@@ -63,18 +63,15 @@ def keys_of(model: type[BaseModel], prefix: str) -> Iterator[Key]:
             name=name,
             kind=kind,
             default=_default(model, name, part),
-            meaning=_sentence(name, meaning, part.get("enum", ())),
+            meaning=_sentence(meaning, part.get("enum", ())),
             models=models,
             choices=choices if long else (),
         )
 
 
-def _sentence(name: str, meaning: str, choices: Sequence[Any]) -> str:
-    """As a cell has it, beside no key that it could go on from: `seed: of the draws` is the seed of the draws."""
+def _sentence(meaning: str, choices: Sequence[Any]) -> str:
+    """The meaning as a cell has it."""
     meaning = re.sub(r"\bNone\b", "null", meaning).removesuffix(".")
-    meaning = re.sub(r"^of ([^:]{1,40}): ", r"with \1: ", meaning)
-    if meaning.startswith("of ") and "_" not in name:
-        meaning = f"{name} {meaning}"
     first = meaning.partition(" ")[0].strip(",:;")
     is_name = not first.isalpha() or first in choices
     return meaning if is_name else meaning[:1].upper() + meaning[1:]

@@ -46,7 +46,7 @@ class Nested(BaseModel):
 
 
 class Made(BaseModel):
-    """A made-up model. low, high: bounds in pixels; null: none. word: of two: a word.
+    """A made-up model. low, high: bounds in pixels; null: none. word: one of two words.
 
     Not of word: this paragraph. later: seconds.
     """
@@ -70,7 +70,7 @@ def test_rows_of_a_model():
     rows = {key.name: (key.kind, key.default, key.meaning) for key in keys_of(Made, "made.")}
     assert rows["low"] == ("number in [0, 1)", "`0.5`", "Bounds in pixels; null: none")
     assert rows["high"] == ("integer or null", "null", "Bounds in pixels; null: none")
-    assert rows["word"] == ("`this`, `that`", "*required*", "With two: a word")
+    assert rows["word"] == ("`this`, `that`", "*required*", "One of two words")
     assert rows["later"] == ("number", "`123.5`", "Seconds")
     assert rows["inside"] == ("{keys}", "its defaults", "What stands inside")
     assert rows["pairs"][:2] == ("list of lists of integer, number", "`[]`")
@@ -79,7 +79,7 @@ def test_rows_of_a_model():
 
 @dataclass(frozen=True, kw_only=True)
 class Checked:
-    """share: a part, None for all; rate: of events, per second."""
+    """share: a part, None for all; rate: events per second."""
 
     share: float = 0.5
     rate: float | None = None
@@ -97,7 +97,7 @@ def test_bounds_that_only_a_dataclass_checks_are_asked_of_it():
     rows = {key.name: (key.kind, key.meaning) for key in keys_of(derived(Checked), "")}
     assert rows == {
         "share": ("number in [0, 1)", "A part, null for all"),
-        "rate": ("number > 0 or null", "Rate of events, per second"),
+        "rate": ("number > 0 or null", "Events per second"),
         "plain": ("integer", ""),
         "span": ("list of 2 numbers in (0, 1]", "Smallest and largest part"),
     }
