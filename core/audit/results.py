@@ -105,8 +105,8 @@ class Audit:
         }.get(self.beyond.verdict, "whether that is more than images of people in general give away is inconclusive")
         known = int((self.people["share"] >= HALF).sum())
         lines = (
-            f"Of what {best['words']} draws from this model, the judge matches {_percent(best['leak'])} with the "
-            f"right one of {len(self.by.names)} people (chance: {_percent(1 / len(self.by.names))}); of images "
+            f"Of what the strongest attack ({best['words']}) draws from this model, the judge matches "
+            f"{_percent(best['leak'])} with the right one of {len(self.by.names)} people (chance: {_percent(1 / len(self.by.names))}); of images "
             f"drawn without knowing it ({control['words']}), {_percent(control['leak'])}: {sure}",
             f"{known} of {len(self.people)} people are matched in half or more of their images; of real photographs "
             f"the judge matches {_percent(self.real)}",

@@ -162,7 +162,7 @@ def told(shares, control, verdict_seeds=3):
 def test_the_sentence_says_which_way_the_difference_points(shares, control, words):
     found = told(shares, control)
     assert str(found).startswith(
-        "Of what Plug & Play, Poincaré draws from this model, the judge "
+        "Of what the strongest attack (Plug & Play, Poincaré) draws from this model, the judge "
         f"matches {25 * np.mean(shares):.0f} % with the right "
         f"one of {len(NAMES)} people (chance: {100 / len(NAMES):.0f} %); of "
         "images drawn without knowing it (random latents), "
