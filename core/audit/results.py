@@ -106,8 +106,9 @@ class Audit:
         known = int((self.people["share"] >= HALF).sum())
         lines = (
             f"Of what the strongest attack ({best['words']}) draws from this model, the judge matches "
-            f"{_percent(best['leak'])} with the right one of {len(self.by.names)} people (chance: {_percent(1 / len(self.by.names))}); of images "
-            f"drawn without knowing it ({control['words']}), {_percent(control['leak'])}: {sure}",
+            f"{_percent(best['leak'])} with the right one of {len(self.by.names)} people (chance: "
+            f"{_percent(1 / len(self.by.names))}); of images drawn without knowing it ({control['words']}), "
+            f"{_percent(control['leak'])}: {sure}",
             f"{known} of {len(self.people)} people are matched in half or more of their images; of real photographs "
             f"the judge matches {_percent(self.real)}",
             *self._verified(),
