@@ -94,8 +94,16 @@ FIGURES: dict[str, Figure] = {
         page="results/real-prior.md",
         labels=("recipe",),
         panels=(
-            Panel(columns=("eigenfaces, Plug & Play, logit", "FFHQ prior, Plug & Play, logit")),
-            _points("reduction, points"),
+            Panel(
+                columns=("FFHQ, cross entropy", "FFHQ, Poincaré", "FFHQ, logit"),
+                axis="matched, FFHQ prior, %",
+                names=("cross entropy", "Poincaré", "logit"),
+            ),
+            Panel(
+                columns=("eigenfaces, cross entropy", "eigenfaces, Poincaré", "eigenfaces, logit"),
+                axis="matched, eigenfaces, %",
+                names=("cross entropy", "Poincaré", "logit"),
+            ),
         ),
     ),
     "real_prior_verified": Figure(

@@ -61,6 +61,14 @@ def _page(name: str) -> tuple[str, ...]:
 
 
 RANDOM = ("random latents",)
+REAL_PRIOR = {
+    f"{prior}, Plug & Play, {loss}": f"{prior.removesuffix(' prior')}, {loss}"
+    for prior in ("FFHQ prior", "eigenfaces")
+    for loss in ("cross entropy", "Poincaré", "logit")
+} | {
+    f"{prior}, random latents (control)": f"{prior.removesuffix(' prior')}, random latents (control)"
+    for prior in ("FFHQ prior", "eigenfaces")
+}
 
 TABLES: dict[str, Sheet] = {
     "quickstart": Sheet(numbers="quickstart", pages=("README.md",), kind="verdicts"),
@@ -77,9 +85,15 @@ TABLES: dict[str, Sheet] = {
     "membership-lfw": Sheet(numbers="membership_lfw", pages=_page("membership"), kind="leaks"),
     "membership-dp": Sheet(numbers="membership_dp", pages=_page("membership"), kind="leaks"),
     "answers": Sheet(numbers="audit_small_answers", pages=_page("answers"), kind="recipes", left_out=RANDOM),
-    "real-prior": Sheet(numbers="lfw_ffhq_recipes", pages=_page("real-prior"), kind="recipes"),
+    "real-prior": Sheet(
+        numbers="lfw_ffhq",
+        pages=_page("real-prior"),
+        kind="recipes",
+        left_out=("FFHQ prior, random", "eigenfaces, random"),
+        names=REAL_PRIOR,
+    ),
     "real-prior-verified": Sheet(
-        numbers="lfw_ffhq_recipes", pages=_page("real-prior"), kind="attacks", measure="Verified at 1 %"
+        numbers="lfw_ffhq", pages=_page("real-prior"), kind="attacks", measure="Verified at 1 %", names=REAL_PRIOR
     ),
     "membership-scores": Sheet(
         numbers="membership",
