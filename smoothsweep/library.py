@@ -20,15 +20,15 @@ from typing import Any
 import pandas as pd
 import torch
 
-from smoothsweep.core.audit.attack_result import AttackResult
+from smoothsweep.core.audit.attack_result import AttackResult, results_of
 from smoothsweep.core.audit.attacking import settings_tried
-from smoothsweep.core.audit.checking import recognised
+from smoothsweep.core.audit.checking import check_design, check_membership, recognised
 from smoothsweep.core.audit.comparing import compare_audits
 from smoothsweep.core.audit.judging import EVALUATOR, Judge, fit_embedder, train_evaluator
 from smoothsweep.core.audit.membership import MembershipAudit, audit_membership
 from smoothsweep.core.audit.model import Model
 from smoothsweep.core.audit.opening import PriorLike, attacker_of, check_model, usual_size
-from smoothsweep.core.audit.pictures import People, Pictures, everything_of, has_split, people_of, refuse_shared
+from smoothsweep.core.audit.pictures import People, Pictures, everything_of, people_of, refuse_shared
 from smoothsweep.core.audit.portfolio import EIGENFACES, PLUG_AND_PLAY, STORED_SIZE, Reach, evaluator_of, spread
 from smoothsweep.core.audit.references import PLAIN
 from smoothsweep.core.audit.results import Audit, Verdict, read_audit, verdict_of
@@ -162,47 +162,25 @@ def audit(
     the strongest attack is also verified, and the reach of the prior measured (`Audit.standing`), as the command does;
     `Audit.told` says what is not, and which public images may not fit.
 
-    Raises InputError, one line, as `attack` does, for a model that does not recognise the data, where a private picture
-    is among the public ones, or these show another kind of thing, and where membership is asked of data without a
-    split.
+    Raises InputError, one line, as `attack` does, for a model that does not recognise the data, for public images that
+    hold private ones or show another kind of thing, and for membership of data without a split.
     """
     check_model(model)
-    if not seeds or len(set(seeds)) < len(seeds) or people < 2:
-        raise InputError(f"audit: expected different seeds and at least 2 people, got {list(seeds)} and {people}")
-    if trained_on_data and not has_split(data):
-        raise InputError(
-            "trained_on_data: expected data that say which images are for training and which for testing (folders "
-            "train and test, a column split, or SplitImages), got no split"
-        )
-    if not trained_on_data and (shadows or shadow_recipe is not None):
-        raise InputError("shadows: expected none without trained_on_data=True, got some")
+    check_design(seeds, people)
+    check_membership(data, trained_on_data=trained_on_data, has_shadows=bool(shadows) or shadow_recipe is not None)
     split = people_of(data, size=size or usual_size(model))
     by_shadows = read_recipe(shadows, shadow_recipe, image_size=model.image_size)
     attacker = attacker_of(model, public, prior, size=size, device=device)
     notes = refuse_shared(split, attacker.public)
     test_acc = recognised(attacker.model, split.test, model.reads)
     tried = settings_tried(attacker, attacks)
-    ruler = (
-        by
-        if isinstance(by, Judge)
-        else fit_judge(
-            split,
-            by,
-            architecture=evaluator_of(getattr(model.classifier, "architecture", None)),
-            device=device,
-            progress=progress,
-        )
-    )
+    if not isinstance(by, Judge):
+        architecture = evaluator_of(getattr(model.classifier, "architecture", None))
+        by = fit_judge(split, by, architecture=architecture, device=device, progress=progress)
     chosen = spread(attacker.model.num_classes, people)
     with progress_bar(progress) as on_progress:
-        reconstructions = [
-            [
-                AttackResult(inverted=attacker.invert(one, chosen, seed=seed, on_progress=on_progress), seed=seed)
-                for seed in seeds
-            ]
-            for one in tried
-        ]
-        found = read_audit(reconstructions, ruler, test_acc, attacker=attacker, told=notes, on_progress=on_progress)
+        reconstructions = results_of(attacker, tried, chosen, seeds, on_progress)
+        found = read_audit(reconstructions, by, test_acc, attacker=attacker, told=notes, on_progress=on_progress)
         if not trained_on_data:
             return found
         given: Any = {"size": split.train.size, "shadows": by_shadows, "where": "data", "on_progress": on_progress}

@@ -63,7 +63,7 @@ class ElsewhereTensor(Tensor):
 
     @property
     def data(self) -> Tensor:
-        """As of any tensor; whoever sets it changes the numbers too."""
+        """The numbers of any tensor; to set it changes them too."""
         return Tensor.data.__get__(self)
 
     @data.setter

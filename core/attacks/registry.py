@@ -115,11 +115,11 @@ _OWN_PARTS: dict[str, PartKind] = {
 
 def _parts_of_others(name: str, attack: type[Attack], known: Mapping[str, type[Attack]]) -> str | None:
     """Why the parts of a plugin's attack cannot stand in the table; None where they can."""
-    taken = {name: part for one in known.values() for name, part in one.own_parts.items()} | _OWN_PARTS
-    again = [name for name, part in attack.own_parts.items() if taken.get(name, part) != part]
+    taken = {part: kind for one in known.values() for part, kind in one.own_parts.items()} | _OWN_PARTS
+    again = [part for part, kind in attack.own_parts.items() if taken.get(part, kind) != kind]
     if again:
         return f"expected names of parts that no other attack has, got {', '.join(again)}"
-    odd = [name for name in attack.own_parts if not name.startswith(FOREIGN_PART)]
+    odd = [part for part in attack.own_parts if not part.startswith(FOREIGN_PART)]
     return f"expected names of parts that begin with {FOREIGN_PART}, got {', '.join(odd)}" if odd else None
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
 from PIL import Image
 
-from smoothsweep.core.audit.attacking import Inverted
+from smoothsweep.core.audit.attacking import Attacker, Inverted, OnProgress
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.accuracy import result_slots
 
@@ -47,3 +49,20 @@ class AttackResult:
     def pictures(self, target_class: int) -> list[Image.Image]:
         """The images of a class as PIL images, best first. Raises InputError for one that was not attacked."""
         return [Image.fromarray(pixels) for pixels in self.images(target_class)]
+
+
+def results_of(
+    attacker: Attacker,
+    attacks: Sequence[Mapping[str, Any]],
+    classes: Sequence[int],
+    seeds: Sequence[int],
+    on_progress: OnProgress,
+) -> list[list[AttackResult]]:
+    """The reconstructions of every attack under every seed, [attacks][seeds]. attacks: the settings of each."""
+    return [
+        [
+            AttackResult(inverted=attacker.invert(one, classes, seed=seed, on_progress=on_progress), seed=seed)
+            for seed in seeds
+        ]
+        for one in attacks
+    ]

@@ -1,10 +1,13 @@
-"""Check that a model, with the stated preprocessing, recognises its people, before it is attacked."""
+"""Checks before a model is attacked: what was asked for, and whether the model recognises its people."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 
 from smoothsweep.core.audit.model import OpenModel
+from smoothsweep.core.audit.pictures import People, has_split
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.inference import evaluate_logits
@@ -50,3 +53,20 @@ def _as_arguments(
         fields.append(f"channels={normalisation.channels!r}")
     advice = [f"say {' and '.join(fields)} to Model"] if fields else []
     return " and ".join([*advice, *(["number the labels of data as its outputs are"] if reordered else [])])
+
+
+def check_design(seeds: Sequence[int], people: int) -> None:
+    """Raise InputError for an audit whose seeds repeat, or of fewer than two people."""
+    if not seeds or len(set(seeds)) < len(seeds) or people < 2:
+        raise InputError(f"audit: expected different seeds and at least 2 people, got {list(seeds)} and {people}")
+
+
+def check_membership(data: People, *, trained_on_data: bool, has_shadows: bool) -> None:
+    """Raise InputError where membership is asked of data without a split, or shadow models without membership."""
+    if trained_on_data and not has_split(data):
+        raise InputError(
+            "trained_on_data: expected data that say which images are for training and which for testing (folders "
+            "train and test, a column split, or SplitImages), got no split"
+        )
+    if not trained_on_data and has_shadows:
+        raise InputError("shadows: expected none without trained_on_data=True, got some")

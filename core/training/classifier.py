@@ -62,14 +62,13 @@ def train_classifier(
             the caller's. Parameters that it froze are left out of the optimizer.
         alpha_of_epoch: The label smoothing factor of every zero-based epoch.
         world_size: Number of ranks. With more than one every rank calls this with the same arguments inside an
-            initialised process group, and `wrap` puts the model into DistributedDataParallel. `recipe.batch_size` is
-            that of all ranks together. on_epoch(record, state): called after every epoch; `state()` copies model,
-            optimizer and history to the CPU: what `resume` takes.
+            initialised process group. `recipe.batch_size` is that of all ranks together.
+        wrap: Puts the model into DistributedDataParallel.
+        on_epoch: Called with (record, state) after every epoch; `state()` copies to the CPU what `resume` takes.
         evaluate: Held-out images; rank 0 measures the accuracy every `evaluate_every` epochs and after the last.
-            stop_when(record): ends the training after this epoch; the accuracy is then measured after each.
-        device_share: The part of a GPU's free memory that the images may take. A larger set stays on the host, mapped
-            from its file if it is, and a thread prepares the batches; the numbers are the same. 0 streams on any
-            device.
+        stop_when: Ends the training after an epoch; the accuracy is then measured after each.
+        device_share: The part of a GPU's free memory that the images may take, 0 to stream on any device. A larger set
+            stays on the host, and a thread prepares its batches; the numbers are the same.
         stamp: Laid over some of the images (their labels are the caller's), None over none.
 
     Raises InputError if these do not fit together, TrainingDiverged at a loss or weight that is not finite.

@@ -99,9 +99,9 @@ def audit_pdf(
 
     Two pages, in the largest type in which everything fits.
     """
+    sentences = audit_sentences(audit, anonymous=anonymous)
     for scale in SCALES:
         paper = Paper(f"Audit of {name}", pages=2, scale=scale)
-        sentences = audit_sentences(audit, anonymous=anonymous)
         _write_finding(paper, audit, sentences, name)
         _write_exposed(paper, audit, sentences, portraits, facts, anonymous)
         if paper.fits:

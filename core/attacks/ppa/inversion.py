@@ -77,20 +77,17 @@ def optimise(
     """Stage 2: minimise the attack loss of `target_class` over the latents w0 [K, 1 or num_ws, w_dim].
 
     Each step: synthesise, clip if configured, `transform`, random crop, target, a step of `mover`. Latents are not
-    projected; the last iterate is returned. prior, target and discriminator must be on `device`, and are used in eval
-    mode. The target may be a plain function; it is given channels-last memory, so it must flatten with `flatten` or
-    `reshape`.
+    projected; the last iterate is returned. Networks must be on `device`, and are used in eval mode. The target, which
+    may be a function, gets channels-last memory, so it must flatten with `flatten` or `reshape`.
 
     Args:
         discriminator: Full-size unclipped images -> logits.
         temperature: What logits are divided by before the loss.
-        pull: The pull on the target's features, which is then asked through it. Needed, as the discriminator is, where
-            the configuration weighs it.
+        pull: The pull on the target's features; needed, as the discriminator is, where the configuration weighs it.
         draw_crops: Replaces the protocol's way to draw a crop.
         on_step: Sees (batch, step, loss [B]), the losses before each update; reading them waits for the device.
-        execution: How, and how many images at once: several of the batches of config.batch_size together or parts of
-            one, with the same crops, means and optimiser states, so that it changes results by rounding only. A
-            discriminator's batch is computed as a whole.
+        execution: How, and how many images at once: several batches of config.batch_size together or parts of one,
+            which changes results by rounding only. A discriminator's batch is computed as a whole.
 
     Returns its results on the CPU. Raises InputError for wrong settings, or when not even one image fits into memory.
     """

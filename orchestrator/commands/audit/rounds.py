@@ -7,7 +7,7 @@ for lack of time or queries gets a sentence.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -210,19 +210,20 @@ class PreparedAudit:
         return ShadowModels(first=self.tree(FIRST), reference=reference, settings=settings, store=self.store)
 
 
-def attacks_left(prepared: PreparedAudit, done: Round, *, until_s: float) -> tuple[str, ...]:
+def attacks_left(prepared: PreparedAudit, done: Round, *, until_s: Callable[[Round], float]) -> tuple[str, ...]:
     """A sentence on the attacks that the model allows and a finished audit has not tried; empty where all were.
 
-    until_s: seconds from the beginning of the command until these attacks would be done.
+    until_s: seconds from the beginning of the command until a round would be done; asked only where one is left.
     """
-    whole, tried = prepared.attacks(replace(done, reach="whole")), prepared.attacks(done)
+    wider, tried = replace(done, reach="whole"), prepared.attacks(done)
+    whole = prepared.attacks(wider)
     left = [one for one in whole if one not in tried]
     if not left:
         return ()
     words = "; ".join(make_attack(**one).words for one in left)  # which have commas
     if not prepared.allowance.covers(whole, seeds=len(done.seeds)):
         return (f"Not tried with {len(done.seeds)} seeds: {words}; the same command with more --queries tries more.",)
-    minutes = max(math.ceil(until_s / 60) + 1, math.floor(prepared.request.minutes) + 1)
+    minutes = max(math.ceil(until_s(wider) / 60) + 1, math.floor(prepared.request.minutes) + 1)
     return (
         f"Not tried, for lack of time: {words}. The same command with --minutes {minutes} or more goes on with them.",
     )

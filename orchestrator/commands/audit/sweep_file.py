@@ -83,11 +83,9 @@ def audit_sweep(
         trainings: The reference and the fixes.
         prior: The attacker's, None for eigenfaces.
         membership: Settings of its judge, None where it is not measured.
-        has_second: Train an evaluator as well where there is an independent judge; without one, an evaluator is always
-            trained.
+        has_second: Train an evaluator beside an independent judge, too; without one it is trained in any case.
     """
     size = min(STORED_SIZE, card.image_size)
-    judged = min(size, 64)
     public_images: dict[str, Any] = {"kind": "synthetic", "size": size}
     if public:
         public_images = {"kind": "unlabelled", "path": str(public), "size": size, "limit": 8000}
@@ -95,8 +93,7 @@ def audit_sweep(
     judges = verified(independent)
     if not independent or has_second:
         taken = (card.architecture, *(one.settings["architecture"] for one in trainings))
-        evaluator = {"architecture": evaluator_of(*taken), "image_size": judged, "pretrained": False}
-        judges["evaluator"] = {**evaluator, **EVALUATOR_TRAINING}
+        judges["evaluator"] = _evaluator(taken, min(size, 64))
     if membership is not None:
         judges["membership"] = dict(membership)
     recipes = [{"imported": str(model)}, *(dict(one.settings) for one in trainings)]
@@ -115,6 +112,11 @@ def audit_sweep(
         "grid": {"attack": attacks},
         **({"baseline": {"recipe": reference}} if reference else {}),
     }
+
+
+def _evaluator(taken: Sequence[str], side: int) -> dict[str, Any]:
+    """The evaluator's settings. taken: architectures that it must not have; side: of its images, in pixels."""
+    return {"architecture": evaluator_of(*taken), "image_size": side, "pretrained": False, **EVALUATOR_TRAINING}
 
 
 def verified(judges: Mapping[str, Any]) -> dict[str, Any]:

@@ -191,9 +191,9 @@ class Work:
     def write(self, *further: str) -> None:
         """Write the pages from what is in the store. further: sentences on what there was no time for."""
         self.unfit.extend(further)
-        whole = replace(self.round, reach="whole")
-        until = self.spent + self.seconds_of(whole, after=self.round)
-        self.short_of_time = attacks_left(self.prepared, self.round, until_s=until)
+        self.short_of_time = attacks_left(
+            self.prepared, self.round, until_s=lambda wider: self.spent + self.seconds_of(wider, after=self.round)
+        )
         models = self.prepared.shadow_models(self.round.trainings)
         shadow_count = models.finished if models else 0
         context = AuditContext(

@@ -53,7 +53,7 @@ def test_a_model_that_is_here_is_asked_all_quick_attacks_however_few_the_minutes
 def left(monkeypatch, access, reach, *, seeds=(1,), queries=None, minutes=40, until_s=1100.0):
     """What is said after a last round of this reach, of an audit that had so many minutes."""
     asked = asking(monkeypatch, minutes, access=access, allowance=replace(ENDPOINT, queries=queries))
-    return attacks_left(asked, replace(FIRST, reach=reach, seeds=seeds), until_s=until_s)
+    return attacks_left(asked, replace(FIRST, reach=reach, seeds=seeds), until_s=lambda wider: until_s)
 
 
 def test_attacks_that_there_was_no_time_for_are_named_with_the_minutes_that_they_take(monkeypatch):
