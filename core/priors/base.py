@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -82,7 +82,14 @@ class Sizes(Protocol):
 
 
 class PriorNetwork(nn.Module):
-    """A `Prior` of the sizes that its configuration says; what maps and synthesises is still to be added."""
+    """A `Prior` of the sizes that its configuration says; what maps and synthesises is still to be added.
+
+    Attributes:
+        mapping_slope: Slope below zero of the leaky ReLU that ends `map`, None where it ends otherwise. Latents are
+            nearly Gaussian before that activation, and a search that keeps them in a box measures it there.
+    """
+
+    mapping_slope: ClassVar[float | None] = None
 
     def __init__(self, config: Sizes) -> None:
         super().__init__()
@@ -101,6 +108,15 @@ class PriorNetwork(nn.Module):
     def synthesize(self, w: Tensor) -> Tensor:
         """As `Prior.synthesize`."""
         raise TypeError(f"{type(self).__name__} says nothing of how it makes images")
+
+    def frozen_synthesis(self, *, crop: int | None, dtype: torch.dtype | None) -> nn.Module | None:
+        """A copy of `synthesize` that runs faster while weights do not change: w [n, num_ws, w_dim] -> float32 images.
+
+        crop: side in pixels of the centre crop that is all an attack looks at, None for whole images; a form that
+        cannot crop gives whole images. dtype: of its numbers, None for the network's own. None where there is no such
+        form: attacks then use `synthesize`.
+        """
+        return None
 
     def project(self, images: Tensor, *, crop: int | None, seed: int, on_progress: OnProgress) -> Tensor:
         """Latents w [n, 1, w_dim] that draw `images` best: by descent, unless a prior knows them in closed form.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import cast
+from typing import ClassVar, cast
 
 import torch
 from torch import Tensor, nn
@@ -43,6 +43,8 @@ class Mapping(Numbers):
 
 class MobileStyleGAN(PriorNetwork):
     """The generator, of as many stages as its configuration names channels for, and the frame of what it shows."""
+
+    mapping_slope: ClassVar[float | None] = SLOPE
 
     def __init__(self, config: MobileStyleGANConfig) -> None:
         super().__init__(config)

@@ -17,8 +17,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from smoothsweep.core.checks import present
-from smoothsweep.core.priors.stylegan2 import SynthesisLayer, SynthesisNetwork, ToRGB
 from smoothsweep.core.priors.stylegan2_layers import FullyConnected
+from smoothsweep.core.priors.stylegan2_networks import SynthesisLayer, SynthesisNetwork, ToRGB
 from smoothsweep.core.priors.stylegan2_ops import EPSILON, SLOPE, conv2d_resampled, upsample2d
 
 _REACH = 3  # pixels of a block's output that zeros around its input reach: 2 by the up-sampling, 1 by the second conv

@@ -148,6 +148,8 @@ def _attack_config(settings: InversionSweep) -> Shared:
     config = normalised(attack, without={"seed", "reconstruction_size", *attack.built.other_targets})
     for key in {"gan", "students"} & config.keys():
         config[key] = {name: value for name, value in config[key].items() if name not in ("imported", "workers")}
+    if attack.built.revision > 1:
+        config["revision"] = attack.built.revision
     if (class_batch := attack.built.class_batch(settings.protocol)) > 1:
         config["class_batch"] = class_batch
     classes = "all" if settings.classes == "all" else list(settings.classes)

@@ -40,6 +40,7 @@ class CMAES(Evolution, FromPool):
     title: ClassVar[str] = "CMA-ES"
     cites: ClassVar[tuple[str, ...]] = ("hansen2016cma", "li2025head")
     access: ClassVar[Access] = "scores"
+    revision: ClassVar[int] = 2  # 1: under a MobileStyleGAN the box of latents was measured after the activation
     facts: ClassVar[Mapping[str, Aggregate]] = {
         "log_margin": "mean",
         "generations": "mean",
@@ -86,15 +87,15 @@ class CMAES(Evolution, FromPool):
         from smoothsweep.core.attacks.ppa.config import CandidateConfig
         from smoothsweep.core.attacks.ppa.pool import sample_candidates
         from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
-        from smoothsweep.core.priors.stylegan2 import StyleGAN2
+        from smoothsweep.core.priors.base import PriorNetwork
         from smoothsweep.core.seeds import derive_seed
 
         pool = inputs.parts["pool"]["w"]
         starts, index, _ = sample_candidates(
             inputs.parts["candidates"]["confidences"], pool, target_class, CandidateConfig(candidates=self.selected)
         )
-        leaky = isinstance(inputs.prior, StyleGAN2)
-        space = principal_space(pool[:, 0], self.components, width=self.box, leaky=leaky)
+        slope = inputs.prior.mapping_slope if isinstance(inputs.prior, PriorNetwork) else None
+        space = principal_space(pool[:, 0], self.components, width=self.box, slope=slope)
         crop = LatentSettings(image_crop=self.pool.crop)
         images = LatentImages(present(inputs.prior, "prior"), crop, view.execution, image_size=view.image_size)
         runs = [

@@ -14,9 +14,6 @@ from torch import Tensor
 from smoothsweep.core.attacks.black_box.cma_config import LEAST_DIRECTIONS
 from smoothsweep.core.errors import InputError
 
-LEAK = 0.2
-"""Slope of the last activation of a StyleGAN2's mapping."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class PrincipalSpace:
@@ -37,20 +34,20 @@ class PrincipalSpace:
         return (start + moves.to(self.basis) @ self.basis).clamp(low, high)
 
 
-def principal_space(w: Tensor, components: int, *, width: float, leaky: bool) -> PrincipalSpace:
+def principal_space(w: Tensor, components: int, *, width: float, slope: float | None) -> PrincipalSpace:
     """At most `components` directions of latents w [S, D], and the box of `width` standard deviations about the mean.
 
-    leaky: the box is measured before the mapping's last activation, where StyleGAN2's latents are nearly Gaussian
-    (njuaplusplus/mirror, my_blackbox_mirror.py): a negative coordinate counts five times there. Directions without any
-    spread are left out. The largest coordinate of a direction is positive. Raises InputError for fewer than
-    `LEAST_DIRECTIONS`.
+    slope: of the leaky ReLU that ends the prior's mapping (`PriorNetwork.mapping_slope`), before which the box is
+    measured: a StyleGAN2's latents are nearly Gaussian there, and a negative coordinate counts 1 / slope times
+    (njuaplusplus/mirror, my_blackbox_mirror.py). None: the latents' own box. Directions without any spread are left
+    out. The largest coordinate of a direction is positive. Raises InputError for fewer than `LEAST_DIRECTIONS`.
     """
     w = w.double()
-    before = torch.where(w < 0, w / LEAK, w) if leaky else w
+    before = w if slope is None else torch.where(w < 0, w / slope, w)
     reach = width * before.std(0, unbiased=False)
     low, high = before.mean(0) - reach, before.mean(0) + reach
-    if leaky:
-        low, high = (torch.where(end < 0, end * LEAK, end) for end in (low, high))
+    if slope is not None:
+        low, high = (torch.where(end < 0, end * slope, end) for end in (low, high))
     centred = w - w.mean(0)
     variances, directions = torch.linalg.eigh(centred.T @ centred / len(w))
     kept = int((variances > 1e-12 * variances[-1].clamp_min(1e-30)).sum().clamp(max=components))

@@ -64,6 +64,6 @@ def stage_of(run: Execution, prior: StyleGAN2, crop: int | None, *, block: int, 
 
     crop: of the central crop alone, as of `Execution.synthesizer`.
     """
-    stage = Stage(prior=prior, synthesis=run.synthesis(prior, crop), block=block, rgb=rgb)
+    stage = Stage(prior=prior, synthesis=run.frozen_synthesis(prior, crop), block=block, rgb=rgb)
     key = ("stage", id(prior), crop, block, rgb)
     return stage, run.once(key, prior, lambda: stage.images)

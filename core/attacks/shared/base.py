@@ -66,6 +66,7 @@ class Attack:
             instead, None where `invert` does, which then finds its view in `AttackInputs.targets`.
         own_parts: Rows of `core.attacks.registry.PARTS` that an attack from another package brings; their
             names begin with `own_`.
+        revision: Raised where the same settings give other numbers, so that this attack alone runs again.
         selected: Reconstructions to keep per class.
         seed: Seed of the attack's random draws, mixed with the trial's.
         readout: How a target whose answers are noisy (defense mid) is read, None as the protocol does.
@@ -82,6 +83,7 @@ class Attack:
     facts: ClassVar[Mapping[str, Aggregate]] = {}
     other_targets: ClassVar[Mapping[str, str | None]] = {}
     own_parts: ClassVar[Mapping[str, PartKind]] = {}
+    revision: ClassVar[int] = 1
     paper_columns: ClassVar[Mapping[str, str]] = {}
     """Metric of the paper's Table 8 -> our column of what its evaluation of this attack really printed."""
 

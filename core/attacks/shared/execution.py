@@ -13,9 +13,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from smoothsweep.core.attacks.optimisation.objective import Target
 from smoothsweep.core.devices import DeviceBatch, ExecutionConfig, arithmetic, channels_last, suitable_rows
-from smoothsweep.core.priors.base import Decoder, spread_over_places
-from smoothsweep.core.priors.stylegan2 import StyleGAN2
-from smoothsweep.core.priors.stylegan2_frozen import FrozenSynthesis
+from smoothsweep.core.priors.base import Decoder, PriorNetwork, spread_over_places
 
 Synthesize = Callable[[Tensor], Tensor]
 """w [N, 1 or num_ws, w_dim] -> images float32 [N, 3, S, S]."""
@@ -61,7 +59,7 @@ class Execution:
         self.device = torch.device(device)
         config.check_device(self.device)
         self._ready: dict[tuple[object, ...], Callable[[Tensor], Tensor]] = {}
-        self._syntheses: dict[tuple[object, ...], FrozenSynthesis] = {}
+        self._syntheses: dict[tuple[object, ...], nn.Module | None] = {}
         self._ensembles: dict[tuple[object, ...], Prepared] = {}
         self._sources: list[object] = []  # keeps the ids in the keys from being used again
         self._batches: dict[tuple[object, ...], DeviceBatch] = {}
@@ -78,14 +76,13 @@ class Execution:
         """
         return self.once(("prior", id(prior), crop), prior, lambda: self._prepare_prior(prior, crop))
 
-    def synthesis(self, prior: StyleGAN2, crop: int | None = None) -> FrozenSynthesis:
-        """A StyleGAN2's synthesis block by block, in the precision to use; of the same crop as `synthesizer`."""
-        crop = None if crop is None or (prior.resolution - crop) % 2 else crop
+    def frozen_synthesis(self, prior: PriorNetwork, crop: int | None = None) -> Any:
+        """`PriorNetwork.frozen_synthesis` in the precision to use, made once for a crop, or None."""
         key = ("synthesis", id(prior), crop)
         if key not in self._syntheses:
             self._sources.append(prior)
-            dtype = torch.bfloat16 if self.config.precision == "bf16" else prior.mapping.w_avg.dtype
-            self._syntheses[key] = FrozenSynthesis(prior.synthesis, crop=crop, dtype=dtype)
+            dtype = torch.bfloat16 if self.config.precision == "bf16" else None
+            self._syntheses[key] = prior.frozen_synthesis(crop=crop, dtype=dtype)
         return self._syntheses[key]
 
     def target(self, target: Target) -> Target:
@@ -155,9 +152,8 @@ class Execution:
         return self._ready[key]
 
     def _prepare_prior(self, prior: Decoder, crop: int | None) -> Synthesize:
-        if not isinstance(prior, StyleGAN2):
+        if not isinstance(prior, PriorNetwork) or (synthesis := self.frozen_synthesis(prior, crop)) is None:
             return lambda w: self._cast(prior.synthesize, w)
-        synthesis = self.synthesis(prior, crop)
         return lambda w: synthesis(spread_over_places(w, num_ws=prior.num_ws, w_dim=prior.w_dim))
 
     def _prepare_target(self, target: Target) -> Target:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.pickles.cursor import describe
 from smoothsweep.core.priors.official.records import Layers
-from smoothsweep.core.priors.stylegan2 import MAPPING_LEARNING_RATE
+from smoothsweep.core.priors.stylegan2_networks import MAPPING_LEARNING_RATE
 from smoothsweep.core.priors.stylegan2_settings import StyleGAN2Config
 
 

@@ -56,6 +56,22 @@ def test_round_trip(prior, tmp_path):
     assert len(modes) == 1
 
 
+def test_the_slope_of_the_mapping_is_what_its_latents_show(prior):
+    """Along a line of z a coordinate grows `slope` times as fast just below zero as just above it."""
+    ends = torch.from_numpy(prior.sample_z(64, 0))
+    for start, end in ends.split(2):
+        w = prior.map(torch.lerp(start, end, torch.linspace(0, 1, 2001, dtype=ends.dtype)[:, None]))[:, 0].detach()
+        rises = (w[:-1] < 0) & (w[1:] > 0)
+        rises[:3] = rises[-3:] = False
+        for place, coordinate in rises.nonzero().tolist():
+            line = w[place - 2 : place + 4, coordinate].double()
+            below, above = line[1] - line[0], line[5] - line[4]
+            expected = 1.0 if prior.mapping_slope is None else prior.mapping_slope
+            assert float(below / above) == pytest.approx(expected, rel=0.1)
+            return
+    pytest.fail("no coordinate crosses zero")
+
+
 def test_half_precision_on_disk_becomes_single_precision(prior, tmp_path):
     files = {"weights": tmp_path / "a.safetensors", "description": tmp_path / "a.json"}
     registry.write_prior(prior, **files, dtype=torch.float16)

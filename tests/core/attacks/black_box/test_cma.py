@@ -74,7 +74,7 @@ def test_it_leaves_nothing_in_the_working_directory(tmp_path, monkeypatch):
 def test_directions_are_as_long_as_the_pool_is_wide():
     source = torch.Generator().manual_seed(0)
     w = torch.randn(4000, 3, generator=source) * torch.tensor([3.0, 0.0, 1.0]) + torch.tensor([5.0, 2, 0])
-    space = principal_space(w, 64, width=1.0, leaky=False)
+    space = principal_space(w, 64, width=1.0, slope=None)
     torch.testing.assert_close(space.basis, torch.diag(torch.tensor([3.0, 0, 1]))[[0, 2]], atol=0.1, rtol=0)
     start = torch.tensor([5.0, 2, 0])
     moved = space.around(start, torch.tensor([[0.0, 0.0], [1.0, 0.0], [9.0, -9.0]]))
@@ -83,13 +83,13 @@ def test_directions_are_as_long_as_the_pool_is_wide():
     outside = torch.tensor([50.0, 2, 0])
     assert torch.equal(space.around(outside, torch.zeros(1, 2))[0], outside)  # a start holds
     with pytest.raises(InputError, match=r"attack\.pool: expected latents that differ in at least 2 directions, got 1"):
-        principal_space(w[:2], 64, width=1.0, leaky=False)
+        principal_space(w[:2], 64, width=1.0, slope=None)
 
 
 def test_the_box_of_leaky_latents_is_measured_before_the_activation():
     before = torch.tensor([[-2.0, 1.0], [2.0, 1.5], [-6.0, 2.0]])
     w = torch.where(before < 0, before * 0.2, before)
-    space = principal_space(w, 2, width=1.0, leaky=True)
+    space = principal_space(w, 2, width=1.0, slope=0.2)
     low, high = before.mean(0) - before.std(0, unbiased=False), before.mean(0) + before.std(0, unbiased=False)
     torch.testing.assert_close(space.low, torch.where(low < 0, low * 0.2, low))
     torch.testing.assert_close(space.high, torch.where(high < 0, high * 0.2, high))
