@@ -46,6 +46,20 @@ def check_fields(settings: Any, what: str) -> None:
             check_value(one.hint, value, f"{what}{name}")
 
 
+def check_declared(declared: type[Any]) -> None:
+    """Raise InputError for settings that cannot be built from a file: a type that nobody knows, a default out of range.
+
+    declared: the dataclass; nothing of it is built.
+    """
+    try:
+        hints = get_type_hints(declared, include_extras=True)
+    except (NameError, TypeError, AttributeError) as error:
+        raise InputError(f"expected types that its module knows, got: {error}") from None
+    for field in fields(declared):
+        if field.default is not MISSING:
+            check_value(hints[field.name], field.default, f"the default of {field.name}")
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Known:
     """A field of settings, looked up once for its class.

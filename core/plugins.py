@@ -7,12 +7,13 @@ the family's table like any other, and its distribution and version are part of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from importlib.util import find_spec
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from smoothsweep.core.declared import check_declared
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.text import brief
 
@@ -106,22 +107,43 @@ def with_plugins(
             continue
         try:
             member = point.load()
-        except Exception as error:
+        except (Exception, SystemExit) as error:  # what ends its own program must not end ours
             _BROKEN[family, point.name] = f"plugin {plugin.source}: cannot load {plugin.place}: {_said(error)}"
             continue
-        if not (isinstance(member, base) or (isinstance(member, type) and issubclass(member, base))):
+        if not _is_row(member, base):
             _BROKEN[family, point.name] = (
                 f"plugin {plugin.source}: expected a {base.__name__} at {plugin.place}, got {brief(repr(member))}"
             )
             continue
-        if (why := refuse(point.name, member, table)) is not None:
+        if (why := _wrong_settings(member) or refuse(point.name, member, table)) is not None:
             _BROKEN[family, point.name] = f"plugin {plugin.source}: {why}"
             continue
         table[point.name] = member
     return table
 
 
-def _said(error: Exception) -> str:
+def _is_row(member: object, base: type) -> bool:
+    """Whether it is what the family's table holds: a class, or of rows that name their settings one of those."""
+    if "settings" in getattr(base, "__annotations__", {}):
+        return isinstance(member, base)
+    return isinstance(member, type) and issubclass(member, base)
+
+
+def _wrong_settings(member: Any) -> str | None:
+    """Why no sweep file could have its parameters as they are declared; None where one can."""
+    declared = member if isinstance(member, type) else member.settings
+    if declared is None:
+        return None
+    if not (isinstance(declared, type) and is_dataclass(declared)):
+        return f"expected a dataclass of settings, got {brief(repr(declared))}"
+    try:
+        check_declared(declared)
+    except InputError as error:
+        return str(error)
+    return None
+
+
+def _said(error: BaseException) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 

@@ -62,11 +62,16 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
 def collect_classes(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
     """Writes reconstructions.safetensors (w, labels, scores and rows; best first within a class), rows.parquet (facts
     per class) and curves.safetensors (per class and step); of an attack that leaves images, images.safetensors too.
+    There is no w of an attack that searches in no latents.
     """
     classes, attack = classes_to_do(config, len(class_names_of(inputs))), attack_of(config)
     invert_classes(config, inputs, classes, context)  # whatever a lost shard left undone
-    parts = [_without_images(finished_class(class_file(context.work, c))) for c in classes]
-    labels = torch.tensor(classes).repeat_interleave(torch.tensor([len(part["row.w"]) for part in parts]))
+    parts, kept = [], []
+    for target_class in classes:
+        tensors = finished_class(class_file(context.work, target_class))
+        kept.append(len(tensors["row.w"] if "row.w" in tensors else tensors["images"]))
+        parts.append(_without_images(tensors))
+    labels = torch.tensor(classes).repeat_interleave(torch.tensor(kept))
     merged = {name: torch.cat([part[key] for part in parts]) for name, key in _named(parts[0], "row")}
     save_tensors(out / "reconstructions.safetensors", {**merged, "labels": labels})
     if attack.leaves_images:
@@ -126,7 +131,7 @@ def _tensors_of(attack: Attack, found: Reconstructions, view: View, queries: Map
         raise ValueError(f"facts: expected {sorted(attack.facts)}, got {sorted(found.facts)}")
     if (found.images is not None) != attack.leaves_images:
         raise ValueError(f"images: expected {'some' if attack.leaves_images else 'none'}, got the opposite")
-    rows: Mapping[str, Tensor] = {"w": found.w, **({} if found.scores is None else {"scores": found.scores})}
+    rows = {name: tensor for name, tensor in {"w": found.w, "scores": found.scores}.items() if tensor is not None}
     return {
         "facts": torch.tensor([float(found.facts[name]) for name in attack.facts], dtype=torch.float32),
         **{name: torch.tensor(count) for name, count in queries.items()},

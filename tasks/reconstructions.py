@@ -37,7 +37,7 @@ def synthesise(config: Config, inputs: Inputs, out: Path, context: TaskContext) 
     execution = Execution(execution_of(config), context.device)
     found = load_tensors(inputs["attack"] / "reconstructions.safetensors")
     source = _left(inputs) if inputs.keys() == {"attack"} else _decoded(config, inputs, found["w"], execution)
-    files = _files(config, source.side)
+    files, count = _files(config, source.side), len(found["labels"])
     with ExitStack() as open_files:
         puts = {
             name: open_files.enter_context(pack_images(out / name, found["labels"], form.side, form.dtype))
@@ -50,10 +50,10 @@ def synthesise(config: Config, inputs: Inputs, out: Path, context: TaskContext) 
                 for name, form in files.items():
                     for row, image in enumerate(form.shape(images).cpu().numpy(), rows.start):
                         puts[name](row, image)
-                context.progress(rows.stop / len(found["w"]), f"image {rows.stop}/{len(found['w'])}")
+                context.progress(rows.stop / count, f"image {rows.stop}/{count}")
 
-            execution.forward_batch("synthesis", source, most=BATCH).run(keep, len(found["w"]))
-    return {"num_images": len(found["labels"]), "rows_halved": execution.rows_halved}
+            execution.forward_batch("synthesis", source, most=BATCH).run(keep, count)
+    return {"num_images": count, "rows_halved": execution.rows_halved}
 
 
 @dataclass(frozen=True, kw_only=True)

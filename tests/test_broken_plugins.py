@@ -11,6 +11,10 @@ FAULTS = {
         "ppa = smoothsweep.core.attacks.random_latents:RandomLatents": "smoothsweep itself both bring attacks ppa",
         "taken = odd_attacks:Taken": "expected names of parts that no other attack has, got pool",
         "unlike = odd_attacks:Unlike": "expected names of parts that begin with own_, got target",
+        "zero = odd_attacks:Zero": "the default of steps: expected a whole number of at least 1, got 0",
+        "typeless = odd_attacks:Typeless": "expected types that its module knows, got: name 'Nowhere' is not defined",
+        "made = odd_attacks:MADE": "expected a Attack at odd_attacks:MADE, got Attack(",
+        "ends = odd_ends:Thing": "cannot load odd_ends:Thing: SystemExit: 7",
         "twice = smoothsweep.core.attacks.random_latents:RandomLatents": "another package both bring attacks twice",
     },
     "judges": {
@@ -20,11 +24,18 @@ FAULTS = {
     "models": {
         "resnet18 = odd_attacks:Model": "expected a name that no architecture has, got 'resnet18'",
     },
+    "priors": {
+        "number = odd_attacks:NUMBER": "expected a dataclass of settings, got <class 'int'>",
+        "plain = odd_attacks:PLAIN": "expected settings that derive from PriorSettings, got Plain",
+    },
     "search": {
         "best = no_such_module:BEST": "cannot load no_such_module:BEST: ModuleNotFoundError",
     },
 }
 ODD = """
+from dataclasses import dataclass
+from smoothsweep.core.bounds import Count
+from smoothsweep.core.priors.settings import PriorKind
 from smoothsweep.core.attacks.shared.base import Attack
 from smoothsweep.core.attacks.shared.part_kind import PartKind
 from smoothsweep.core.external.base import ForeignModel
@@ -37,6 +48,22 @@ class Model(ForeignModel):
 
 class Unlike(Attack):
     own_parts = {"target": PartKind(version=1, make="odd_attacks:make")}
+
+@dataclass(frozen=True, kw_only=True)
+class Zero(Attack):
+    steps: Count = 0
+
+@dataclass(frozen=True, kw_only=True)
+class Typeless(Attack):
+    place: "Nowhere" = None
+
+@dataclass(frozen=True, kw_only=True)
+class Plain:
+    count: Count = 1
+
+MADE = Attack()
+NUMBER = PriorKind(settings=int, make="odd_attacks:make")
+PLAIN = PriorKind(settings=Plain, make="odd_attacks:make")
 """
 PLAN = """
 import sys
@@ -52,6 +79,7 @@ def test_what_cannot_be_used_is_one_line_where_it_is_listed_and_where_it_is_name
         fake(tmp_path / "b", "other", "1.0", {"attacks": list(FAULTS["attacks"])[-1]}),
     ]
     (tmp_path / "a" / "odd_attacks.py").write_text(ODD)
+    (tmp_path / "a" / "odd_ends.py").write_text("raise SystemExit(7)")
     listed, named = ours(["-m", "smoothsweep", "plugins"], places), {}
     faults = [said for lines in FAULTS.values() for said in lines.values()]
     assert listed.returncode == 2 and listed.stderr.count("\n") == len(faults)

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-ROOMS = ("core", "tasks", "sweeps", "orchestrator", "smoothsweep")
+ROOMS = ("core", "tasks", "sweeps", "orchestrator", "smoothsweep", "examples")  # the last is there to be copied
 MOST_RUN_ON = {ast.ClassDef: 1, ast.FunctionDef: 2}
 """How many fields or arguments a docstring may describe one after the other, in a sentence."""
 

@@ -22,6 +22,7 @@ class RandomLatents(LatentSettings, Attack):
     """As many images per class as an attack keeps, drawn without asking the target."""
 
     title: ClassVar[str] = "random latents"
+    cites: ClassVar[tuple[str, ...]] = ()  # nobody published it
     access: ClassVar[Access] = "none"
     control: ClassVar[bool] = True
 

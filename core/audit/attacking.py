@@ -45,7 +45,7 @@ class Inverted:
         images: uint8 [M, 3, R, R].
         labels: The attacked classes, int64 [M].
         scores: The model's confidences, float [M]; None where the attack did not query them.
-        w: The latents [M, ...].
+        w: The latents [M, ...]; None of an attack that searches in none.
         queries: Images that the model received per class, with a share of parts that serve all classes.
         seconds: Duration per class, with a share of such parts.
     """
@@ -55,7 +55,7 @@ class Inverted:
     images: Tensor
     labels: Tensor
     scores: Tensor | None
-    w: Tensor
+    w: Tensor | None
     queries: float
     seconds: float
 
@@ -95,14 +95,14 @@ class Attacker:
         inputs, spent = self._given(attack, kind, on_progress)
         started, queries_before = time.monotonic(), view.queries
         reconstructions = self._batches(attack, inputs, classes, combined_seed([attack.seed, seed]), kind, on_progress)
-        w = torch.cat([one.w for one in reconstructions])
+        latents = [one.w for one in reconstructions if one.w is not None]
         scores = [one.scores for one in reconstructions if one.scores is not None]
         return Inverted(
             attack=attack,
             kind=kind,
             images=self._pictures(attack, inputs, reconstructions),
-            w=w,
-            labels=torch.tensor(list(classes)).repeat_interleave(torch.tensor([len(one.w) for one in reconstructions])),
+            w=torch.cat(latents) if latents else None,
+            labels=torch.tensor(list(classes)).repeat_interleave(torch.tensor([len(one) for one in reconstructions])),
             scores=torch.cat(scores) if len(scores) == len(reconstructions) else None,
             queries=(view.queries - queries_before + sum(made.queries for made in spent)) / len(classes),
             seconds=(time.monotonic() - started + sum(made.seconds for made in spent)) / len(classes),
@@ -114,7 +114,8 @@ class Attacker:
         if attack.leaves_images:
             return torch.cat([_bytes_of(present(one.images, "images").float(), side) for one in reconstructions])
         decoder: Any = inputs.prior if attack.decoder == "prior" else inputs.networks[attack.decoder]["generator"]
-        return decode(decoder, torch.cat([one.w for one in reconstructions]), attack.crop, side, execution)
+        latents = torch.cat([present(one.w, "latents") for one in reconstructions])
+        return decode(decoder, latents, attack.crop, side, execution)
 
     def attack_of(self, settings: Mapping[str, Any]) -> tuple[str, Attack]:
         """Build an attack from its settings and check that model, prior and public images suffice; sends no query.

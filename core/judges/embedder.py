@@ -100,6 +100,7 @@ class Embedder(ByFeatures):
     work = Work(version=4, run="smoothsweep.tasks.judges:judge_by_embedder", labelled=("real", RECONSTRUCTIONS))
     networks = FACES
     columns = COLUMNS
+    cites = ()  # those of its network are all
     example: ClassVar[Mapping[str, Any]] = {"name": "synthetic"}
 
     name: FaceNetwork

@@ -70,5 +70,6 @@ class General(ByFeatures):
     work = Work(version=2, run="smoothsweep.tasks.judges:judge_by_general_features", labelled=("real", RECONSTRUCTIONS))
     networks = GENERAL
     columns = COLUMNS
+    cites = ()  # those of its network are all
 
     name: GeneralNetwork = GENERAL[0]

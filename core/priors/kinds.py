@@ -23,6 +23,8 @@ STYLEGAN2 = ("karras2020analyzing", "karras2020training")
 
 def _same_network(name: str, kind: PriorKind, known: Mapping[str, PriorKind]) -> str | None:
     """Why a plugin's row cannot stand beside those before it; None where it can."""
+    if not issubclass(kind.settings, PriorSettings):
+        return f"expected settings that derive from PriorSettings, got {kind.settings.__name__}"
     again = sorted({name for row in known.values() for name in row.networks} & set(kind.networks))
     return f"expected networks that no other prior brings, got {', '.join(again)}" if again else None
 

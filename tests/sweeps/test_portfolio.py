@@ -49,7 +49,7 @@ def test_controls_alone_are_refused(tmp_path, attacks):
 @pytest.mark.parametrize(
     ("attack", "message"),
     [
-        ({"kind": "loki"}, "attack.kind: expected one of ppa, .*, random_latents, got 'loki'"),
+        ({"kind": "loki"}, "attack.kind: expected one of ppa, .*, got 'loki'"),
         ({"kind": "selection_only", "steps": 3}, "attack.steps: expected one of the keys "),
         ({"kind": "ppa", "sample": {"kind": "worst"}}, "attack.sample.kind: expected one of"),
         ({"kind": "random_latents", "readout": "mean"}, "attack.readout: expected none"),

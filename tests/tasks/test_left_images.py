@@ -1,11 +1,19 @@
 """An attack that leaves images itself: they are the reconstructions however classes are cut, none is decoded again."""
 
 import shutil
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import ClassVar
 
 import pandas as pd
 import pytest
 import torch
 
+from smoothsweep.core.attacks.registry import ATTACKS
+from smoothsweep.core.attacks.shared.base import Attack
+from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
+from smoothsweep.core.attacks.shared.view import View
+from smoothsweep.core.audit.attacking import Attacker
 from smoothsweep.core.data.transforms import to_uint8
 from smoothsweep.core.priors.registry import save_prior
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
@@ -87,3 +95,49 @@ def test_it_is_the_same_from_one_task_and_from_several_of_which_one_was_lost(lef
         whole, cut = (load_tensors(place / f"{name}.safetensors") for place in (folder, tmp_path / "out"))
         assert whole.keys() == cut.keys() and all(torch.equal(whole[key], cut[key]) for key in whole)
     shutil.rmtree(tmp_path / "work")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Shades(Attack):
+    """An attack on pixels: no prior, no latents, images alone, darker from one class to the next."""
+
+    leaves_images: ClassVar[bool] = True
+    needs: ClassVar[tuple[str, ...]] = ()
+
+    def invert(self, view, inputs, target_class, *, seed):
+        shade = -target_class / 4 - torch.arange(self.selected) / 64
+        return Reconstructions(images=shade.half()[:, None, None, None].expand(-1, 3, 16, 16).clone())
+
+
+@pytest.fixture
+def shades(clean, monkeypatch, tmp_path):
+    """The artifact of an attack that searches in no latents."""
+    monkeypatch.setitem(ATTACKS, "shades", Shades)
+    config = {**COMMON, "kind": "shades", "selected": 2, "classes": [0, 2], "seed": [1]}
+    made("attack", config, {"target": clean.folder("target")}, tmp_path / "attack")
+    (tmp_path / "attack" / "names.json").write_text((clean.folder("target") / "names.json").read_text())
+    return tmp_path / "attack"
+
+
+def test_an_attack_without_latents_leaves_images_alone(shades, tmp_path):
+    found = load_tensors(shades / "reconstructions.safetensors")
+    assert found.keys() == {"labels"} and found["labels"].tolist() == [0, 0, 2, 2]
+    made("loot", {"protocol": "clean"}, {"attack": shades}, tmp_path / "loot")
+    images = reconstructed_images(tmp_path / "loot", None)
+    assert images["labels"].tolist() == [0, 0, 2, 2] and images["images"].shape == (4, 3, 16, 16)
+    expected = [round((1 + value) * 127.5) for value in (0, -1 / 64, -2 / 4, -2 / 4 - 1 / 64)]
+    assert images["images"][:, 0, 0, 0].tolist() == expected
+
+
+def test_in_memory_too(monkeypatch):
+    monkeypatch.setitem(ATTACKS, "shades", Shades)
+    sizes = {"num_classes": 3, "image_size": 16, "execution": SimpleNamespace(device=torch.device("cpu"))}
+    model = SimpleNamespace(view=lambda access, who: View(**sizes), **sizes)
+    attacker = Attacker(model, torch.zeros(2, 3, 16, 16, dtype=torch.uint8), None, prior_kind="given")
+    found = attacker.invert({"kind": "shades", "selected": 2}, [2, 1], seed=3)
+    assert found.w is None and found.labels.tolist() == [2, 2, 1, 1] and found.images.shape == (4, 3, 16, 16)
+
+
+def test_neither_latents_nor_images_is_nothing():
+    with pytest.raises(ValueError, match="images: expected it to be given, got none"):
+        len(Reconstructions())

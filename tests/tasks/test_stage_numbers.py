@@ -39,6 +39,11 @@ WITHOUT_NUMBERS = {"sleep", *map(stage_of, measured())}  # of benchmarks/sleepin
 CASES = [f"{case}, {protocol}" for protocol in ("clean", "paper") for case in (*IN_A_TRIAL, *ALONE)]
 
 
+WRITE_DOWN = "write the numbers down: SMOOTHSWEEP_KEEP_NUMBERS=1 .venv/bin/python -m pytest " + (
+    "tests/tasks/test_stage_numbers.py"
+)
+
+
 class Pooled(torch.nn.Module):
     """In the place of Inception: [N, 3, 299, 299] -> the means of its four quarters, [N, 12]."""
 
@@ -105,10 +110,9 @@ def test_a_stage_gives_the_numbers_of_its_version(case, made):
     if KEEPS:
         keep(case, stage.name, kept, found)
         return
+    assert case in kept, f"{case}: {WRITE_DOWN}"
     entry = kept[case]
-    assert found["versions"] == entry["versions"], (
-        f"{case}: a version was raised: write the numbers down anew (SMOOTHSWEEP_KEEP_NUMBERS=1)"
-    )
+    assert found["versions"] == entry["versions"], f"{case}: a version was raised: {WRITE_DOWN}"
     changed = differences(entry["numbers"], found["numbers"])
     assert not changed, f"{case}: other numbers, raise the version of {stage.name} in tasks/registry.py: {changed[:5]}"
 
@@ -124,7 +128,9 @@ def keep(case, name, kept, found):
 
 def test_every_kind_of_stage_is_kept_and_nothing_else():
     kept = load_kept(KEPT)
-    assert set(kept) == {*CASES, *OTHER_STAGES}
+    every = {*CASES, *OTHER_STAGES}
+    assert not every - set(kept), WRITE_DOWN
+    assert not set(kept) - every, f"remove what is no case any more from {KEPT.name}"
     kinds = {case.partition(",")[0] for case in kept}
     assert kinds == set(TASKS) - WITHOUT_NUMBERS
 

@@ -14,7 +14,12 @@ from smoothsweep.core.priors.settings import PriorKind, PriorNetworkKind, PriorS
 
 @dataclass(frozen=True, kw_only=True)
 class PartsConfig:
-    """resolution: side length in pixels; parts: how many (= z_dim = w_dim)."""
+    """The size of a prior of parts.
+
+    Attributes:
+        resolution: Side length in pixels.
+        parts: How many (= z_dim = w_dim).
+    """
 
     num_ws: ClassVar[int] = 1
 
@@ -35,7 +40,13 @@ class PartsConfig:
 
 @dataclass(frozen=True, kw_only=True)
 class PartsFit(PriorSettings):
-    """parts: how many, fewer than there are public images; rounds: of updates; seed: of where they begin."""
+    """Parts fitted to the public images.
+
+    Attributes:
+        parts: How many, fewer than there are public images.
+        rounds: Updates of parts and amounts.
+        seed: Seed of where they begin.
+    """
 
     parts: Count = 60
     rounds: Count = 100

@@ -28,6 +28,7 @@ class Sharpness(Judge):
             description="Mean difference of neighbouring pixels of reconstructions, divided by that of test images.",
         ),
     )
+    cites = ()  # nobody published it
     wrong = ({"step": 0},)
 
     step: Count = 1

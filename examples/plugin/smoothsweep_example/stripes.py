@@ -15,7 +15,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Stripes(DataKind):
-    """Striped pictures. classes: angles; train, test: pictures of each; size: side in pixels; seed: of their shifts."""
+    """Striped pictures.
+
+    Attributes:
+        classes: Angles.
+        train: Training pictures of each.
+        test: Test pictures of each.
+        size: Side in pixels.
+        seed: Seed of their shifts.
+    """
 
     classes: Count = 4
     train: Count = 8

@@ -52,7 +52,7 @@ def sweep_facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[
 def members_used(settings: Sequence[InversionSweep]) -> dict[str, str]:
     """What of each family all these trials use, in words; of one that a package brings with its name and version."""
     attacks = [one.attack.words for one in settings if one.attack is not None]
-    priors = [_named("priors", one.prior.kind) for one in settings if one.reads_prior and one.prior is not None]
+    priors = [one.prior.words for one in settings if one.reads_prior and one.prior is not None]
     data = [_named("data", one.data.kind) for one in settings]
     targets = [one.recipe.checked for one in settings if isinstance(one.recipe, ImportedClassifier)]
     models = [_named("models", card.architecture) for card in targets if is_external(card.architecture)]

@@ -21,7 +21,7 @@ def home(tmp_path, monkeypatch):
 @pytest.mark.parametrize("able", [True, False])
 def test_programs_need_consent_where_they_cannot_be_isolated(kind, able, monkeypatch):
     monkeypatch.setattr(consent, "can_isolate", lambda: able)
-    assert needs_consent(kind) is (kind in ("function", "endpoint") or (kind in KINDS and not able))
+    assert needs_consent(kind) is (kind in KINDS and not (able and KINDS[kind].computes_alone))
 
 
 def test_a_kernel_without_filters_cannot(monkeypatch):

@@ -15,7 +15,8 @@ many images it shows the target for one class, or a range.
 What is not the rule, where it is not: DRAWS False: it draws nothing, and every seed gives the same. OPTIMISES False: it
 leaks what it began with. LEAST_LEAK: the share of images that a judge takes for the person, where half is too much to
 ask; MOST_SEEDS: over how many seeds at most that is a mean. SHORT: settings for a class alone and among others, where
-EXAMPLE takes many seconds. SHIPPED_PRIOR: the generator that it needs, of those that come with smoothsweep.
+EXAMPLE takes many seconds. IN_ONE_DIRECTION False: it is refused from latents of a single direction, of eigenfaces.
+SHIPPED_PRIOR: the generator that it needs, of those that come with smoothsweep.
 """
 
 from importlib import import_module

@@ -6,6 +6,8 @@ EXAMPLE = {"pool": POOL, "components": 16, "population": 8, "max_queries": 320, 
 
 TOO_LITTLE = ("labels",)  # access with which it fails
 
+IN_ONE_DIRECTION = False  # it needs two
+
 DECLARED = {
     "": ({}, POOLED, "prior", 1),
 }

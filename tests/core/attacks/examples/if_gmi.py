@@ -8,6 +8,8 @@ SHIPPED_PRIOR = "stylegan2_synthetic64"  # it moves what a StyleGAN2 has inside
 
 TOO_LITTLE = ("scores",)  # access with which it fails
 
+IN_ONE_DIRECTION = False  # and from eigenfaces at all
+
 NEEDED = {"stage_steps": [2, 2]}  # by itself more than the stages of small priors
 
 PRIOR = {"kind": "stylegan2"}  # the prior of a sweep that it does not go without

@@ -20,6 +20,10 @@ def test_every_member_of_a_family_is_named_once_in_the_order_of_the_trials():
     assert found["Prior"] == "eigenfaces" and found["Private data"] == "synthetic"
 
 
+def test_a_prior_is_called_what_its_kind_says():
+    assert members_used([settings(prior={"kind": "shipped"}, public=None)])["Prior"] == "shipped generator"
+
+
 def test_a_sweep_that_attacks_nothing_names_no_attack_and_no_prior():
     without = settings(attack=None, prior=None, public=None, judges={})
     assert members_used([without]) == {"Private data": "synthetic"}
