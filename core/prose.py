@@ -1,7 +1,7 @@
 """Sentences that stand in a text file beside the code, in sections, with places for values.
 
 A file is a Jinja template. A line `[name]` begins a section, `- ` at the start of a line a sentence; the lines after it
-go on with it. Values may hold anything: no line break or dash in them begins a sentence.
+go on with it. It gets a capital. Values may hold anything: no line break or dash in them begins a sentence.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def sections(package: str, file: str, known: Mapping[str, Any]) -> dict[str, tup
 
 
 def _plain(sentence: str) -> str:
-    return re.sub(" +", " ", sentence).strip(" ").translate(_FREED)
+    plain = re.sub(" +", " ", sentence).strip(" ").translate(_FREED)
+    return plain[:1].upper() + plain[1:]
 
 
 @cache
