@@ -98,7 +98,7 @@ def _case(choice: Decision) -> str:
 def _said(data: ReportData, summary: Summary, choice: Decision) -> dict[str, tuple[str, ...]]:
     """The sections of findings.txt."""
     frame, best, reference = summary.frame, choice.best, choice.reference
-    recipe, gap = partial(_recipe, summary), partial(gap_of, summary, reference=reference)
+    recipe = partial(_recipe, summary)
     rows = [row for row in (best, reference) if row is not None]
     others = [row for row in choice.rows.values() if row != reference]
     chosen = best is not None
@@ -115,7 +115,7 @@ def _said(data: ReportData, summary: Summary, choice: Decision) -> dict[str, tup
         "top": max(choice.rows.values(), key=lambda row: frame["test_acc"].fillna(-1)[row], default=None),
         "nearest": min(others, key=summary.leak, default=None),
         "ties": [recipe(choice.rows[tie]) for tie in choice.ties],
-        "hides": chosen and reference is not None and (one := gap(best)) is not None and one.word == HIDES,
+        "hides": _hides(summary, choice),
         "cheaper": _cheaper(summary, choice) if chosen else None,
         "worst": _catalyst(summary, choice) if chosen else None,
         "other": _disagreeing(summary, choice) if chosen else None,
@@ -123,8 +123,8 @@ def _said(data: ReportData, summary: Summary, choice: Decision) -> dict[str, tup
         "recipe": recipe,
         "shown": summary.shown,
         "leak": partial(_leak, summary),
-        "gap": gap,
-        "price": partial(_price, summary, best, reference),
+        "gap": lambda row: gap_of(summary, row, choice.baseline),
+        "price": lambda: _price(summary, choice.chosen, choice.baseline),
         "accuracy": partial(number, ACCURACY),
         "judged": _judge(summary) if summary.primary else "",
         "of_attack": " under the strongest attack tried" if len(summary.attacks) > 1 else "",
@@ -168,6 +168,12 @@ def _among(summary: Summary) -> str:
     if summary.min_test_acc is None:
         return ""
     return f"among the recipes with at least {number(ACCURACY, summary.min_test_acc)} test accuracy, "
+
+
+def _hides(summary: Summary, choice: Decision) -> bool:
+    """Whether the chosen recipe hides its leak from published attacks."""
+    gap = None if None in (choice.best, choice.reference) else gap_of(summary, choice.chosen, choice.baseline)
+    return gap is not None and gap.word == HIDES
 
 
 def _price(summary: Summary, best: int, reference: int) -> str:
