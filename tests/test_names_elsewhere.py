@@ -106,7 +106,7 @@ REASONS = {
     "core/external/recogniser.py": {
         OTHER_WORD: "embedder",
     },
-    "orchestrator/commands/audit/importing.py": {
+    "orchestrator/commands/audit/subject.py": {
         WRITTEN: "embedder",
     },
     "orchestrator/commands/importing/enrolling.py": {
@@ -133,8 +133,11 @@ REASONS = {
     "core/models/lowres_fid.py": {
         "the networks of these judges, by their names": "fid_lomma fid_plg",
     },
+    "core/audit/imported_prior.py": {
+        WRITTEN: "random_face",
+    },
     "orchestrator/commands/audit/sweep_file.py": {
-        WRITTEN: "eigenfaces evaluator labelled random_face synthetic unlabelled",
+        WRITTEN: "eigenfaces evaluator labelled synthetic unlabelled",
     },
     "orchestrator/commands/data/own_sweep.py": {
         WRITTEN: "eigenfaces evaluator labelled resnet_small unlabelled vgg_small",

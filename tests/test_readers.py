@@ -105,6 +105,7 @@ HELD = {
     ),
     **dict.fromkeys(("core/isolation/landlock.py", "core/isolation/worker.py"), "in the process that can only compute"),
     "core/allotted.py": "what the kernel says of cgroups",
+    "core/prose.py": SHIPPED,
     "core/same_code.py": SHIPPED,
     "core/writers.py": "what the kernel says of a process, and locks of its own",
     "tasks/planned_files.py": "a digest that it has kept",

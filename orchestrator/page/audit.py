@@ -14,11 +14,16 @@ from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.page.drawing.paper import Paper
 from smoothsweep.orchestrator.page.drawing.sheets import data_uri
 from smoothsweep.orchestrator.page.render import fill
-from smoothsweep.orchestrator.reading.audit.advice import advice
 from smoothsweep.orchestrator.reading.audit.result import Audit, Trained
 from smoothsweep.orchestrator.reading.audit.second import judged_rows
-from smoothsweep.orchestrator.reading.audit.sentences import accuracy, audit_sentences, person_name, share
-from smoothsweep.orchestrator.reading.audit.shadow_sentences import shown_rate
+from smoothsweep.orchestrator.reading.audit.sentences import (
+    accuracy,
+    advice,
+    audit_sentences,
+    person_name,
+    share,
+    shown_rate,
+)
 from smoothsweep.orchestrator.reading.findings.display import told
 from smoothsweep.orchestrator.reading.leak.exposure import AMONG, among_words, rate_words
 from smoothsweep.orchestrator.reading.numbers.format import duration

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 
 from smoothsweep.core import screen
 from smoothsweep.core.audit.portfolio import COMPONENTS, LEAST_PUBLIC, components_of
 from smoothsweep.core.data.own.overlap import refuse_shared, warnings_of
 from smoothsweep.core.data.sources import TEST, count_labelled, list_unlabelled
 from smoothsweep.core.errors import InputError
-from smoothsweep.orchestrator.commands.audit.importing import as_target, imported_model
 from smoothsweep.orchestrator.commands.audit.rounds import FIRST, PreparedAudit, refinements, seeds_left
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 from smoothsweep.orchestrator.commands.audit.work import Work
-from smoothsweep.orchestrator.commands.importing.converting import check_description
 
 
 def run_audit(request: AuditRequest) -> int:
@@ -25,53 +24,68 @@ def run_audit(request: AuditRequest) -> int:
     started = time.monotonic()
     request.check()
     people = count_labelled(request.data)
-    request.check_split(people.of(TEST) > 0)
-    if not request.gallery and request.imported is None:
-        check_description(as_target(request, request.folder / "model", people.classes))
-    notes = _warn_of_shared_pictures(request)
-    model, card = imported_model(request, people.classes)
-    prepared = PreparedAudit(request=request, model=model, card=card, people=people)
-    work = Work(prepared=prepared, started=started, told=notes)
+    if request.trained_on_data and not people.of(TEST):
+        raise InputError(
+            f"--trained-on-data: expected --data {request.data} to say which images are for training and which for "
+            "testing (folders train and test, or a column split), got no split"
+        )
+    form = request.form
+    form.check_reading(people.classes)
+    told = _warn_of_shared_pictures(request.data, request.public, request.people_option)
+    model = form.bring_in(people.classes)
+    card = form.read_card(model)
+    if card.num_classes != people.classes:
+        wanted = f"the model's {card.num_classes} people"
+        raise InputError(f"{request.people_option} {request.data}: expected {wanted}, got {people.classes}")
+    prepared = PreparedAudit(request=request, model=model.resolve(), card=card, people=people)
+    work = Work(prepared=prepared, started=started, told=told)
     for line in prepared.coming:
         screen.out(line)
-    wanted = request.trainings(card)
-    done = work.earlier(wanted) or FIRST
-    code = work.do(done)
-    trainings = () if code else work.fitting(wanted, after=done)
-    if not code and all(one in done.trainings for one in trainings):
-        code = work.attack_by_shadows()
-    for one in refinements(prepared.access, trainings, seeds=request.seeds):
-        wider = one.beyond(done)
-        if wider == done:
-            continue
-        if code or not work.fits(wider, after=done):
-            break
-        code, done = work.do(wider), wider
-    while not code and (more := done.further) and work.fits(more, after=done):
-        code, done = work.do(more), more  # slow attacks that do not fit leave time for seeds of the quick ones
-    if not code and len(done.seeds) < request.seeds and more is not None:
-        work.write(seeds_left(request, done, next_s=work.seconds_of(more, after=done)))
+    code = _refine(work)
     _print_result(work)
     return code
 
 
-def _warn_of_shared_pictures(request: AuditRequest) -> tuple[str, ...]:
+def _refine(work: Work) -> int:
+    """Run a first answer, then wider rounds while there is time. Returns the exit code."""
+    if code := work.do(work.earlier() or FIRST):
+        return code
+    trainings, seeds = work.fitting(), work.request.seeds
+    if all(one in work.round.trainings for one in trainings) and (code := work.attack_by_shadows()):
+        return code
+    for one in refinements(work.prepared.access, trainings, seeds=seeds):
+        wider = one.beyond(work.round)
+        if wider == work.round:
+            continue
+        if not work.fits(wider):
+            break
+        if code := work.do(wider):
+            return code
+    while (more := work.round.further) and work.fits(more):
+        if code := work.do(more):  # slow attacks that do not fit leave time for seeds of the quick ones
+            return code
+    if more is not None and len(work.round.seeds) < seeds:
+        work.write(seeds_left(seeds, work.request.minutes, work.round, next_s=work.seconds_of(more)))
+    return 0
+
+
+def _warn_of_shared_pictures(data: Path, public: Path | None, option: str) -> tuple[str, ...]:
     """Refuse private pictures that are public too, and warn of pairs that look alike and of ill-fitting images.
 
     Returns the warnings for the pages, without names; none for rendered public faces, which are no photographs.
-    Raises InputError where a picture is in both sets.
+    option: the one that names the private pictures. Raises InputError where a picture is in both sets.
     """
-    if request.public is None:
+    if public is None:
         return ()
-    if (images := len(list_unlabelled(request.public))) < LEAST_PUBLIC:
-        raise InputError(f"--public {request.public}: expected at least {LEAST_PUBLIC} images, got {images or 'none'}")
-    screen.out(f"comparing the pictures of {request.people_option} with {images} of --public")
-    pairs, doubts = refuse_shared(request.data, request.public)
-    for line in warnings_of(pairs, doubts, private=request.people_option):
-        screen.err(f"smoothsweep: --public {request.public}: {line}")
+    if (images := len(list_unlabelled(public))) < LEAST_PUBLIC:
+        raise InputError(f"--public {public}: expected at least {LEAST_PUBLIC} images, got {images or 'none'}")
+    screen.out(f"comparing the pictures of {option} with {images} of --public")
+    pairs, doubts = refuse_shared(data, public)
+    for line in warnings_of(pairs, doubts, private=option):
+        screen.err(f"smoothsweep: --public {public}: {line}")
     if images <= COMPONENTS:
         fewer = f"{images} images make a prior of {components_of(images)} directions instead of {COMPONENTS}"
-        screen.err(f"smoothsweep: --public {request.public}: {fewer}; an attacker with more images may find more")
+        screen.err(f"smoothsweep: --public {public}: {fewer}; an attacker with more images may find more")
     return warnings_of(pairs, doubts, private="the private set", named=False)
 
 

@@ -1,112 +1,179 @@
-"""Import the model under audit into a folder that a sweep can name, unless an earlier audit did."""
+"""Bring the model under audit in: an imported folder, a file or an endpoint, or an embedder with its gallery."""
 
 from __future__ import annotations
 
 import hashlib
-from dataclasses import fields
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 from smoothsweep.core import screen
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.kinds import Named
+from smoothsweep.core.external.base import ForeignModel
+from smoothsweep.core.external.kinds import Named, Source, asked_with, is_external, kind_made_of, kind_of, name_of
 from smoothsweep.core.external.recogniser import EnrolledEmbedder, read_recogniser
 from smoothsweep.core.models.weight_files import file_sha256
-from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
-from smoothsweep.orchestrator.commands.importing.converting import TargetRequest, import_target_file
+from smoothsweep.orchestrator.commands.importing.converting import TargetRequest, check_description, import_target_file
 from smoothsweep.orchestrator.commands.importing.describing import Reading, as_typed
 from smoothsweep.orchestrator.commands.importing.enrolling import Gallery, import_recogniser
 from smoothsweep.sweeps.imported import CARD, ImportedClassifier, TargetCard
 
-if TYPE_CHECKING:
-    from smoothsweep.core.external.enrolling import Templates
+ON_CARD = (
+    "architecture",
+    "image_size",
+    "mean",
+    "std",
+    "input_range",
+    "channels",
+    "class_names",
+    "transform_input",
+    "stated_acc",
+    "answers",
+)
+"""What the card of an imported folder says of a model."""
 
 
-def imported_model(request: AuditRequest, people: int) -> tuple[Path, TargetCard]:
-    """The folder and the card of the model, which is imported first unless an earlier audit did so.
+@dataclass(frozen=True, kw_only=True)
+class ModelUnderAudit(ABC):
+    """The model under audit, in one of the forms that a user can name.
 
-    people: number of people in the private images. Raises InputError, also where the card contradicts the data.
+    Attributes:
+        source: Its file, its folder or its name.
+        data: The private images.
+        reading: What its owner says of it.
+        out: The folder of the audit.
     """
-    if request.imported is not None:
-        _refuse_reading(request)
-        folder = request.imported
-    elif request.gallery:
-        folder = request.folder / "model"
-        _enrol(request, folder, people)
-    else:
-        folder = request.folder / "model"
-        if not _is_known(request, folder):
-            import_target_file(as_target(request, folder, people))
-    card = ImportedClassifier(imported=str(folder.resolve())).checked
-    if (foreign := request.foreign(card.architecture)) is not None:
-        foreign.agree(folder)
-    if card.num_classes != people:
-        wanted = f"the model's {card.num_classes} people"
-        raise InputError(f"{request.people_option} {request.data}: expected {wanted}, got {people}")
-    return folder.resolve(), card
+
+    source: Source
+    data: Path
+    reading: Reading
+    out: Path
+
+    @property
+    def kind(self) -> str | None:
+        """The kind of an external model; None for a network of ours."""
+        return kind_of(self.source) or kind_made_of(self.reading.architecture)
+
+    def foreign(self, architecture: str | None) -> ForeignModel | None:
+        """The external model with the options of its kind; None for a network of ours. Raises InputError."""
+        kind = architecture if is_external(architecture) else None
+        return asked_with(kind, self.reading.options, self.source)
+
+    def check_kind(self) -> None:
+        """Raise InputError for a model that is not there, and for options of another kind of model."""
+        if isinstance(self.source, Path) and not self.source.exists():
+            raise InputError(f"MODEL {self.source}: expected a checkpoint or an imported folder, got nothing there")
+        foreign = self.foreign(self.kind)
+        if foreign is not None:
+            foreign.check(name_of(self.source))
+
+    @abstractmethod
+    def check_reading(self, people: int) -> None:
+        """Raise InputError for what its owner says wrongly of it, as far as no image shows that.
+
+        people: number of people in the private images.
+        """
+
+    @abstractmethod
+    def bring_in(self, people: int) -> Path:
+        """The folder of the model, which is imported first unless an earlier audit did so. Raises InputError."""
+
+    def read_card(self, folder: Path) -> TargetCard:
+        """The card of the imported model, whose queries the user agreed to. Raises InputError."""
+        card = ImportedClassifier(imported=str(folder.resolve())).checked
+        if (foreign := self.foreign(card.architecture)) is not None:
+            foreign.agree(folder)
+        return card
+
+    @property
+    def _folder(self) -> Path:
+        """Where an audit imports to."""
+        return self.out / "model"
+
+    def _is_known(self) -> bool:
+        """Whether an earlier audit imported the same file. Raises InputError if it was another."""
+        folder = self._folder
+        if not folder.exists():
+            return False
+        source = ImportedClassifier(imported=str(folder)).checked.source
+        if source is None or source.sha256 != self._digest():
+            raise InputError(f"--out {self.out}: expected a folder of this model's audits, got one of another model")
+        screen.out(f"{self.source.name}: converted before, as {folder} says; remove it to state another reading")
+        return True
+
+    def _digest(self) -> str:
+        """SHA-256 of the model's file, or of what describes a model without a file."""
+        if not isinstance(self.source, Named):
+            return file_sha256(self.source)
+        kind = present(self.foreign(self.source.kind), "kind")
+        return hashlib.sha256(kind.describe(self.source.text, self._folder).encode()).hexdigest()
 
 
-def _enrol(request: AuditRequest, folder: Path, people: int) -> None:
-    """Import the embedder with its gallery, unless an earlier audit did. Raises InputError."""
-    if people < 2:
-        raise InputError(f"--gallery {request.data}: expected at least 2 people, got {people or 'nobody'}")
-    gallery = Gallery(
-        people=request.data,
-        templates=cast("Templates", request.templates or "mean"),
-        threshold=request.threshold,
-        strangers=request.public,
-    )
-    if folder.exists() and _is_known(request, folder):
-        if read_recogniser(folder / EnrolledEmbedder.file).enrolled != gallery.digest:
-            raise InputError(
-                f"--out {request.folder}: expected audits of this gallery, enrolled alike, got those of another"
-            )
-        return
-    judge = request.independent.get("embedder", {})
-    import_recogniser(request.model, request, gallery, folder, judge=judge)
+class ImportedModel(ModelUnderAudit):
+    """A folder that `smoothsweep import target` wrote, whose card says how the model is read."""
+
+    @property
+    def kind(self) -> str | None:
+        architecture = ImportedClassifier(imported=str(cast("Path", self.source).resolve())).checked.architecture
+        return architecture if is_external(architecture) else None
+
+    def check_reading(self, people: int) -> None:
+        """Accept all: the card was checked when it was written."""
+
+    def bring_in(self, people: int) -> Path:
+        for option, value in self.reading.given(*ON_CARD):
+            got = f"got {as_typed(value)}"
+            raise InputError(f"{option}: expected none beside an imported folder, whose {CARD} says it, {got}")
+        return cast("Path", self.source)
 
 
-def _refuse_reading(request: AuditRequest) -> None:
-    """Raise InputError for options that state what the card of an imported folder says already."""
-    contradicting = {
-        "--architecture": request.architecture,
-        "--image-size": request.image_size,
-        "--mean": request.mean,
-        "--std": request.std,
-        "--input-range": request.input_range,
-        "--channels": request.channels,
-        "--class-names": request.class_names,
-        "--transform-input": request.transform_input,
-        "--test-acc": request.stated_acc,
-        "--answers": request.answers,
-    }
-    for name, value in contradicting.items():
-        if value is not None:
-            raise InputError(
-                f"{name}: expected none beside an imported folder, whose {CARD} says it, got {as_typed(value)}"
-            )
+class ModelToImport(ModelUnderAudit):
+    """A checkpoint, a program or the name of an endpoint."""
+
+    def check_reading(self, people: int) -> None:
+        check_description(self._target(people))
+
+    def bring_in(self, people: int) -> Path:
+        if not self._is_known():
+            import_target_file(self._target(people))
+        return self._folder
+
+    def _target(self, people: int) -> TargetRequest:
+        """The request to `smoothsweep import target`."""
+        return TargetRequest(
+            file=self.source,
+            out=self._folder,
+            classes=people,
+            data=str(self.data),
+            data_path=None,
+            alpha=None,
+            **vars(self.reading),
+        )
 
 
-def as_target(request: AuditRequest, folder: Path, people: int) -> TargetRequest:
-    """The request to `smoothsweep import target` that imports the model into `folder`."""
-    reading = {part.name: getattr(request, part.name) for part in fields(Reading)}
-    return TargetRequest(
-        file=request.model, out=folder, classes=people, data=str(request.data), data_path=None, alpha=None, **reading
-    )
+@dataclass(frozen=True, kw_only=True)
+class EmbedderToEnrol(ModelUnderAudit):
+    """An embedder, whose classes are the people of a gallery.
 
+    Attributes:
+        gallery: Who is enrolled and how.
+        judge: Settings of the embedder that judges.
+    """
 
-def _is_known(request: AuditRequest, folder: Path) -> bool:
-    """Whether an earlier audit imported the same file into `folder`. Raises InputError if it was another."""
-    if not folder.exists():
-        return False
-    source = ImportedClassifier(imported=str(folder)).checked.source
-    if isinstance(request.model, Named):
-        kind = present(request.foreign(request.model.kind), "kind")
-        digest = hashlib.sha256(kind.describe(request.model.text, folder).encode()).hexdigest()
-    else:
-        digest = file_sha256(request.model)
-    if source is None or source.sha256 != digest:
-        raise InputError(f"--out {request.folder}: expected a folder of this model's audits, got one of another model")
-    screen.out(f"{request.model.name}: converted before, as {folder} says; remove it to state another reading")
-    return True
+    gallery: Gallery
+    judge: Mapping[str, str]
+
+    def check_reading(self, people: int) -> None:
+        """Accept all: enrolment tries the embedder on the gallery."""
+
+    def bring_in(self, people: int) -> Path:
+        if people < 2:
+            raise InputError(f"--gallery {self.data}: expected at least 2 people, got {people or 'nobody'}")
+        if not self._is_known():
+            import_recogniser(self.source, self.reading, self.gallery, self._folder, judge=dict(self.judge))
+        elif read_recogniser(self._folder / EnrolledEmbedder.file).enrolled != self.gallery.digest:
+            raise InputError(f"--out {self.out}: expected audits of this gallery, enrolled alike, got those of another")
+        return self._folder

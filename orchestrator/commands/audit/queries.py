@@ -9,14 +9,13 @@ from math import ceil
 from typing import Any
 
 from smoothsweep.core.attacks.registry import make_attack
+from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.attacks.shared.base import Attack, Part
 from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.data.sources import TEST, TRAIN, Counted
 from smoothsweep.core.durations import duration
+from smoothsweep.core.external.base import Budget
 from smoothsweep.core.judges.membership import Membership
-from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
-from smoothsweep.orchestrator.commands.audit.sweep_file import lesser
-from smoothsweep.sweeps.imported import TargetCard
 
 PROTOCOL = "clean"
 OWN: Mapping[str, Any] = {"trained_on_data": True}
@@ -146,28 +145,35 @@ def _made(settings: Mapping[str, Any]) -> Attack:
     return make_attack(settings["kind"], **{name: value for name, value in settings.items() if name != "kind"})
 
 
-def allowance_of(request: AuditRequest, card: TargetCard, data: Counted) -> Allowance:
+def allowance_of(
+    agreed: Budget | None, data: Counted, *, attacked: int, access: Access, scores: bool, membership: bool
+) -> Allowance:
     """The query budget of an audit: what was agreed for an endpoint, without bound for any other model.
 
-    data: how many private images each person has.
+    Args:
+        agreed: The user's limits for an endpoint; None for any other model.
+        data: How many private images each person has.
+        attacked: Number of people to attack.
+        access: What the attacker sees.
+        scores: Whether the model answers with scores.
+        membership: Whether membership is asked for.
     """
-    people, kind = min(request.people, card.num_classes), request.foreign(card.architecture)
-    agreed = None if kind is None else kind.budget
     if agreed is None:
-        membership = MembershipQueries(settings={**OWN} if request.trained_on_data else None)
-        return Allowance(queries=None, reading=0, per_second=1.0, people=people, membership=membership)
+        settings = {**OWN} if membership else None
+        measured = MembershipQueries(settings=settings)
+        return Allowance(queries=None, reading=0, per_second=1.0, people=attacked, membership=measured)
     reading = TRYING + 2 * tested(data)  # as the import shows them, and as the sweep keeps them
-    allowance = Allowance(queries=agreed.queries, reading=reading, per_second=agreed.per_second, people=people)
-    if not request.trained_on_data:
+    allowance = Allowance(queries=agreed.queries, reading=reading, per_second=agreed.per_second, people=attacked)
+    if not membership:
         return allowance
-    every = portfolio(lesser(request.access, card.access), whole=False)
+    every = portfolio(access, whole=False)
 
     def before(queries: int) -> int:
         costs = sorted(allowance.queries_of([one]) for one in replace(allowance, queries=queries).fitting(every))
         return reading + next((cost for cost in costs if cost), 0)
 
-    membership = _membership(allowance, before, (data.of(TRAIN), data.of(TEST)), scores=card.access != "labels")
-    return replace(allowance, membership=membership)
+    measured = _membership(allowance, before, (data.of(TRAIN), data.of(TEST)), scores=scores)
+    return replace(allowance, membership=measured)
 
 
 def _membership(

@@ -15,6 +15,7 @@ from typing import Any
 
 from smoothsweep.core.attacks.registry import ATTACKS, make_attack
 from smoothsweep.core.attacks.shared.access import Access
+from smoothsweep.core.audit.imported_prior import imported_prior
 from smoothsweep.core.audit.portfolio import MOST_SEEDS, Reach, portfolio
 from smoothsweep.core.audit.references import AuditTraining
 from smoothsweep.core.data.sources import Counted, list_unlabelled
@@ -23,7 +24,7 @@ from smoothsweep.orchestrator.commands.audit.forecast import has_membership, is_
 from smoothsweep.orchestrator.commands.audit.queries import Allowance, allowance_of
 from smoothsweep.orchestrator.commands.audit.shadows import ShadowModels, reference_of
 from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
-from smoothsweep.orchestrator.commands.audit.sweep_file import audit_sweep, imported_prior, lesser, untried
+from smoothsweep.orchestrator.commands.audit.sweep_file import audit_sweep, lesser, untried
 from smoothsweep.orchestrator.store.opening import open_store
 from smoothsweep.sweeps.imported import TargetCard
 
@@ -128,9 +129,23 @@ class PreparedAudit:
         return str(self.request.folder / STORE)
 
     @cached_property
+    def trainings(self) -> tuple[AuditTraining, ...]:
+        """The reference and the fixes that were asked for. Raises InputError where they cannot be trained."""
+        return self.request.trainings(self.card)
+
+    @cached_property
     def allowance(self) -> Allowance:
         """The query budget; without bound unless the model is an endpoint."""
-        return allowance_of(self.request, self.card, self.people)
+        request, card = self.request, self.card
+        foreign = request.form.foreign(card.architecture)
+        return allowance_of(
+            None if foreign is None else foreign.budget,
+            self.people,
+            attacked=min(request.people, card.num_classes),
+            access=self.access,
+            scores=card.access != "labels",
+            membership=request.trained_on_data,
+        )
 
     @cached_property
     def images(self) -> int | None:
@@ -229,9 +244,9 @@ def attacks_left(prepared: PreparedAudit, done: Round, *, until_s: Callable[[Rou
     )
 
 
-def seeds_left(request: AuditRequest, done: Round, *, next_s: float) -> str:
+def seeds_left(seeds: int, minutes: float, done: Round, *, next_s: float) -> str:
     """A sentence on seeds for which --minutes were not enough. next_s: expected seconds of one more seed."""
     return (
-        f"--seeds {request.seeds} was asked for; --minutes {request.minutes:g} were enough for {len(done.seeds)}: the "
+        f"--seeds {seeds} was asked for; --minutes {minutes:g} were enough for {len(done.seeds)}: the "
         f"next takes about {duration(next_s)} on this machine. The same command with more minutes goes on."
     )

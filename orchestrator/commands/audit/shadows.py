@@ -17,7 +17,6 @@ from smoothsweep.core.judges.membership import Membership
 from smoothsweep.core.membership.base import LEAST_SHADOWS
 from smoothsweep.core.membership.halves import check_part
 from smoothsweep.orchestrator.commands.audit.forecast import Cost, forecast, has_membership
-from smoothsweep.orchestrator.commands.audit.subject import AuditRequest
 from smoothsweep.orchestrator.store.opening import open_store
 
 FILE, NAME = "audit-shadows.yaml", "audit-shadows"
@@ -96,9 +95,9 @@ class ShadowModels:
         )
 
 
-def without(request: AuditRequest, access: Access) -> str:
+def without(trainings: Sequence[AuditTraining], access: Access) -> str:
     """A sentence for the pages on why shadow models cannot attack this model; empty where they can."""
-    if access != "labels" or (request.reference is None and not request.fix):
+    if access != "labels" or not trainings:
         return ""
     return "No shadow model was trained: attacks by shadow models compare scores, and this attacker sees labels alone."
 

@@ -3,33 +3,54 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, cast
 
 from smoothsweep.core.attacks.shared.access import Access
+from smoothsweep.core.audit.imported_prior import imported_prior
 from smoothsweep.core.audit.portfolio import MOST_SEEDS
 from smoothsweep.core.audit.references import EPOCHS, AuditTraining, audit_trainings
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.base import ForeignModel
-from smoothsweep.core.external.kinds import KINDS, asked_with, is_external, kind_made_of, kind_of, name_of
+from smoothsweep.core.external.kinds import KINDS, is_external
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.core.models.image_sizes import LEAST, check_image_size
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import brief
+from smoothsweep.orchestrator.commands.audit.importing import (
+    EmbedderToEnrol,
+    ImportedModel,
+    ModelToImport,
+    ModelUnderAudit,
+)
 from smoothsweep.orchestrator.commands.audit.judges import judge_of, second_judge
-from smoothsweep.orchestrator.commands.audit.sweep_file import imported_prior
 from smoothsweep.orchestrator.commands.importing.describing import Reading
-from smoothsweep.sweeps.imported import CARD, ImportedClassifier, TargetCard
+from smoothsweep.orchestrator.commands.importing.enrolling import Gallery
+from smoothsweep.sweeps.imported import CARD, TargetCard
 
 if TYPE_CHECKING:
+    from smoothsweep.core.external.enrolling import Templates
     from smoothsweep.core.external.kinds import Source
 
 NEEDS_PUBLIC = (
     "--public: expected images of the same kind that show none of these people (a folder or a Parquet file), got none: "
     "every attack draws from what such images look like"
 )
+
+
+OF_CLASSES = (
+    "architecture",
+    "answers",
+    "class_names",
+    "stated_acc",
+    "transform_input",
+    "reference",
+    "fix",
+    "trained_on_data",
+)
+"""Options that say nothing of an embedder."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,22 +111,18 @@ class AuditRequest(Reading):
         """The folder of the store and the pages."""
         return self.out or Path("audits") / self.model.stem
 
-    @property
-    def imported(self) -> Path | None:
-        """The model, where it is a folder that `smoothsweep import target` wrote."""
-        return self.model if isinstance(self.model, Path) and (self.model / CARD).is_file() else None
-
-    def foreign(self, architecture: str | None) -> ForeignModel | None:
-        """The external model with the options of its kind; None for a network of ours. Raises InputError."""
-        return asked_with(architecture if is_external(architecture) else None, self.options, self.model)
-
-    @property
-    def _kind(self) -> str | None:
-        """The kind of an external model; None for a network of ours."""
-        if self.imported is not None:
-            architecture = ImportedClassifier(imported=str(self.imported.resolve())).checked.architecture
-            return architecture if is_external(architecture) else None
-        return kind_of(self.model) or kind_made_of(self.architecture)
+    @cached_property
+    def form(self) -> ModelUnderAudit:
+        """The model, in the form in which it is named. Raises InputError."""
+        reading = Reading(**{part.name: getattr(self, part.name) for part in fields(Reading)})
+        common: dict[str, Any] = {"source": self.model, "data": self.data, "reading": reading, "out": self.folder}
+        if isinstance(self.model, Path) and (self.model / CARD).is_file():
+            return ImportedModel(**common)
+        if not self.gallery:
+            return ModelToImport(**common)
+        templates = cast("Templates", self.templates or "mean")
+        gallery = Gallery(people=self.data, templates=templates, threshold=self.threshold, strangers=self.public)
+        return EmbedderToEnrol(**common, gallery=gallery, judge=self.independent.get("embedder", {}))
 
     @property
     def independent(self) -> dict[str, dict[str, str]]:
@@ -123,11 +140,7 @@ class AuditRequest(Reading):
 
     def check(self) -> None:
         """Raise InputError for options that are wrong, before any image or weight is read."""
-        if isinstance(self.model, Path) and not self.model.exists():
-            raise InputError(f"MODEL {self.model}: expected a checkpoint or an imported folder, got nothing there")
-        kind = self.foreign(self._kind)
-        if kind is not None:
-            kind.check(name_of(self.model))
+        self.form.check_kind()
         if not math.isfinite(self.minutes) or self.minutes <= 0:
             raise InputError(f"--minutes: expected more than 0, got {self.minutes:g}")
         if self.people < 2:
@@ -148,22 +161,11 @@ class AuditRequest(Reading):
     def _check_gallery(self) -> None:
         """Raise InputError for an embedder's options without --gallery, and a classifier's with it."""
         if not self.gallery:
-            for name, value in (("--templates", self.templates), ("--threshold", self.threshold)):
-                if value is not None:
-                    raise InputError(f"{name}: expected it with --gallery alone, got {value}")
+            for name, value in self.given("templates", "threshold"):
+                raise InputError(f"{name}: expected it with --gallery alone, got {value}")
             return
-        refused = {
-            "--architecture": self.architecture,
-            "--answers": self.answers,
-            "--class-names": self.class_names,
-            "--test-acc": self.stated_acc,
-            "--transform-input": self.transform_input,
-            "--reference": self.reference,
-            "--fix": self.fix or None,
-            "--trained-on-data": self.trained_on_data or None,
-        }
-        for name, value in refused.items():
-            if value is not None:
+        for name, value in self.given(*OF_CLASSES):
+            if value is not False:
                 raise InputError(f"{name}: expected none with --gallery, whose embedder has no classes of its own")
         if self.threshold is not None and not -1 < self.threshold < 1:
             raise InputError(f"--threshold: expected a cosine between -1 and 1, got {self.threshold:g}")
@@ -171,14 +173,6 @@ class AuditRequest(Reading):
             raise InputError(
                 "--judge: expected another face embedder with the file of its weights, which judges what the one under "
                 "audit leaks, got none"
-            )
-
-    def check_split(self, own_test: bool) -> None:
-        """Raise InputError where membership is asked for and the data do not mark test images."""
-        if self.trained_on_data and not own_test:
-            raise InputError(
-                f"--trained-on-data: expected --data {self.data} to say which images are for training and which for "
-                "testing (folders train and test, or a column split), got no split"
             )
 
     def _check_trainings(self) -> None:
@@ -190,9 +184,10 @@ class AuditRequest(Reading):
         if self.reference and self.reference not in LEAST:
             got = f"got {brief(self.reference)!r}{suggestion(self.reference, LEAST)}"
             raise InputError(f"--reference: expected one of {', '.join(LEAST)}, {got}")
-        if (self.fix or self.reference is not None) and not self.reference and is_external(self._kind):
+        kind = self.form.kind
+        if (self.fix or self.reference is not None) and not self.reference and is_external(kind):
             command = "--reference" if self.reference is not None else "--fix"
-            words = KINDS[present(self._kind, "kind")].words
+            words = KINDS[present(kind, "kind")].words
             raise InputError(
                 f"{command}: the model is {words}, which cannot be trained here: expected --reference "
                 "ARCHITECTURE, the network to train in its place, e.g. resnet18, got none"

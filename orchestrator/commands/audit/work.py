@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -95,9 +94,9 @@ class Work:
         """Whether so many seconds fit into --minutes; 0, which means everything is in the store, always fits."""
         return not seconds or self.spent + seconds <= 60 * self.request.minutes
 
-    def fits(self, one: Round, *, after: Round) -> bool:
+    def fits(self, one: Round) -> bool:
         """Whether a round fits into the remaining time and the query budget."""
-        return self.prepared.covers(one) and self.has_time_for(self.seconds_of(one, after=after))
+        return self.prepared.covers(one) and self.has_time_for(self.seconds_of(one))
 
     @cached_property
     def sweep(self) -> Path:
@@ -109,7 +108,7 @@ class Work:
         """The sweep file in which the second embedder judges."""
         return self.request.folder / SECOND
 
-    def earlier(self, wanted: Sequence[AuditTraining]) -> Round | None:
+    def earlier(self) -> Round | None:
         """The widest round of an earlier run whose results are all in the store; None without an earlier run.
 
         A further run begins there, so that it shows no less than the pages do, however few its minutes are.
@@ -118,7 +117,7 @@ class Work:
             return None
         try:
             tree, store = read_yaml(read_text(self.sweep), SWEEP), open_store(self.prepared.store)
-            before = round_of(tree, self.prepared.access, wanted)
+            before = round_of(tree, self.prepared.access, self.prepared.trainings)
             if not forecast(tree, store).device_s:
                 return before  # also where a later version tries more attacks, which it then does first
             for many in range(len(before.seeds), 0, -1):
@@ -130,18 +129,18 @@ class Work:
             return None
         return None
 
-    def seconds_of(self, one: Round, *, after: Round) -> float:
-        """Expected seconds of a round; 0 where everything is in the store, and for trainings, which `fitting` admits.
+    def seconds_of(self, one: Round) -> float:
+        """Expected seconds of the next round; 0 for what the store holds, and for trainings, which `fitting` admits.
 
         Attacks that were never measured are the slow ones: they are expected to take twice as long as all work so far.
         """
-        if one.trainings != after.trainings:
+        if one.trainings != self.round.trainings:
             return 0.0
         cost = forecast(self.prepared.tree(one), open_store(self.prepared.store))
         if not cost.device_s:
             return 0.0
         paced = self.prepared.allowance.seconds(self.prepared.attacks(one), seeds=len(one.seeds))
-        if one.reach != after.reach:
+        if one.reach != self.round.reach:
             return max(SLOWER * max(self.spent, wall_seconds(cost.done)), paced)
         return START_S + max(wall_seconds(cost.device_s), paced)
 
@@ -192,7 +191,7 @@ class Work:
         """Write the pages from what is in the store. further: sentences on what there was no time for."""
         self.unfit.extend(further)
         self.short_of_time = attacks_left(
-            self.prepared, self.round, until_s=lambda wider: self.spent + self.seconds_of(wider, after=self.round)
+            self.prepared, self.round, until_s=lambda wider: self.spent + self.seconds_of(wider)
         )
         models = self.prepared.shadow_models(self.round.trainings)
         shadow_count = models.finished if models else 0
@@ -214,16 +213,17 @@ class Work:
             member_access=self.prepared.access if self.request.trained_on_data else None,
             second=self.second if self.request.second and self.second.is_file() else None,
             shadowed=as_loaded(models.tree(shadow_count)) if models and shadow_count else None,
-            without_shadows=shadows.without(self.request, self.prepared.access),
+            without_shadows=shadows.without(self.prepared.trainings, self.prepared.access),
         )
         write_audit(self.sweep, self.prepared.store, self.request.folder, context)
         self.has_pages = True
 
-    def fitting(self, wanted: Sequence[AuditTraining], *, after: Round) -> tuple[AuditTraining, ...]:
+    def fitting(self) -> tuple[AuditTraining, ...]:
         """The trainings for which there is time, the reference first; none where the reference does not fit.
 
-        Prints what each will cost, and notes the others for the pages. after: the round that has run before them.
+        Prints what each will cost, and notes the others for the pages.
         """
+        wanted, after = self.prepared.trainings, self.round
         if not wanted:
             return ()
         store, alone = open_store(self.prepared.store), Round(seeds=SEEDS[:1], reach="adapted").beyond(after)
@@ -248,20 +248,19 @@ class Work:
                 f"{max(minutes + 1, self.request.minutes + 1):.0f} or more tries it."
             )
         fits = bool(kept)
-        self.shadows = self._plan_shadows(wanted, fit=fits, before=total if fits else total + left)
+        self.shadows = self._plan_shadows(fit=fits, before=total if fits else total + left)
         if self.unfit and all(one in after.trainings for one in kept):
             self.write()
         return tuple(kept)
 
-    def _plan_shadows(self, wanted: Sequence[AuditTraining], *, fit: bool, before: float) -> int:
+    def _plan_shadows(self, *, fit: bool, before: float) -> int:
         """Number of shadow models to attack with. Prints their cost, or notes for the pages why there are none.
 
         Args:
-            wanted: The trainings asked for.
             fit: Whether there is time for the reference.
             before: Seconds of all work that precedes the shadow models.
         """
-        models, before = self.prepared.shadow_models(wanted), before + START_S
+        models, before = self.prepared.shadow_models(self.prepared.trainings), before + START_S
         if models is None:
             return 0
         if models.finished == shadows.COUNTS[0] or self.prepared.access == "labels" or not self._claims_membership:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -44,6 +44,12 @@ class Reading:
     answers: str | None = None
     channels: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+
+    def given(self, *names: str) -> Iterator[tuple[str, Any]]:
+        """The options among these attributes that were given, as typed, each with its value."""
+        for name in names:
+            if (value := getattr(self, name)) is not None:
+                yield "--test-acc" if name == "stated_acc" else f"--{name.replace('_', '-')}", value
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -147,16 +147,7 @@ def _adopt(file: Path, *given: Any, where: str) -> dict[str, Any]:
 
 def refuse_layers(request: TargetRequest, model: ForeignModel) -> None:
     """Raise InputError for what is said of a network of ours and says nothing of this kind of model."""
-    for option, value in (("--architecture", request.architecture), ("--transform-input", request.transform_input)):
-        if value is not None:
-            raise InputError(f"{option}: expected none with {model.words}, which brings its own, got {as_typed(value)}")
-    for option, value in (
-        ("--mean", request.mean),
-        ("--std", request.std),
-        ("--input-range", request.input_range),
-        ("--channels", request.channels),
-    ):
-        if model.sent_pictures and value is not None:
-            raise InputError(
-                f"{option}: expected none with {model.words}, which is sent pictures, got {as_typed(value)}"
-            )
+    for option, value in request.given("architecture", "transform_input"):
+        raise InputError(f"{option}: expected none with {model.words}, which brings its own, got {as_typed(value)}")
+    for option, value in request.given("mean", "std", "input_range", "channels") if model.sent_pictures else ():
+        raise InputError(f"{option}: expected none with {model.words}, which is sent pictures, got {as_typed(value)}")

@@ -40,14 +40,9 @@ def audit_json(audit: Audit, card: Mapping[str, Any], *, anonymous: bool = False
         "people": [
             {
                 "person": person_name(p, anonymous=anonymous),
-                "label": p.label,
-                "share": p.share,
-                "rate": p.rate,
-                "low": p.low,
-                "high": p.high,
+                **_values(p, "label share rate low high"),
                 "among_five": p.among_top,
-                "control": p.control,
-                "verified": p.verified,
+                **_values(p, "control verified"),
             }
             for p in audit.people
         ],
@@ -57,12 +52,8 @@ def audit_json(audit: Audit, card: Mapping[str, Any], *, anonymous: bool = False
 
 def _attack_json(one: Reached) -> dict[str, Any]:
     return {
-        "attack": one.attack,
-        "access": one.access,
-        "control": one.control,
-        "leak": one.leak,
-        "low": _known(one.low),
-        "high": _known(one.high),
+        **_values(one, "attack access control leak"),
+        **_ends(one),
         "seeds": one.seeds,
         "queries_per_person": one.queries,
         "device_seconds_per_person": one.seconds,
@@ -71,12 +62,8 @@ def _attack_json(one: Reached) -> dict[str, Any]:
 
 def _standing_json(one: Standing) -> dict[str, Any]:
     return {
-        "metric": one.metric,
-        "words": one.words,
-        **{
-            name: {"value": one_number.value, "low": one_number.low, "high": one_number.high}
-            for name, one_number in one.numbers.items()
-        },
+        **_values(one, "metric words"),
+        **{name: _values(number, "value low high") for name, number in one.numbers.items()},
     }
 
 
@@ -86,21 +73,12 @@ def _membership_json(membership: AuditMembership | None) -> dict[str, Any] | Non
         return None
     recipes = membership.recipes if membership.holds else ()
     return {
-        "holds": membership.holds,
-        "shift": membership.shift,
-        "members": membership.members,
-        "others": membership.others,
-        "copies": membership.copies,
+        **_values(membership, "holds shift members others copies"),
         "labels_asked_of": membership.drawn,
         "chosen_beforehand": membership.beforehand.attack,
         "attacks": [_told_json(one) for one in recipes[0].told] if recipes else [],
         "beside": [
-            {
-                "role": one.role,
-                "recipe": one.recipe,
-                "trainings": one.trainings,
-                "attacks": [_told_json(one_attack) for one_attack in one.told],
-            }
+            {**_values(one, "role recipe trainings"), "attacks": [_told_json(attack) for attack in one.told]}
             for one in recipes[1:]
         ],
         "beside_reference": membership.model.word or None if recipes else None,
@@ -110,11 +88,7 @@ def _membership_json(membership: AuditMembership | None) -> dict[str, Any] | Non
 
 def _shadows_json(shadows: ByShadows) -> dict[str, Any]:
     return {
-        "count": shadows.count,
-        "recipe": shadows.recipe,
-        "architecture": shadows.architecture,
-        "epochs": shadows.epochs,
-        "persons": shadows.persons,
+        **_values(shadows, "count recipe architecture epochs persons"),
         "chosen_beforehand": shadows.beforehand.attack,
         "attacks": [_within_json(one) for one in shadows.told],
         "reference": [_within_json(one) for one in shadows.reference],
@@ -127,16 +101,15 @@ def _within_json(one: Within) -> dict[str, Any]:
         "attack": one.attack,
         "shadow_models": one.has_shadows,
         "auc_within": one.auc,
-        "low": _known(one.low),
-        "high": _known(one.high),
+        **_ends(one),
         "found_at_1_percent": one.found["fpr1"],
         "found_at_0_1_percent": one.found["fpr01"],
     }
 
 
 def _told_json(one: AttackFound) -> dict[str, Any]:
-    ends = {name: _known(getattr(one, name)) for name in ("auc", "low", "high")}
-    return {"attack": one.attack, "access": one.access, **ends, "found_at_1_percent": one.found}
+    ends = {"auc": _known(one.auc), **_ends(one)}
+    return {**_values(one, "attack access"), **ends, "found_at_1_percent": one.found}
 
 
 def _trained_json(audit: Audit, one: Trained) -> dict[str, Any]:
@@ -147,10 +120,8 @@ def _trained_json(audit: Audit, one: Trained) -> dict[str, Any]:
         "architecture": audit.architecture if trained else None,
         "epochs": audit.epochs if trained else None,
         "test_acc": one.test_acc,
-        "attack": one.reached.attack,
-        "leak": one.reached.leak,
-        "low": _known(one.reached.low),
-        "high": _known(one.reached.high),
+        **_values(one.reached, "attack leak"),
+        **_ends(one.reached),
         "seeds": one.reached.seeds,
         "reduction": _reduction_json(one.leak),
         "test_acc_beside_reference": _gap_json(one.accuracy),
@@ -167,14 +138,10 @@ def _reduction_json(one: LeakComparison | None) -> dict[str, Any] | None:
     return {
         "verdict": one.word,
         "reduction": one.reduction + 0.0,
-        "low": one.low,
-        "high": one.high,
-        "comparisons": one.comparisons,
-        "seeds": one.seeds,
+        **_values(one, "low high comparisons seeds"),
         "seeds_needed": one.needed and one.needed.seeds,
         "classes_needed": one.needed and one.needed.classes,
-        "attack": one.attack,
-        "attack_reference": one.attack_reference,
+        **_values(one, "attack attack_reference"),
         "hidden": part.value if part else None,
         "hidden_low": part.low if part else None,
         "hidden_high": part.high if part else None,
@@ -196,10 +163,17 @@ def _earlier_keys(one: LeakComparison | None) -> dict[str, Any]:
 
 
 def _gap_json(gap: Comparison) -> dict[str, Any]:
-    return {
-        **{name: _known(getattr(gap, name)) for name in ("difference", "low", "high")},
-        "verdict": gap.verdict or None,
-    }
+    return {"difference": _known(gap.difference), **_ends(gap), "verdict": gap.verdict or None}
+
+
+def _values(one: object, names: str) -> dict[str, Any]:
+    """Attributes under their own names."""
+    return {name: getattr(one, name) for name in names.split()}
+
+
+def _ends(one: Any) -> dict[str, float | None]:
+    """The ends of its interval, null where none is known."""
+    return {"low": _known(one.low), "high": _known(one.high)}
 
 
 def _known(value: float) -> float | None:

@@ -75,6 +75,6 @@ def test_where_queries_are_what_more_seeds_lack_they_are_named(monkeypatch):
     )
 
 
-def test_seeds_that_were_asked_for_and_not_reached_are_said(monkeypatch):
-    line = seeds_left(asking(monkeypatch, 5).request, replace(FIRST, reach="whole"), next_s=900.0)
+def test_seeds_that_were_asked_for_and_not_reached_are_said():
+    line = seeds_left(3, 5.0, replace(FIRST, reach="whole"), next_s=900.0)
     assert line.startswith("--seeds 3 was asked for; --minutes 5 were enough for 1: the next takes about 15 min")

@@ -2,13 +2,13 @@
 
 import json
 import re
-from types import SimpleNamespace
 
 import pytest
 
 from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.data.sources import count_labelled
 from smoothsweep.core.external.answers import KeptAnswers
+from smoothsweep.core.external.base import Budget
 from smoothsweep.core.external.http_endpoint import answers_database
 from smoothsweep.core.judges.membership import Membership
 from smoothsweep.orchestrator.cli import main
@@ -102,10 +102,9 @@ def test_what_the_flag_asks_for_is_in_the_sweep_and_nothing_without_it(
     ],
 )
 def test_membership_takes_no_more_than_the_budget_leaves(monkeypatch, people, access, budget, drawn, fits):
-    agreed = SimpleNamespace(budget=SimpleNamespace(queries=budget, per_second=10.0))
-    request = SimpleNamespace(people=20, foreign=lambda architecture: agreed, access="gradients", trained_on_data=True)
-    card = SimpleNamespace(num_classes=len(PEOPLE), architecture="endpoint", access=access)
-    found = allowance_of(request, card, count_labelled(people))
+    agreed, scores = Budget(queries=budget, per_second=10.0), access != "labels"
+    counted = count_labelled(people)
+    found = allowance_of(agreed, counted, attacked=len(PEOPLE), access=access, scores=scores, membership=True)
     asked = found.membership
     first = found.fitting(portfolio(access, whole=False))
     assert found.fixed + found.queries_of(first) <= budget

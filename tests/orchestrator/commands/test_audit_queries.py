@@ -3,12 +3,12 @@
 import re
 from dataclasses import replace
 from decimal import ROUND_CEILING, Context, Decimal
-from types import SimpleNamespace
 
 import pytest
 
 from smoothsweep.core.audit.portfolio import portfolio
 from smoothsweep.core.data.sources import count_labelled
+from smoothsweep.core.external.base import Budget
 from smoothsweep.orchestrator.commands.audit import queries as counting
 from smoothsweep.orchestrator.commands.audit.queries import Allowance, MembershipQueries, allowance_of
 
@@ -133,12 +133,11 @@ def test_images_for_testing_show_whether_people_are_recognised_or_a_tenth_of_all
 
 
 def asking(data, budget, *, access, people=20):
-    agreed = SimpleNamespace(budget=budget and SimpleNamespace(queries=budget, per_second=10.0))
-    request = SimpleNamespace(
-        people=people, foreign=lambda architecture: agreed, access="gradients", trained_on_data=True
+    agreed = Budget(queries=budget, per_second=10.0) if budget else None
+    scores = access != "labels"
+    return allowance_of(
+        agreed, count_labelled(data), attacked=min(people, 3), access=access, scores=scores, membership=True
     )
-    card = SimpleNamespace(num_classes=3, architecture="endpoint", access=access)
-    return allowance_of(request, card, count_labelled(data))
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from smoothsweep.core.audit.references import audit_trainings
 from smoothsweep.core.audit.training import training_seconds
 from smoothsweep.core.models.recipe import TrainingRecipe
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit import auditing, work
+from smoothsweep.orchestrator.commands.audit import auditing, importing, work
 from smoothsweep.orchestrator.commands.audit.forecast import Cost, forecast, timed_once
 from smoothsweep.orchestrator.commands.audit.rounds import FIRST
 from smoothsweep.orchestrator.planning.trials import trials_of
@@ -67,7 +67,8 @@ class Clock:
         def cost(many: int, seeds: int) -> float:
             return training * many + seed * (seeds - 1)
 
-        def do(_, one):
+        def do(running, one):
+            running.round = one
             self.done.append(one)
             self.now += first if one is FIRST else cost(len(one.trainings), len(one.seeds))
             return 0
@@ -77,8 +78,7 @@ class Clock:
             "wall_seconds": float,
             "open_store": str,
             "_print_result": id,
-            "_warn_of_shared_pictures": id,
-            "imported_model": lambda request, people: (request.model, card),
+            "_warn_of_shared_pictures": lambda *_: (),
             "forecast": lambda tree, store: Cost(
                 training=cost(len(tree.get("cells", [1])) - 1, len(tree["seeds"])),
                 rest=slow * (len(tree["grid"]["attack"]) > len(portfolio("gradients", whole=False))),
@@ -89,6 +89,7 @@ class Clock:
             for module in (auditing, work):
                 if hasattr(module, name):
                     monkeypatch.setattr(module, name, fake)
+        monkeypatch.setattr(importing.ImportedModel, "read_card", lambda model, folder: card)
         monkeypatch.setattr(work.Work, "do", do)
         monkeypatch.setattr(work.Work, "spent", property(lambda _: self.now))
         monkeypatch.setattr(work.Work, "write", lambda one, *more: self.said.extend([*one.unfit, *more]))

@@ -32,7 +32,7 @@ def one_round(monkeypatch):
     """An audit whose first round does nothing, and for whose others there is no time."""
     monkeypatch.setattr(work, "run_and_report", lambda *_, **__: 0)
     monkeypatch.setattr(work, "forecast", lambda tree, store: Cost(training=1e9, rest=1e9))
-    monkeypatch.setattr(auditing, "_warn_of_shared_pictures", lambda request: ())
+    monkeypatch.setattr(auditing, "_warn_of_shared_pictures", lambda *_: ())
 
 
 @pytest.fixture

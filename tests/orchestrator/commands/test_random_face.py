@@ -6,12 +6,12 @@ import zipfile
 
 import pytest
 
+from smoothsweep.core.audit.imported_prior import imported_prior
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.priors.random_face import package
 from smoothsweep.core.priors.random_face.package import PublishedFile
 from smoothsweep.core.priors.registry import load_prior
 from smoothsweep.orchestrator.cli import main
-from smoothsweep.orchestrator.commands.audit.sweep_file import imported_prior
 from tests.tiny_openvino import tiny_mapping, tiny_synthesis
 from tests.tiny_random_face import imported_folder
 

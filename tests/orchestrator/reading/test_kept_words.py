@@ -21,7 +21,7 @@ import pytest
 from smoothsweep.orchestrator.page.audit import audit_page
 from smoothsweep.orchestrator.page.render import part, render
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
-from smoothsweep.orchestrator.reading.audit.member_sentences import membership_lines
+from smoothsweep.orchestrator.reading.audit.sentences import membership_lines
 from smoothsweep.orchestrator.reading.findings.tables import text_table
 from smoothsweep.orchestrator.reading.leak.hiding import hidings, verdict_text
 from smoothsweep.orchestrator.reading.leak.membership import LESS, MORE, SCORES_ALONE, UNCLEAR

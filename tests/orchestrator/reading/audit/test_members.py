@@ -13,9 +13,8 @@ from smoothsweep.core.metrics.leak_comparisons import LEAKS_MORE, REDUCES
 from smoothsweep.orchestrator.page.audit import audit_page, audit_pdf
 from smoothsweep.orchestrator.reading.audit import members
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
-from smoothsweep.orchestrator.reading.audit.member_sentences import membership_lines
 from smoothsweep.orchestrator.reading.audit.members import AttackFound, AuditMembership, Membership, read_membership
-from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences
+from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences, membership_lines
 from smoothsweep.orchestrator.reading.leak.membership import LESS, MORE, SCORES_ALONE, UNCLEAR, Leaks
 from smoothsweep.sweeps.imported import ImportedClassifier
 from tests.orchestrator.reading.audit.test_result import audit  # noqa: F401 - a fixture

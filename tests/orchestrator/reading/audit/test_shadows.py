@@ -12,9 +12,7 @@ from smoothsweep.core.membership.within import Within
 from smoothsweep.orchestrator.page.audit import audit_page, audit_pdf
 from smoothsweep.orchestrator.reading.audit import shadows
 from smoothsweep.orchestrator.reading.audit.as_json import audit_json
-from smoothsweep.orchestrator.reading.audit.member_sentences import membership_lines
-from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences
-from smoothsweep.orchestrator.reading.audit.shadow_sentences import shadow_lines
+from smoothsweep.orchestrator.reading.audit.sentences import audit_sentences, membership_lines, shadow_lines
 from smoothsweep.orchestrator.reading.audit.shadows import ByShadows, read_shadows
 from smoothsweep.sweeps.imported import ImportedClassifier
 from tests.orchestrator.reading.audit.test_members import one_found
