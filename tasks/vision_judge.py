@@ -17,8 +17,8 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.address import ADDRESS, named_address
 from smoothsweep.core.external.answers import KeptAnswers
 from smoothsweep.core.external.vision_model import VisionModel
-from smoothsweep.core.judges.asked import RECONSTRUCTION
 from smoothsweep.core.judges.base import RECONSTRUCTIONS
+from smoothsweep.core.judges.vision_language import RECONSTRUCTION
 from smoothsweep.core.metrics.accuracy import class_means, result_slots
 from smoothsweep.core.seeds import generator
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext

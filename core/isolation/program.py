@@ -10,8 +10,8 @@ from torch import Tensor
 
 from smoothsweep.core import screen
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.isolation.asking import Numerics
 from smoothsweep.core.isolation.limits import Limits, can_isolate, usual_limits
+from smoothsweep.core.isolation.numerics import Numerics
 from smoothsweep.core.isolation.process import Failed, Isolated
 
 MOST_ANSWER = 2**30  # bytes of one answer: a million classes for 256 images

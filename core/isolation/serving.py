@@ -18,7 +18,7 @@ from torch import Tensor
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.isolation import wire
-from smoothsweep.core.isolation.asking import Numerics
+from smoothsweep.core.isolation.numerics import Numerics
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from smoothsweep.core.judges.asked import Asked
 from smoothsweep.core.judges.backdoor import Backdoor
 from smoothsweep.core.judges.base import MEASURED, RECONSTRUCTIONS, Judge, Work
 from smoothsweep.core.judges.by_features import ByFeatures
@@ -26,6 +25,7 @@ from smoothsweep.core.judges.verification import (
     VerifiedByEmbedder,
     VerifiedByGeneral,
 )
+from smoothsweep.core.judges.vision_language import Asked
 from smoothsweep.core.plugins import with_plugins
 
 

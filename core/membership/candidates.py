@@ -14,10 +14,10 @@ import torch
 
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.membership.asking import right_over_noise, right_over_views, scores_of
 from smoothsweep.core.membership.base import Asking
 from smoothsweep.core.membership.evidence import Evidence, Flags, Numbers
 from smoothsweep.core.membership.measuring import Measured, measure
+from smoothsweep.core.membership.querying import right_over_noise, right_over_views, scores_of
 from smoothsweep.core.membership.traps import copies, thumbnails, told_apart
 from smoothsweep.core.metrics.membership import roc_auc
 from smoothsweep.core.models.inference import Network

@@ -18,11 +18,11 @@ from smoothsweep.orchestrator.planning.proposals import Proposed
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.planning.trial_notes import Named, write_trial_notes
 from smoothsweep.orchestrator.planning.trials import trials_of
+from smoothsweep.orchestrator.running.cluster_session import Workplace
 from smoothsweep.orchestrator.running.driver import run_search, run_trials
 from smoothsweep.orchestrator.running.progress import Display
 from smoothsweep.orchestrator.running.recorder import REPORT, Recorder, open_recorder
 from smoothsweep.orchestrator.running.sweep_run import SweepRun, begin_run, closing_lines, earlier_failures
-from smoothsweep.orchestrator.running.workplace import Workplace
 from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.search.budget import Meter, hours_left, spent
 from smoothsweep.orchestrator.search.forecast import forecast_of, refuse_small_budget

@@ -13,8 +13,8 @@ import pandas as pd
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.files import write_file
-from smoothsweep.core.judges.asked import RECONSTRUCTION
 from smoothsweep.core.judges.columns import BY_KEY, CLASS_METRICS, TIME_COLUMNS, TOY_COLUMNS
+from smoothsweep.core.judges.vision_language import RECONSTRUCTION
 from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.core.text import typable
 from smoothsweep.orchestrator.planning.trial import Trial
@@ -23,8 +23,8 @@ from smoothsweep.orchestrator.reading.numbers.estimates import images_column
 from smoothsweep.orchestrator.reading.numbers.format import is_null
 from smoothsweep.orchestrator.reading.numbers.model import Axis, StageLink
 from smoothsweep.orchestrator.reading.numbers.summary import recipe_label
+from smoothsweep.orchestrator.stages.judge_availability import unavailable_judges
 from smoothsweep.orchestrator.stages.stage import with_ancestors
-from smoothsweep.orchestrator.stages.unheard import unavailable_judges
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.schema import InversionSweep

@@ -15,8 +15,8 @@ from smoothsweep.orchestrator.cluster import interrupts
 from smoothsweep.orchestrator.cluster.lifeline import explaining_rays_errors
 from smoothsweep.orchestrator.planning.plan import make_plan
 from smoothsweep.orchestrator.planning.trial import Trial
+from smoothsweep.orchestrator.running.cluster_session import Workplace
 from smoothsweep.orchestrator.running.sweep_run import SweepRun
-from smoothsweep.orchestrator.running.workplace import Workplace
 from smoothsweep.orchestrator.scheduling.execute import execute
 from smoothsweep.orchestrator.search.agenda import Agenda
 from smoothsweep.orchestrator.stages.stage import Stage

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Protocol
 
 from smoothsweep.core.judges.base import STAGING
-from smoothsweep.orchestrator.stages.unheard import Unheard, staged_file, unheard_judges
+from smoothsweep.orchestrator.stages.judge_availability import Unheard, staged_file, unheard_judges
 from smoothsweep.sweeps.expand import Cell
 from smoothsweep.sweeps.imported import ImportedClassifier
 from smoothsweep.sweeps.loaded import LoadedSweep, inversion

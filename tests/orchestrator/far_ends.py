@@ -17,7 +17,7 @@ from smoothsweep.orchestrator.planning.plan import make_plan, plan_summary
 from smoothsweep.orchestrator.planning.proposals import Proposed
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.planning.trials import trials_of
-from smoothsweep.orchestrator.running.workplace import Workplace
+from smoothsweep.orchestrator.running.cluster_session import Workplace
 from smoothsweep.orchestrator.scheduling import scheduler
 from smoothsweep.orchestrator.scheduling.scheduler import StageScheduler
 from smoothsweep.orchestrator.search.agenda import Agenda

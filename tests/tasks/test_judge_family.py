@@ -17,7 +17,7 @@ from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.judges.table import JUDGES, measured, stage_of
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.scheduling.execute import execute_with_inputs
-from smoothsweep.orchestrator.stages.unheard import unavailable_judges
+from smoothsweep.orchestrator.stages.judge_availability import unavailable_judges
 from smoothsweep.sweeps.loaded import check
 from smoothsweep.tasks.registry import TASKS
 from tests.pipeline import SETTINGS, stages_of_a_trial

@@ -12,12 +12,12 @@ from torch import Tensor
 from smoothsweep.core.attacks.optimisation.crops import Crops, RowViews, joined_crops
 from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient, walk
 from smoothsweep.core.attacks.optimisation.objective import LatentObjective
-from smoothsweep.core.attacks.ppa.asked import Asked
 from smoothsweep.core.attacks.ppa.batching import batch_spans, group_views, row_scale
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig
 from smoothsweep.core.attacks.ppa.inversion import by_adam, gradient_batch, loss_of, optimise
 from smoothsweep.core.attacks.ppa.results import OptimiseResult, joined
 from smoothsweep.core.attacks.ppa.selection import crop_of
+from smoothsweep.core.attacks.ppa.shared_inputs import Asked
 from smoothsweep.core.attacks.ppa.stage_kinds import ROWS
 from smoothsweep.core.attacks.shared.together import rows_of, same_parts, some_of
 from smoothsweep.core.devices import DeviceBatch

@@ -10,7 +10,6 @@ from torch import Tensor
 
 from smoothsweep.core.attacks.optimisation.crops import Crops, joined_crops
 from smoothsweep.core.attacks.optimisation.objective import target_logits
-from smoothsweep.core.attacks.ppa.asked import Asked
 from smoothsweep.core.attacks.ppa.batching import views_of
 from smoothsweep.core.attacks.ppa.config import SelectConfig
 from smoothsweep.core.attacks.ppa.results import Selection
@@ -25,6 +24,7 @@ from smoothsweep.core.attacks.ppa.selection import (
     select,
     select_by_margin,
 )
+from smoothsweep.core.attacks.ppa.shared_inputs import Asked
 from smoothsweep.core.attacks.shared.together import same_bits, some_of
 
 

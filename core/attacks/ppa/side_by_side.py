@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from smoothsweep.core.attacks.optimisation.losses import Protocol
-from smoothsweep.core.attacks.ppa.asked import Asked
 from smoothsweep.core.attacks.ppa.config import PPAConfig
 from smoothsweep.core.attacks.ppa.inversion import Stages, starts_of
 from smoothsweep.core.attacks.ppa.pool import preprocess_of
 from smoothsweep.core.attacks.ppa.results import ClassReconstruction, OptimiseResult, Selection, Starts, reconstructed
+from smoothsweep.core.attacks.ppa.shared_inputs import Asked
 from smoothsweep.core.attacks.shared.view import GradientView
 from smoothsweep.core.priors.base import Prior
 

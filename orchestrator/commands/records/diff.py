@@ -9,8 +9,8 @@ from dataclasses import asdict
 from smoothsweep.core import screen
 from smoothsweep.core.text import printable, shown
 from smoothsweep.orchestrator.commands.records.ancestry import ProvenanceReader
-from smoothsweep.orchestrator.commands.records.chosen import Chosen, chosen
 from smoothsweep.orchestrator.commands.records.differences import Change, Differences, Number, differences
+from smoothsweep.orchestrator.commands.records.named_trials import Chosen, chosen
 from smoothsweep.orchestrator.store.opening import open_existing_store
 from smoothsweep.tasks.stage_names import shown_stage
 

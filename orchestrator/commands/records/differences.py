@@ -9,7 +9,7 @@ from statistics import fmean
 from typing import Any
 
 from smoothsweep.orchestrator.commands.records.ancestry import Provenance, ProvenanceReader, leaves
-from smoothsweep.orchestrator.commands.records.chosen import Chosen
+from smoothsweep.orchestrator.commands.records.named_trials import Chosen
 from smoothsweep.orchestrator.planning.trial_notes import TrialNote
 from smoothsweep.tasks.stage_names import shown_stage
 

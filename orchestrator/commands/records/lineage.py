@@ -16,7 +16,7 @@ from smoothsweep.core.judges.columns import BY_KEY
 from smoothsweep.core.spelling import suggestion
 from smoothsweep.core.text import brief, counted, printable, shown
 from smoothsweep.orchestrator.commands.records.ancestry import Provenance, ProvenanceReader, in_order
-from smoothsweep.orchestrator.commands.records.chosen import chosen
+from smoothsweep.orchestrator.commands.records.named_trials import chosen
 from smoothsweep.orchestrator.commands.reporting.sharing.provenance import SUFFIX, read_provenance
 from smoothsweep.orchestrator.page.origin import read_origin
 from smoothsweep.orchestrator.planning.trial_notes import read_trial_notes

@@ -14,7 +14,7 @@ from smoothsweep.core.bounds import LARGEST
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import write_file
-from smoothsweep.orchestrator.commands.study.chosen import Studied, studied
+from smoothsweep.orchestrator.commands.study.study_selection import Studied, studied
 from smoothsweep.orchestrator.page.stored import (
     class_names,
     reconstructed_labels,

@@ -11,7 +11,7 @@ from tiny import write_tiny
 from smoothsweep.core.files import write_file
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.study import build
-from smoothsweep.orchestrator.commands.study.chosen import published_preferences
+from smoothsweep.orchestrator.commands.study.study_selection import published_preferences
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.sweeps.expand import expand
 from smoothsweep.sweeps.load import load_sweep

@@ -14,7 +14,7 @@ from smoothsweep.orchestrator.commands.reporting.plan_text import weights_text
 from smoothsweep.orchestrator.planning.trial import inversion_stages
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.stages import judges
-from smoothsweep.orchestrator.stages.unheard import unheard_judges
+from smoothsweep.orchestrator.stages.judge_availability import unheard_judges
 from smoothsweep.orchestrator.stages.weights import lacks_of, weights_summary
 from smoothsweep.sweeps.load import load_sweep
 from smoothsweep.sweeps.schema import InversionSweep
