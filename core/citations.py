@@ -13,7 +13,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import shown
+from smoothsweep.core.text import quoted
 
 FILE = Path(__file__).parent / "citations.bib"
 SOFTWARE, PAPER = "smoothsweep", "struppek2024careful"
@@ -31,7 +31,7 @@ def key_of(entry: str) -> str:
     """The key of a BibTeX entry. Raises InputError for what is none, such as a key that citations.bib lacks."""
     found = _ENTRY.fullmatch(entry)
     if not found or entry.count("{") != entry.count("}"):
-        raise InputError(f"cites: expected a key of citations.bib or a BibTeX entry, got {shown(entry)}")
+        raise InputError(f"cites: expected a key of citations.bib or a BibTeX entry, got {quoted(entry)}")
     return found[1]
 
 

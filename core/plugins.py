@@ -14,7 +14,7 @@ from importlib.util import find_spec
 from typing import TypeVar
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 
 FAMILIES = {
     "attacks": "smoothsweep.core.attacks.registry",
@@ -107,11 +107,13 @@ def with_plugins(
         try:
             member = point.load()
         except Exception as error:
-            _BROKEN[family, point.name] = f"plugin {plugin.source}: cannot load {plugin.place}: {_said(error)}"
+            _BROKEN[family, point.name] = (
+                f"plugin {plugin.source}: cannot load {plugin.place}: {_describe_error(error)}"
+            )
             continue
         if not (isinstance(member, base) or (isinstance(member, type) and issubclass(member, base))):
             _BROKEN[family, point.name] = (
-                f"plugin {plugin.source}: expected a {base.__name__} at {plugin.place}, got {brief(repr(member))}"
+                f"plugin {plugin.source}: expected a {base.__name__} at {plugin.place}, got {shortened(repr(member))}"
             )
             continue
         if (why := refuse(point.name, member, table)) is not None:
@@ -121,7 +123,7 @@ def with_plugins(
     return table
 
 
-def _said(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
@@ -136,19 +138,19 @@ def broken(family: str) -> Iterator[str]:
     return (why for (of, _), why in _BROKEN.items() if of == family)
 
 
-def foreign(family: str, name: str) -> dict[str, str]:
+def plugin_version(family: str, name: str) -> dict[str, str]:
     """{'plugin': 'distribution version'} of a member that a plugin brings, for a fingerprint; {} of our own."""
     source = source_of(family, name)
     return {} if source is None else {"plugin": source}
 
 
-def foreign_among(family: str, names: Iterable[str]) -> dict[str, list[str]]:
+def plugin_versions(family: str, names: Iterable[str]) -> dict[str, list[str]]:
     """{'plugins': ['distribution version', ...]} of those among these that plugins bring, for a fingerprint, or {}."""
     sources = {source for name in names if (source := source_of(family, name)) is not None}
     return {"plugins": sorted(sources)} if sources else {}
 
 
-def by_plugin(words: str, family: str, name: str) -> str:
+def with_plugin_name(words: str, family: str, name: str) -> str:
     """The words for a member as a page has them: of a foreign one with whom it is from."""
     source = source_of(family, name)
     return words if source is None else f"{words} (plugin {source})"

@@ -17,7 +17,7 @@ from pydantic import PlainValidator, SerializeAsAny, Strict, field_validator, mo
 from smoothsweep.core.attacks.shared.access import Access
 from smoothsweep.core.bounds import SINGLE, Fraction
 from smoothsweep.core.defenses.schedules import AlphaSchedule, schedule_parameters, usual_schedule, validate_schedule
-from smoothsweep.core.plugins import foreign, refuse_broken
+from smoothsweep.core.plugins import plugin_version, refuse_broken
 from smoothsweep.sweeps.base import Model, Several
 from smoothsweep.sweeps.derived import derived, one_value
 
@@ -191,7 +191,7 @@ class OtherDefense(Model):
     def resolved(self, protocol: str) -> dict[str, Any]:
         """What a fingerprint and a worker need: kind, parameters, alpha, schedule."""
         found = {"kind": self.kind, "parameters": self.parameters, **self._smoothing.curve(protocol)}
-        found |= foreign("defenses", self.kind)
+        found |= plugin_version("defenses", self.kind)
         revision = self._defense().revision
         return found if revision == 1 else {**found, "revision": revision}
 

@@ -11,7 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import brief, shown
+from smoothsweep.core.text import quoted, shortened
 from smoothsweep.sweeps.axes import axis_keys, axis_names, axis_value
 from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS
 from smoothsweep.sweeps.imported import ImportedClassifier
@@ -49,7 +49,7 @@ class Cell:
         axes: Short name -> value, in the order of the grid.
         settings: The whole sweep with these values in place.
         values: Dotted key -> value.
-        beside: What else was set, which is no axis (the cheap attack of a rung).
+        other_settings: What else was set, which is no axis (the cheap attack of a rung).
         keys: The dotted key of every axis.
     """
 
@@ -57,7 +57,7 @@ class Cell:
     settings: Sweep
     is_baseline: bool
     values: dict[str, Any] = field(default_factory=dict)
-    beside: dict[str, Any] = field(default_factory=dict)
+    other_settings: dict[str, Any] = field(default_factory=dict)
     keys: dict[str, str] = field(default_factory=dict)
 
 
@@ -142,7 +142,7 @@ class CellMaker:
             is_baseline=bool(self.loaded.sweep.baseline)
             and all(values.get(key) == value for key, value in self.baseline.items()),
             values=values,
-            beside=beside or {},
+            other_settings=beside or {},
             keys=self.keys,
         )
 
@@ -151,13 +151,13 @@ class CellMaker:
         try:
             return self.parts.settings(values)
         except ValueError:
-            source = f"{self.loaded.source} with {said(values)}" if values else self.loaded.source
+            source = f"{self.loaded.source} with {values_text(values)}" if values else self.loaded.source
             return check(with_values(self.raw, values), source)
 
 
-def said(values: dict[str, Any]) -> str:
+def values_text(values: dict[str, Any]) -> str:
     """The values of a cell within a message: recipe.lr=0.01, attack.loss=poincare."""
-    return ", ".join(f"{brief(key)}={brief(str(value))}" for key, value in values.items())
+    return ", ".join(f"{shortened(key)}={shortened(str(value))}" for key, value in values.items())
 
 
 def _check_keys(loaded: LoadedSweep) -> None:
@@ -166,7 +166,7 @@ def _check_keys(loaded: LoadedSweep) -> None:
         if not values:
             raise InputError(f"{loaded.source}: grid.{key}: expected at least one value, got none")
         if twice := first_repeat(values):
-            got = " and ".join(map(shown, twice))
+            got = " and ".join(map(quoted, twice))
             raise InputError(f"{loaded.source}: grid.{key}: expected every value once, got {got}")
     for number, cell in enumerate(sweep.cells):
         if set(cell) != set(sweep.cells[0]) or not cell:
@@ -217,7 +217,7 @@ def _refuse_repeats(loaded: LoadedSweep, cells: list[Cell]) -> None:
             if (other := seen.setdefault(content(cell), cell)) is not cell:
                 raise InputError(
                     f"{loaded.source}: expected every combination once, got the same {what} with "
-                    f"{said(other.values)} and with {said(cell.values)}"
+                    f"{values_text(other.values)} and with {values_text(cell.values)}"
                 )
 
 
@@ -227,7 +227,7 @@ class _SettingsKeys:
     def __init__(self, cells: Sequence[Cell]) -> None:
         """cells: of one sweep, so that they have alike whatever none of them sets."""
         self._known: dict[int, bytes] = {}  # by object: the cells keep them alive
-        self._parts = sorted({key.partition(".")[0] for cell in cells for key in (*cell.values, *cell.beside)})
+        self._parts = sorted({key.partition(".")[0] for cell in cells for key in (*cell.values, *cell.other_settings)})
 
     def __call__(self, cell: Cell) -> tuple[object, ...]:
         return tuple([self._of(getattr(cell.settings, part)) for part in self._parts])

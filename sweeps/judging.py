@@ -154,7 +154,7 @@ class AnyJudges(Model):
         return self
 
 
-_KEYS: dict[str, Any] = {name: _key(declared) for name, declared in JUDGES.items() if not declared.asked}
+_KEYS: dict[str, Any] = {name: _key(declared) for name, declared in JUDGES.items() if not declared.requested_by}
 if TYPE_CHECKING:
     Judges = AnyJudges
 else:

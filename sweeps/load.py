@@ -7,7 +7,7 @@ from pathlib import Path
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.readers.files import why_unread
 from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.text import shown
+from smoothsweep.core.text import quoted
 from smoothsweep.sweeps.loaded import LoadedSweep, check
 from smoothsweep.sweeps.overrides import apply_overrides
 from smoothsweep.sweeps.recipes import check_search
@@ -24,7 +24,7 @@ def load_sweep(path: Path, overrides: list[str] | None = None) -> LoadedSweep:
     text = _text_of(path)
     raw = read_yaml(text, str(path))
     if not isinstance(raw, dict):
-        raise InputError(f"{path}: expected a mapping of keys, got {shown(raw)}")
+        raise InputError(f"{path}: expected a mapping of keys, got {quoted(raw)}")
     apply_overrides(raw, overrides or [])
     loaded = LoadedSweep(sweep=check(raw, str(path)), raw=raw, intro=_opening_comment(text), source=str(path))
     if loaded.sweep.search:

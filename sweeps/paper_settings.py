@@ -155,7 +155,7 @@ def departures(settings: InversionSweep, dataset: str, table: str) -> tuple[str,
     """
     ours, paper = resolved(settings), official(settings, dataset, table)
     free, skipped = free_keys(table), _not_comparable(ours, paper)
-    found = [_brought_in(part) for part in TRAININGS if f"{part}.imported" in ours]
+    found = [_not_by_the_paper(part) for part in TRAININGS if f"{part}.imported" in ours]
     for key in dict.fromkeys([*paper, *ours]):
         if key in skipped or (key not in paper and free(key)):
             continue
@@ -235,7 +235,7 @@ def _not_comparable(ours: Mapping[str, Any], paper: Mapping[str, Any]) -> set[st
     return skipped | {key for key in ours if ours[key] is None and key.rpartition(".")[2] in OF_TRAINING}
 
 
-def _brought_in(part: str) -> str:
+def _not_by_the_paper(part: str) -> str:
     return f"{part} imported (its training is not compared with the paper's)"
 
 

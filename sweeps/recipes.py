@@ -9,7 +9,7 @@ import numpy as np
 from smoothsweep.core.errors import InputError
 from smoothsweep.sweeps.dimension import Dimension, Values
 from smoothsweep.sweeps.expand import Cell, CellMaker, expand
-from smoothsweep.sweeps.loaded import LoadedSweep, SearchRecipes, inversion
+from smoothsweep.sweeps.loaded import LoadedSweep, SearchRecipes, as_inversion
 from smoothsweep.sweeps.search import Search
 from smoothsweep.sweeps.settings import dotted_value
 from smoothsweep.sweeps.space import Space
@@ -41,9 +41,9 @@ def every_choice(loaded: LoadedSweep) -> list[Cell]:
     """
     make, attack, space = CellMaker(loaded), loaded.sweep.combinations[0], loaded.search.dimensions
     return [
-        _see(make, attack, space, dimension, position, loaded.source)
+        _make_recipe_at(make, attack, space, dimension, position, loaded.source)
         for dimension in space.dimensions
-        for position in _to_see(dimension)
+        for position in _positions_to_check(dimension)
     ]
 
 
@@ -69,7 +69,7 @@ def _check_rungs(make: CellMaker, attacks: list[Values], values: Values, source:
 
 def _stated(cell: Cell, search: Search) -> Values:
     """What a recipe, completed by the sweep file, has at the keys of the space."""
-    settings = inversion(cell.settings)
+    settings = as_inversion(cell.settings)
     recipe = {"recipe": settings.recipe.model_dump(mode="json")}
     defense = settings.recipe.defense
     if defense is not None:  # without a schedule of its own it has the one that its alpha comes with
@@ -78,7 +78,7 @@ def _stated(cell: Cell, search: Search) -> Values:
     return {key: value for key, (value, there) in found.items() if there}
 
 
-def _to_see(dimension: Dimension) -> list[float | int]:
+def _positions_to_check(dimension: Dimension) -> list[float | int]:
     """Positions of what must be of use: every choice, the ends of a range."""
     if dimension.above is not None:
         return [0.0, 1.0]
@@ -87,7 +87,7 @@ def _to_see(dimension: Dimension) -> list[float | int]:
     return [0, len(dimension.values) - 1] if dimension.values is not None else [dimension.low, dimension.high]
 
 
-def _see(
+def _make_recipe_at(
     make: CellMaker, attack: Values, space: Space, dimension: Dimension, position: float | int, source: str
 ) -> Cell:
     reason = "no configuration has it"

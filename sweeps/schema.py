@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Discriminator, Field, Tag, model_validator
 
-from smoothsweep.core.bounds import MOST, Fraction, Inside, Seed
+from smoothsweep.core.bounds import MOST, Fraction, OpenFraction, Seed
 from smoothsweep.core.checks import present
 from smoothsweep.core.data.names import PUBLISHED_NAMES
 from smoothsweep.core.errors import InputError
@@ -108,7 +108,7 @@ class InversionSweep(AnySweep):
     budget: Budget | None = None
     reaudit: Reaudit | None = None
     min_test_acc: Fraction | None = None
-    accuracy_margin: Inside = ACCURACY_MARGIN
+    accuracy_margin: OpenFraction = ACCURACY_MARGIN
     tracking: Tracking = Tracking()
     paper: PaperTable | None = None
 

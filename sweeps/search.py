@@ -12,7 +12,7 @@ from smoothsweep.core.bounds import MOST, Count, Positive, Seed
 from smoothsweep.core.checks import present
 from smoothsweep.core.declared import build
 from smoothsweep.core.judges.columns import METRICS
-from smoothsweep.core.text import shown
+from smoothsweep.core.text import quoted
 from smoothsweep.sweeps.base import MAX_KEYS, MAX_TRIALS, Model, Several
 from smoothsweep.sweeps.dimension import Dimension
 from smoothsweep.sweeps.settings import first_repeat
@@ -67,7 +67,7 @@ class Range(Model):
             if not self.choices:
                 raise ValueError("choices: expected at least one, got none")
             if twice := first_repeat(self.choices):
-                raise ValueError(f"choices: expected each once, got {' and '.join(map(shown, twice))}")
+                raise ValueError(f"choices: expected each once, got {' and '.join(map(quoted, twice))}")
             return self
         for name in ("low", "high"):
             if getattr(self, name) is None:

@@ -113,7 +113,7 @@ def make_space(dimensions: Sequence[Dimension]) -> Space:
     return space
 
 
-def inside(key: str, by_key: Mapping[str, Dimension]) -> str | None:
+def parent_dimension(key: str, by_key: Mapping[str, Dimension]) -> str | None:
     """The dimension whose values hold this key, such as recipe.defense for recipe.defense.beta; None if there is none.
 
     The nearest one where several do.
@@ -159,7 +159,7 @@ def _in_order(by_key: Mapping[str, Dimension]) -> list[Dimension]:
             raise ValueError(f"{key}: expected conditions that do not go in a circle, got {circle}")
         open_keys.append(key)
         dimension = by_key[key]
-        holder = inside(key, by_key)
+        holder = parent_dimension(key, by_key)
         for other in (*dimension.when, *filter(None, (dimension.above, holder))):
             visit(other)
         open_keys.pop()
@@ -225,7 +225,7 @@ def check_searched_key(key: str) -> None:
 
 def check_inside(dimension: Dimension, by_key: Mapping[str, Dimension]) -> None:
     """Raise ValueError where a key lies inside another dimension's values, unless these are mappings without it."""
-    holder = inside(dimension.key, by_key)
+    holder = parent_dimension(dimension.key, by_key)
     if holder is None:
         return
     path = dimension.key.removeprefix(f"{holder}.").split(".")

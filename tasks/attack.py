@@ -17,7 +17,7 @@ from smoothsweep.core.data.packed import pack_images
 from smoothsweep.core.seeds import combined_seed, derive_seed
 from smoothsweep.tasks.attacking import OpenTarget, attack_inputs_of
 from smoothsweep.tasks.class_names import class_names_of
-from smoothsweep.tasks.classes import batches, class_file, classes_to_do
+from smoothsweep.tasks.classes import batches, class_file, classes_of_stage
 from smoothsweep.tasks.context import Config, Inputs, Metrics, TaskContext
 from smoothsweep.tasks.files import LEFT_IMAGES, save_rows, save_tensors
 from smoothsweep.tasks.settings import attack_of
@@ -63,7 +63,7 @@ def collect_classes(config: Config, inputs: Inputs, out: Path, context: TaskCont
     """Writes reconstructions.safetensors (w, labels, scores and rows; best first within a class), rows.parquet (facts
     per class) and curves.safetensors (per class and step); of an attack that leaves images, images.safetensors too.
     """
-    classes, attack = classes_to_do(config, len(class_names_of(inputs))), attack_of(config)
+    classes, attack = classes_of_stage(config, len(class_names_of(inputs))), attack_of(config)
     invert_classes(config, inputs, classes, context)  # whatever a lost shard left undone
     parts = [_without_images(finished_class(class_file(context.work, c))) for c in classes]
     labels = torch.tensor(classes).repeat_interleave(torch.tensor([len(part["row.w"]) for part in parts]))
@@ -83,7 +83,7 @@ def collect_classes(config: Config, inputs: Inputs, out: Path, context: TaskCont
     confidence = {"target_conf": merged["scores"].mean().item()} if "scores" in merged else {}
     mean_queries = {name: n.double().mean().item() for name, n in queries.items()} if attack.access != "none" else {}
     halved = {HALVED: torch.stack([part[HALVED] for part in parts]).max().item()}
-    return {**confidence, **_summed_up(attack, facts), **mean_queries, **halved}
+    return {**confidence, **_summarise_facts(attack, facts), **mean_queries, **halved}
 
 
 def _without_images(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -101,7 +101,7 @@ def _pack_images(path: Path, classes: Sequence[int], labels: Tensor, context: Ta
                 row += 1
 
 
-def _summed_up(attack: Attack, facts: Tensor) -> dict[str, float | None]:
+def _summarise_facts(attack: Attack, facts: Tensor) -> dict[str, float | None]:
     """Facts [classes, F] as one number each, as the attack says; None where no class has one."""
     found: dict[str, float | None] = {}
     for column, (name, how) in enumerate(attack.facts.items()):
@@ -130,7 +130,7 @@ def _tensors_of(attack: Attack, found: Reconstructions, view: View, queries: Map
     return {
         "facts": torch.tensor([float(found.facts[name]) for name in attack.facts], dtype=torch.float32),
         **{name: torch.tensor(count) for name, count in queries.items()},
-        HALVED: torch.tensor(view.execution.rows_halved),
+        HALVED: torch.tensor(view.execution.batch_halvings),
         **({} if found.images is None else {"images": found.images}),
         **{f"row.{name}": tensor for name, tensor in {**rows, **found.rows}.items()},
         **{f"curve.{name}": tensor for name, tensor in found.curves.items()},

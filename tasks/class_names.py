@@ -48,7 +48,7 @@ def with_same_classes(run: Whole, labelled: Sequence[str]) -> Whole:
 
     @wraps(run)
     def checked(config: Config, inputs: Inputs, out: Path, context: TaskContext) -> Metrics:
-        names = check_same_classes(_given(inputs, labelled))
+        names = check_same_classes(_labelled_folders(inputs, labelled))
         metrics = run(config, inputs, out, context)
         if (out / NAMES_FILE).exists():
             _refuse_other_classes(labelled[0], names, "its own artifact", _names_in("artifact", out))
@@ -63,13 +63,13 @@ def shard_with_same_classes(run: Shard, labelled: Sequence[str]) -> Shard:
 
     @wraps(run)
     def checked(config: Config, inputs: Inputs, classes: Sequence[int], context: TaskContext) -> Any:
-        check_same_classes(_given(inputs, labelled))
+        check_same_classes(_labelled_folders(inputs, labelled))
         return run(config, inputs, classes, context)
 
     return checked
 
 
-def _given(inputs: Inputs, labelled: Sequence[str]) -> dict[str, Path]:
+def _labelled_folders(inputs: Inputs, labelled: Sequence[str]) -> dict[str, Path]:
     return {name: inputs[name] for name in labelled if name in inputs}
 
 

@@ -37,9 +37,9 @@ def judge_membership(config: Config, inputs: Inputs, out: Path, context: TaskCon
         defense_from(trained).seed_noise(model, settings.seed)
     scores = not (isinstance(model, ExternalModel) and model.access == "labels")
     options: dict[str, Any] = {"image_size": trained["image_size"], "device": context.device}
-    evidence, queries = answers_to(model, candidates, settings.asking, scores=scores, **options)
+    evidence, queries = answers_to(model, candidates, settings.label_queries, scores=scores, **options)
     context.progress(0.8, "membership scores")
-    found = candidates.measured(with_shadows(evidence, _shadows(inputs) if scores else []), queries)
+    found = candidates.measure(with_shadows(evidence, _shadows(inputs) if scores else []), queries)
     _save(found, out)
     return {**found.metrics(), "membership_shift": candidates.shift, "membership_copies": float(candidates.copies)}
 

@@ -78,7 +78,7 @@ class PlannedFile:
             if not self.place.exists():
                 pass
             elif expected:
-                state, found = _looked_at(self.place.resolve(), any_files=self.any_files)
+                state, found = _inspect(self.place.resolve(), any_files=self.any_files)
             else:
                 state = path_state(self.place.resolve())[0]
         if expected and found != expected:
@@ -119,10 +119,10 @@ def content_at(path: Path, *, any_files: bool = False) -> str:
     user's other caches, for the next command. Raises InputError for a folder with something else than pictures, and
     FileNotFoundError.
     """
-    return _looked_at(path.resolve(), any_files=any_files)[1]
+    return _inspect(path.resolve(), any_files=any_files)[1]
 
 
-def _looked_at(path: Path, *, any_files: bool) -> tuple[str, str]:
+def _inspect(path: Path, *, any_files: bool) -> tuple[str, str]:
     """State and digest of what is there now."""
     key = (str(path), any_files)
     state, total = path_state(path)

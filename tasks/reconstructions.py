@@ -53,7 +53,7 @@ def synthesise(config: Config, inputs: Inputs, out: Path, context: TaskContext) 
                 context.progress(rows.stop / len(found["w"]), f"image {rows.stop}/{len(found['w'])}")
 
             execution.forward_batch("synthesis", source, most=BATCH).run(keep, len(found["w"]))
-    return {"num_images": len(found["labels"]), "rows_halved": execution.rows_halved}
+    return {"num_images": len(found["labels"]), "rows_halved": execution.batch_halvings}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,7 +56,7 @@ class GradientPath:
         return {field.name: getattr(self, field.name).nanmean(1) for field in fields(self)}
 
 
-class Watched:
+class LogitRecorder:
     """A target whose logits are kept for the next call."""
 
     def __init__(self, target: Target) -> None:
@@ -68,7 +68,7 @@ class Watched:
         self._seen.append(logits.detach().float())
         return logits
 
-    def taken(self) -> Tensor:
+    def take_logits(self) -> Tensor:
         """The logits since the last time, float [views, N, C]."""
         seen, self._seen = self._seen, []
         return torch.stack(seen)
@@ -101,7 +101,7 @@ def follow_gradients(
     config, device = settings.descent(loss), execution.device
     w0, key = random_starts(prior, settings, target_class, device), (settings.seed, target_class, "gradients")
     with frozen(prior, target), execution.arithmetic():
-        watched = Watched(execution.target(target))
+        watched = LogitRecorder(execution.target(target))
         objective = partial(
             LatentObjective,
             synthesize=execution.synthesizer(prior, settings.crop),
@@ -122,14 +122,14 @@ def follow_gradients(
 
 
 def _followed(
-    w0: Tensor, objective: LatentObjective, target_class: int, watched: Watched, config: OptimiseConfig
+    w0: Tensor, objective: LatentObjective, target_class: int, watched: LogitRecorder, config: OptimiseConfig
 ) -> dict[str, Tensor]:
     """The measurements of one batch, [steps, rows] each."""
     zero, gap, saturated = [], [], []
 
     def observed(w: Tensor, step: int) -> StepGradient:
         found = objective(w, step)
-        logits = watched.taken()
+        logits = watched.take_logits()
         zero.append(found.image.flatten(1).eq(0).all(1).float())
         gap.append(logit_gap(logits, target_class).mean(0))
         saturated.append(logits.softmax(2).amax(2).eq(1).float().mean(0))
@@ -164,7 +164,7 @@ def band_over_classes(curves: Tensor, quantity: str) -> list[tuple[float, float,
     return found
 
 
-def summed_up(by_class: Mapping[str, Sequence[Tensor]]) -> dict[str, float | None]:
+def summarise_curves(by_class: Mapping[str, Sequence[Tensor]]) -> dict[str, float | None]:
     """Quantity -> mean over the steps, then over the classes, of curves [steps]; None where nothing was measured."""
     found: dict[str, float | None] = {}
     for name, curves in by_class.items():

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from smoothsweep.core.audit.attacking import OnProgress, silent
+from smoothsweep.core.audit.attacking import OnProgress, ignore_progress
 from smoothsweep.core.audit.references import PLAIN
-from smoothsweep.core.audit.training import TRAINING, Defended, defended, trained_network
+from smoothsweep.core.audit.training import TRAINING, BuiltDefense, build_defense, trained_network
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.declared import build
 from smoothsweep.core.errors import InputError
@@ -38,7 +38,7 @@ class ShadowRecipe:
 
     count: int
     recipe: TrainingRecipe
-    defended: Defended
+    defended: BuiltDefense
 
     @property
     def words(self) -> str:
@@ -66,7 +66,7 @@ def shadow_recipe(count: int, given: Mapping[str, Any] | None, *, image_size: in
         TrainingRecipe, {"image_size": image_size, **TRAINING, **fields}, what="shadow_recipe", prefix="shadow_recipe "
     )
     check_image_size(recipe.architecture, recipe.image_size)
-    return ShadowRecipe(count=count, recipe=recipe, defended=defended(given.get("defense", PLAIN)))
+    return ShadowRecipe(count=count, recipe=recipe, defended=build_defense(given.get("defense", PLAIN)))
 
 
 def check_images(images: ImageSet) -> None:
@@ -81,7 +81,7 @@ def train_shadows(
     *,
     seed: int,
     device: torch.device | str,
-    on_progress: OnProgress = silent,
+    on_progress: OnProgress = ignore_progress,
 ) -> list[tuple[Numbers, Flags]]:
     """Train shadow models: each one's log odds of the true class [2, n], and which images it was trained on, bool [n].
 

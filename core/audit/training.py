@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from smoothsweep.core.audit.attacking import OnProgress, silent
+from smoothsweep.core.audit.attacking import OnProgress, ignore_progress
 from smoothsweep.core.audit.model import Model
 from smoothsweep.core.audit.portfolio import AUGMENTATION
 from smoothsweep.core.audit.references import EPOCHS
@@ -35,14 +35,14 @@ TIMED = 3
 
 
 @dataclass(frozen=True, kw_only=True)
-class Defended:
+class BuiltDefense:
     """A defense and its label smoothing. smoothing: number of epochs -> (zero-based epoch -> alpha)."""
 
     defense: Defense
     smoothing: Callable[[int], Callable[[int], float]]
 
 
-def defended(settings: Mapping[str, Any]) -> Defended:
+def build_defense(settings: Mapping[str, Any]) -> BuiltDefense:
     """Build a defense from settings like `recipe.defense` of a sweep file, by protocol clean.
 
     settings: kind, parameters, smoothing. Raises InputError for an unknown kind, parameter or schedule,
@@ -58,7 +58,7 @@ def defended(settings: Mapping[str, Any]) -> Defended:
         smoothing = dict(given.pop("smoothing", None) or {})
     if unknown := sorted(smoothing.keys() - {"alpha", "schedule"}):
         raise InputError(f"defense: expected alpha and schedule for its smoothing, got {unknown[0]}")
-    return Defended(defense=make_defense(kind, **given), smoothing=_smoothing(smoothing))
+    return BuiltDefense(defense=make_defense(kind, **given), smoothing=_smoothing(smoothing))
 
 
 def train_model(
@@ -69,7 +69,7 @@ def train_model(
     training: Mapping[str, Any] | None,
     seed: int,
     device: torch.device | str,
-    on_progress: OnProgress = silent,
+    on_progress: OnProgress = ignore_progress,
 ) -> Model:
     """Train a network that reads pictures in [-1, 1]. Arguments as of `smoothsweep.train`. Raises InputError."""
     recipe = build(
@@ -79,7 +79,7 @@ def train_model(
         prefix="training ",
     )
     network = trained_network(
-        people.train, recipe, defended(defense), seed=seed, device=device, on_progress=on_progress
+        people.train, recipe, build_defense(defense), seed=seed, device=device, on_progress=on_progress
     )
     return Model(network.eval(), image_size=recipe.image_size, input_range=(-1, 1))
 
@@ -87,11 +87,11 @@ def train_model(
 def trained_network(
     images: ImageSet,
     recipe: TrainingRecipe,
-    chosen: Defended,
+    chosen: BuiltDefense,
     *,
     seed: int,
     device: torch.device | str,
-    on_progress: OnProgress = silent,
+    on_progress: OnProgress = ignore_progress,
 ) -> Classifier:
     """Train a classifier from random weights, as a stage of a sweep does by protocol clean."""
     network = _new(recipe, images.num_classes, chosen.defense, seed)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from torch import Generator, nn
 
-from smoothsweep.core.bounds import Count, Inside
+from smoothsweep.core.bounds import Count, OpenFraction
 from smoothsweep.core.checks import present, require
 from smoothsweep.core.defenses.base import Defense, Step, StepLoss
 from smoothsweep.core.defenses.strengths import Family, Strength, is_number, value_text
@@ -51,7 +51,7 @@ class Freeze(Defense):
     )
 
     stages: Count | None = None
-    fraction: Inside | None = None
+    fraction: OpenFraction | None = None
     layers: tuple[str, ...] | None = None
 
     def __post_init__(self) -> None:

@@ -16,7 +16,7 @@ from smoothsweep.core.defenses.strengths import (
     unknown_family,
     value_text,
 )
-from smoothsweep.core.plugins import by_plugin
+from smoothsweep.core.plugins import with_plugin_name
 from smoothsweep.core.text import NBSP
 
 PLAIN = "plain training"
@@ -104,7 +104,7 @@ def family_of(kind: str) -> Family | None:
     family = DEFENSES[kind].family if kind in DEFENSES else None
     if family is None:
         return None
-    return replace(family, name=by_plugin(family.name, "defenses", kind))  # a recipe's name has no room for it
+    return replace(family, name=with_plugin_name(family.name, "defenses", kind))  # a recipe's name has no room for it
 
 
 def known_defenses() -> tuple[str, ...]:

@@ -6,7 +6,7 @@ import os
 import re
 
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 from smoothsweep.core.uris import shown_uri
 
 ADDRESS, TOKEN = "SMOOTHSWEEP_ASKED_URL", "SMOOTHSWEEP_ASKED_TOKEN"
@@ -30,7 +30,7 @@ def is_plain(url: str) -> bool:
 def check_plain(url: object) -> None:
     """Raise InputError, without what may be secret in it, for the URL of an endpoint that is not plain."""
     if not isinstance(url, str) or not is_plain(url):
-        name = brief(shown_uri(url)) if isinstance(url, str) else "no address"
+        name = shortened(shown_uri(url)) if isinstance(url, str) else "no address"
         raise InputError(f"{name}: expected {WHAT}; a token's place is the environment variable of --token-env")
 
 

@@ -22,11 +22,11 @@ from smoothsweep.core.cards.cards import read_card
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.address import bearer, check_plain
 from smoothsweep.core.external.answers import KeptAnswers
-from smoothsweep.core.external.model import Opened
+from smoothsweep.core.external.model import OpenedModel
 from smoothsweep.core.external.posting import posted
 from smoothsweep.core.external.reading import is_distribution
 from smoothsweep.core.external.wire import MOST_BYTES
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 
 MOST_FLOAT = float(torch.finfo(torch.float32).max)
 _HEADERS = {"Content-Type": "image/png", "Accept": "application/json"}
@@ -40,14 +40,14 @@ def describe_endpoint(url: str, kept: Path, *, token_env: str | None) -> str:
     return json.dumps(found, indent=1) + "\n"
 
 
-def open_endpoint(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+def open_endpoint(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
     """The endpoint, of pictures float32 [n, 3, S, S] in [0, 1]. Asks nothing yet. Raises InputError, one line."""
     card = read_card(path, "what describes an endpoint")
     check_plain(card["url"])
     asking = Endpoint(
         card["url"], KeptAnswers(Path(card["answers"])), token_env=card.get("token_env"), answers=settings["answers"]
     )
-    return Opened(answer=asking, differentiable=False, own_input=True)
+    return OpenedModel(answer=asking, differentiable=False, own_input=True)
 
 
 class Endpoint:
@@ -94,11 +94,11 @@ class Endpoint:
             return found
         if self._key == "scores" and isinstance(found, list) and found and all(map(_is_number, found)):
             return self._scores([float(score) for score in found])
-        raise InputError(f"{self._url}: expected {wanted}, got {brief(body[:200].decode('utf-8', 'replace'))}")
+        raise InputError(f"{self._url}: expected {wanted}, got {shortened(body[:200].decode('utf-8', 'replace'))}")
 
     def _scores(self, found: list[float]) -> list[float]:
         if self._answers == "probabilities" and not is_distribution(torch.tensor([found])):
-            got = brief(", ".join(f"{score:g}" for score in found[:8]))
+            got = shortened(", ".join(f"{score:g}" for score in found[:8]))
             raise InputError(f"{self._url}: expected probabilities, each from 0 to 1 and together 1, got {got}")
         return found
 

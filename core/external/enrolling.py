@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.external.model import ExternalModel, Opened
+from smoothsweep.core.external.model import ExternalModel, OpenedModel
 from smoothsweep.core.external.sides import check_side
 from smoothsweep.core.metrics.false_accepts import strangers_needed
 from smoothsweep.core.metrics.verification import accept_threshold
@@ -33,7 +33,7 @@ SAME = 0.999
 class Embedding:
     """An embedder that is shown pictures as they are stored: uint8 [N, 3, R, R] -> unit float32 [N, D] on the CPU."""
 
-    def __init__(self, opened: Opened, *, image_size: int, normalisation: Normalisation, where: str) -> None:
+    def __init__(self, opened: OpenedModel, *, image_size: int, normalisation: Normalisation, where: str) -> None:
         self.image_size, self.normalisation, self.where = image_size, normalisation, where
         self._model = ExternalModel(
             opened, answers="logits", access="scores", num_classes=None, normalisation=normalisation, where=where

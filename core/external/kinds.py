@@ -118,7 +118,7 @@ def kind_of_file(path: Path) -> str | None:
     return next((name for name, kind in KINDS.items() if kind.is_archive(members)), None)
 
 
-def asked_with(kind: str | None, options: Mapping[str, Any], source: Source) -> ForeignModel | None:
+def apply_options(kind: str | None, options: Mapping[str, Any], source: Source) -> ForeignModel | None:
     """The kind of a model with the options that were given for it; None for a network of ours.
 
     options: every kind's, by the names of their fields, None or False where absent.

@@ -17,7 +17,7 @@ from smoothsweep.core.models.normalisation import Normalisation, input_layer
 
 
 @dataclass(frozen=True, kw_only=True)
-class Opened:
+class OpenedModel:
     """A model from outside that answers.
 
     Attributes:
@@ -41,6 +41,9 @@ class Opened:
     remark: str = ""
 
 
+Opened = OpenedModel  # its earlier name, for plugins
+
+
 class ExternalModel:
     """images float [N, 3, S, S] in [-1, 1] -> logits float32 [N, C] in the data's order, on the images' device.
 
@@ -51,7 +54,7 @@ class ExternalModel:
 
     def __init__(
         self,
-        opened: Opened,
+        opened: OpenedModel,
         *,
         answers: Answers,
         access: Access,

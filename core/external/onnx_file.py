@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
 
-    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.external.model import OpenedModel
     from smoothsweep.core.isolation.serving import Loaded
 
 WHAT = "an ONNX model"
@@ -45,17 +45,17 @@ class ONNX(ForeignModel):
         return path.suffix == ".onnx"
 
     @staticmethod
-    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
         """The model, checked, in an isolated process."""
         return open_onnx(path, settings, device)
 
 
-def open_onnx(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+def open_onnx(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
     """The model on the device where onnxruntime has it, else on the CPU. Raises InputError, one line.
 
     settings: `access`, unless it is not known yet; below gradients onnx2torch is not asked.
     """
-    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.external.model import OpenedModel
     from smoothsweep.core.isolation.process import in_memory
     from smoothsweep.core.isolation.program import IsolatedProgram
 
@@ -88,7 +88,7 @@ def open_onnx(path: Path, settings: Mapping[str, Any], device: torch.device) -> 
         )
     if not facts["differentiable"] and settings.get("access") == "gradients":
         raise InputError(f"{path}: expected onnx2torch, by which gradients came back when it was brought in, got none")
-    return Opened(
+    return OpenedModel(
         answer=isolated,
         rows=settings.get("rows") or facts["shape"][0],
         side=facts["shape"][2],

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
-    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.external.model import OpenedModel
 
 WHAT = "a face embedder with its gallery"
 SUFFIX = ".recogniser"
@@ -76,17 +76,17 @@ class EnrolledEmbedder(ForeignModel):
         return path.suffix == SUFFIX
 
     @staticmethod
-    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
         """The embedder, opened as its own kind is, and the cosines to the templates."""
         from dataclasses import replace
 
         held = read_recogniser(path)
         opened = open_embedder(held.kind, held.name, held.embedder, settings, device, where=str(path))
-        similar = Similar(opened.answer, held.templates.to(device), held.owners.to(device))
+        similar = SimilarityClassifier(opened.answer, held.templates.to(device), held.owners.to(device))
         return replace(opened, answer=similar, accepts=SCALE * held.threshold)
 
 
-class Similar:
+class SimilarityClassifier:
     """images -> logits [n, C]: of each class the largest cosine among its templates, times `SCALE`."""
 
     def __init__(self, embed: Callable[[Tensor], Tensor], templates: Tensor, owners: Tensor) -> None:
@@ -112,9 +112,9 @@ class Similar:
 
 def open_embedder(
     kind: str, name: str, content: bytes, settings: Mapping[str, Any], device: torch.device, *, where: str
-) -> Opened:
+) -> OpenedModel:
     """An embedder by its file's content: answers with embeddings [n, D]. Raises InputError beginning with `where`."""
-    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.external.model import OpenedModel
 
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / (PROGRAMS[kind].file if kind in PROGRAMS else "weights.safetensors")
@@ -124,7 +124,7 @@ def open_embedder(
                 return PROGRAMS[kind].open(place, {**settings, "answers": "logits"}, device)
             from smoothsweep.core.models.embedders import load_embedder
 
-            return Opened(answer=load_embedder(name, place).to(device))
+            return OpenedModel(answer=load_embedder(name, place).to(device))
         except InputError as error:
             raise InputError(str(error).replace(str(place), where)) from None
 

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.script_body import Body
 from smoothsweep.core.external.script_names import BASES, CLASS_VALUES, Declared, Refused, check_constant, check_type
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 
 MOST_TEXT = 8 * 2**20
 """Bytes of all code together. ResNet-152 has 300 kB; a tree takes a hundred times its text."""
@@ -95,7 +95,7 @@ def _parsed(content: bytes, where: str) -> ast.Module:
             raise ValueError("a control character, or a name that begins with __text_")
         tree = ast.parse(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:
-        raise InputError(f"{where}: expected TorchScript, got {brief(str(error) or 'too much nesting')}") from None
+        raise InputError(f"{where}: expected TorchScript, got {shortened(str(error) or 'too much nesting')}") from None
     for node in ast.walk(tree):
         constant = isinstance(node, ast.Constant)
         wide = constant and isinstance(node.value, str) and any(ord(one) > 255 for one in node.value)
@@ -171,7 +171,7 @@ def _check_top(node: ast.stmt, declared: Declared) -> None:
 def _check_class(node: ast.ClassDef, declared: Declared) -> None:
     bases = all(isinstance(base, ast.Name) and base.id in BASES for base in node.bases)
     if not bases or node.keywords or node.decorator_list:
-        raise Refused(node, f"the class {brief(node.name)} with unusual bases or decorators")
+        raise Refused(node, f"the class {shortened(node.name)} with unusual bases or decorators")
     for item in node.body:
         if isinstance(item, ast.FunctionDef):
             Body(item, declared).check()

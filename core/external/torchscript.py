@@ -21,7 +21,7 @@ from smoothsweep.core.readers.archives import Members, members_of
 if TYPE_CHECKING:
     import torch
 
-    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.external.model import OpenedModel
     from smoothsweep.core.isolation.serving import Loaded
 
 WHAT = "a TorchScript program"
@@ -46,7 +46,7 @@ class TorchScript(ForeignModel):
         return "constants.pkl" in members and any(name.startswith("code/") for name in members)
 
     @staticmethod
-    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+    def open(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
         """The program, checked, in an isolated process."""
         return open_torchscript(path, settings, device)
 
@@ -84,9 +84,9 @@ def _texts(pickled: bytes, where: str) -> set[str]:
     return found
 
 
-def open_torchscript(path: Path, settings: Mapping[str, Any], device: torch.device) -> Opened:
+def open_torchscript(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:
     """The program on the device, in evaluation mode. Raises InputError, one line."""
-    from smoothsweep.core.external.model import Opened
+    from smoothsweep.core.external.model import OpenedModel
     from smoothsweep.core.isolation.process import in_memory
     from smoothsweep.core.isolation.program import IsolatedProgram
 
@@ -102,7 +102,7 @@ def open_torchscript(path: Path, settings: Mapping[str, Any], device: torch.devi
             what=WHAT,
             preload=(__name__,),
         )
-    return Opened(answer=isolated, rows=settings.get("rows"))
+    return OpenedModel(answer=isolated, rows=settings.get("rows"))
 
 
 def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> Loaded:

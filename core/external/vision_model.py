@@ -17,7 +17,7 @@ from smoothsweep.core.external.address import TOKEN, bearer
 from smoothsweep.core.external.answers import KeptAnswers
 from smoothsweep.core.external.posting import posted
 from smoothsweep.core.external.wire import MOST_BYTES
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 
 _TEXT = (
     "The picture has an image A on the left and four reference photographs B on the right. All of B show the same "
@@ -69,5 +69,5 @@ class VisionModel:
             content = None
         if not isinstance(content, str):
             wanted = '{"choices": [{"message": {"content": "yes"}}]}'
-            raise InputError(f"{self._url}: expected {wanted}, got {brief(body[:200].decode('utf-8', 'replace'))}")
+            raise InputError(f"{self._url}: expected {wanted}, got {shortened(body[:200].decode('utf-8', 'replace'))}")
         return content[:1000]

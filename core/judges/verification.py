@@ -10,7 +10,7 @@ from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any, ClassVar, Self
 
-from smoothsweep.core.judges.base import RECONSTRUCTIONS, Bench, Judge, Planned, Work
+from smoothsweep.core.judges.base import RECONSTRUCTIONS, Judge, Planned, StageBuilder, StageWork
 from smoothsweep.core.judges.by_features import ByFeatures
 from smoothsweep.core.metrics.false_accepts import FIRST, PROJECTED, RATES, STRANGERS
 from smoothsweep.core.metrics.metric import Metric
@@ -158,12 +158,12 @@ class Accompanying(ByFeatures):
     def check(self, sweep: Any) -> None:
         """Nothing: the judge that it accompanies has been checked."""
 
-    def _beginning(self, bench: Bench, name: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    def _beginning(self, builder: StageBuilder, name: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
         """Configuration, hints and inputs that both have: the judge's network, its real features, strangers."""
-        planned = super().plan(bench, name)
+        planned = super().plan(builder, name)
         config, hints = dict(planned.config), dict(planned.hints)
         asked = {"least": strangers_least(self.verify)} if self.verify else {}
-        strangers = bench.strangers({**config, "most": STRANGERS}, {**hints, **asked})
+        strangers = builder.strangers({**config, "most": STRANGERS}, {**hints, **asked})
         inputs = {"real": planned.inputs["real"], "strangers": strangers}
         return {**config, "prefix": self.prefix}, hints, inputs
 
@@ -179,12 +179,12 @@ class VerifiedByEmbedder(Accompanying):
 
     accompanies = "embedder"
     asked = "judges.embedder"
-    work = Work(run="smoothsweep.tasks.verification:verify", labelled=("real", RECONSTRUCTIONS))
+    work = StageWork(run="smoothsweep.tasks.verification:verify", labelled=("real", RECONSTRUCTIONS))
     columns = _verified("", "")
 
-    def plan(self, bench: Bench, name: str) -> Planned:
+    def plan(self, builder: StageBuilder, name: str) -> Planned:
         """The reconstructions against real images and strangers."""
-        config, hints, inputs = self._beginning(bench, name)
+        config, hints, inputs = self._beginning(builder, name)
         return Planned(config=config, hints=hints, inputs={**inputs, RECONSTRUCTIONS: RECONSTRUCTIONS})
 
 
@@ -206,7 +206,7 @@ class ReachByEmbedder(Accompanying):
     asked = "judges.embedder"
     closed: ClassVar[str] = "embedder"
     cites = ("edpb2024opinion", "abdal2019image2stylegan", "klare2015pushing")
-    work = Work(run="smoothsweep.tasks.verification:reach", labelled=("real", "projected"))
+    work = StageWork(run="smoothsweep.tasks.verification:reach", labelled=("real", "projected"))
     columns = _reach("", "embedder", "")
     answers = "photographs.parquet"
 
@@ -219,10 +219,10 @@ class ReachByEmbedder(Accompanying):
         """Strangers, and a prior."""
         return super().wanted(sweep) and sweep.reads_prior
 
-    def plan(self, bench: Bench, name: str) -> Planned:
+    def plan(self, builder: StageBuilder, name: str) -> Planned:
         """Private photographs that were projected, against real images and strangers."""
-        config, hints, inputs = self._beginning(bench, name)
-        projected = bench.projected(bench.data(self.size), PROJECTED)
+        config, hints, inputs = self._beginning(builder, name)
+        projected = builder.projected(builder.data(self.size), PROJECTED)
         return Planned(config={**config, "closed": self.closed}, hints=hints, inputs={**inputs, "projected": projected})
 
 

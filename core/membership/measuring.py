@@ -102,14 +102,14 @@ def measure(evidence: Evidence, member: Flags, *, asked: Flags) -> Measured:
     few = replace(evidence, labels=evidence.labels[asked], phi=None, margin=None, shadow_phi=None, inside=None)
     for name, kind in MEMBERSHIP_ATTACKS.items():
         attack = kind()
-        if attack.access == "labels" and not attack.lacks(few):
+        if attack.access == "labels" and not attack.missing_evidence(few):
             scores[name] = np.full(len(member), np.nan)
             scores[name][asked] = attack.scores(few)
-        elif attack.access != "labels" and not attack.lacks(evidence):
+        elif attack.access != "labels" and not attack.missing_evidence(evidence):
             scores[name] = attack.scores(evidence)
     return Measured(scores=scores, member=member, labels=evidence.labels)
 
 
 def membership_only(shift: float, members: int, others: int) -> bool:
-    """Whether the images themselves do not tell members from others: the AUC of `traps.told_apart` is chance."""
+    """Whether images alone do not separate members from others: the AUC of `traps.scores_without_target` is chance."""
     return not differs(shift, members, others)

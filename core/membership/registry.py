@@ -11,7 +11,7 @@ from smoothsweep.core.membership.base import MembershipAttack
 from smoothsweep.core.membership.label_only import LabelDistance, LabelViews
 from smoothsweep.core.membership.shadow_attacks import BavariaN, BavariaT, Lira, LiraOffline, Rmia, RmiaOffline
 from smoothsweep.core.membership.thresholds import Loss, LossPerClass, LossTrace, Margin, MarginPerClass
-from smoothsweep.core.plugins import by_plugin, refuse_broken, with_plugins
+from smoothsweep.core.plugins import refuse_broken, with_plugin_name, with_plugins
 
 
 def _same_title(name: str, attack: type[MembershipAttack], known: Mapping[str, type[MembershipAttack]]) -> str | None:
@@ -44,7 +44,7 @@ VERSION = max(attack.since for attack in _OWN.values())
 
 def title_of(kind: str) -> str:
     """What pages call the attack, and whose it is."""
-    return by_plugin(MEMBERSHIP_ATTACKS[kind].title, "membership", kind)
+    return with_plugin_name(MEMBERSHIP_ATTACKS[kind].title, "membership", kind)
 
 
 def make_membership_attack(kind: str, **parameters: Any) -> MembershipAttack:

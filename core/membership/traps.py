@@ -29,7 +29,7 @@ def thumbnails(images: Tensor) -> Numbers:
     return torch.cat(parts).double().numpy()
 
 
-def told_apart(small: Numbers, member: Flags, *, seed: int = 0) -> Numbers:
+def scores_without_target(small: Numbers, member: Flags, *, seed: int = 0) -> Numbers:
     """Scores [n] by which a classifier that knows the images alone tells members from others, each out of its fold.
 
     small: `thumbnails`. Ridge regression on the pixels, their squares and the image's mean, spread and sharpness.

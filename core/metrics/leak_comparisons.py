@@ -23,7 +23,7 @@ from typing import Literal
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.metrics.comparisons import Comparisons, Pair
 from smoothsweep.core.metrics.dunnett import Bonferroni, Correction
-from smoothsweep.core.metrics.hiding import Hidden, hidden_parts
+from smoothsweep.core.metrics.hiding import HiddenLeak, hidden_parts
 from smoothsweep.core.metrics.needed import Needed, needed
 from smoothsweep.core.metrics.reduction import Bounded, LeakCells, Leaks, against_baseline, number_of
 from smoothsweep.core.metrics.verdicts import INCONCLUSIVE, turned, verdict
@@ -65,7 +65,7 @@ class LeakComparison:
     seeds: int
     classes: int = 1
     needed: Needed | None = None
-    hidden: Hidden | None = None
+    hidden: HiddenLeak | None = None
 
     @property
     def is_clear(self) -> bool:
@@ -184,7 +184,7 @@ def compare_leaks(
         family = Bonferroni(comparisons=max(1, len(names) * (len(names) - 1) // 2))
         bounded = cells.all_bounded([cells.reduction(*pair) for pair in pairs], family=family, span=span)
         for (j, k), one in zip(pairs, bounded, strict=True):
-            found[names[j], names[k]] = _told(cells, j, k, one, family)
+            found[names[j], names[k]] = _word_comparison(cells, j, k, one, family)
     return LeakComparisons(
         leaks={name: float(cells.leak(row, cells.best(row))) for row, name in enumerate(names)},
         baseline=baseline,
@@ -203,17 +203,17 @@ def _with_baseline(
     others, family = [row for row in range(recipes) if row != baseline], against_baseline(recipes, among)
     bounded = cells.all_bounded([cells.reduction(row, baseline) for row in others], family=family, span=span)
     known = [cells.attacks.index(attack) for attack in dict.fromkeys(published)]
-    hidden: Sequence[Hidden | None] = [None] * len(others)
+    hidden: Sequence[HiddenLeak | None] = [None] * len(others)
     if 0 < len(known) < len(cells.attacks):
         hidden = hidden_parts(cells, others, baseline, known, family=family, span=span)
     return {
-        row: (_told(cells, row, baseline, one, family, behind), one)
+        row: (_word_comparison(cells, row, baseline, one, family, behind), one)
         for row, one, behind in zip(others, bounded, hidden, strict=True)
     }
 
 
-def _told(
-    cells: LeakCells, recipe: int, reference: int, found: Bounded, family: Correction, hidden: Hidden | None = None
+def _word_comparison(
+    cells: LeakCells, recipe: int, reference: int, found: Bounded, family: Correction, hidden: HiddenLeak | None = None
 ) -> LeakComparison:
     """The comparison of a pair with this interval."""
     return LeakComparison(
@@ -231,7 +231,7 @@ def _told(
     )
 
 
-def _word(found: Bounded, hidden: Hidden | None) -> Word:
+def _word(found: Bounded, hidden: HiddenLeak | None) -> Word:
     if found.above_zero:
         return REDUCES
     if found.below_zero:

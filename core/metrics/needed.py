@@ -15,7 +15,7 @@ import numpy as np
 
 from smoothsweep.core.metrics.components import Components, components_of, weights_against_baseline
 from smoothsweep.core.metrics.crossed_effects import mean_squares
-from smoothsweep.core.metrics.power import Design, seeds_to_tell
+from smoothsweep.core.metrics.power import Design, seeds_to_detect
 from smoothsweep.core.metrics.reduction import Bounded
 
 
@@ -70,10 +70,10 @@ def needed(
 def _needed(components: Components, design: Design, gap: float, level: float, available: int | None) -> Needed:
     if gap > 0:
         now, more = design.classes, available or 0
-        if (seeds := seeds_to_tell(components, design, gap, level=level)) is not None:
+        if (seeds := seeds_to_detect(components, design, gap, level=level)) is not None:
             return Needed(seeds=max(seeds, design.seeds + 1), classes=now)
         larger = replace(design, classes=more)
-        if more > now and (seeds := seeds_to_tell(components, larger, gap, level=level)) is not None:
+        if more > now and (seeds := seeds_to_detect(components, larger, gap, level=level)) is not None:
             return Needed(seeds=seeds, classes=more, more_classes=True)
     return Needed(seeds=None, classes=None)
 

@@ -169,7 +169,7 @@ class LeakCells:
         """The mean leak of a recipe under an attack, [...], for numbers of attacks [...]."""
         return np.take_along_axis(self.means[..., recipe, :], np.asarray(attack)[..., None], axis=-1)[..., 0]
 
-    def one(self, attack: np.ndarray) -> np.ndarray:
+    def single_attack(self, attack: np.ndarray) -> np.ndarray:
         """Weights 1 of an attack, [..., 1, attacks], for its numbers [...]."""
         return np.eye(len(self.attacks))[np.asarray(attack)][..., None, :]
 
@@ -187,8 +187,8 @@ class LeakCells:
         best, best_there = self.best(recipe), self.best(reference)
         return Claim(
             value=_rounded(self.leak(reference, best_there) - self.leak(recipe, best), self._largest),
-            low=self.weights(*both, of_reference=self.one(best_there), of_recipe=-every),
-            high=self.weights(*both, of_reference=every, of_recipe=-self.one(best)),
+            low=self.weights(*both, of_reference=self.single_attack(best_there), of_recipe=-every),
+            high=self.weights(*both, of_reference=every, of_recipe=-self.single_attack(best)),
             looked_at=len(self.attacks),
         )
 

@@ -26,7 +26,7 @@ USUAL_SIZES = (32, 48, 64, 80, 96, 112, 128, 160, 224, 256, 299)
 FARTHEST = 4  # times larger or smaller than claimed: at more than that hardly any face is recognised
 
 
-class Readable(Protocol):
+class AnyClassifier(Protocol):
     """A classifier of ours or from outside: images [N, 3, S, S] in [-1, 1] -> logits [N, C]."""
 
     def wants(self, normalisation: Normalisation) -> None:
@@ -110,7 +110,7 @@ class Trials:
 
     def __init__(
         self,
-        model: Readable,
+        model: AnyClassifier,
         test: ImageSet,
         logits: Tensor,
         claim: Claim,

@@ -17,7 +17,7 @@ from smoothsweep.core.data.images import ImageSet
 from smoothsweep.core.data.listing import few
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.normalisation import Channels, Normalisation
-from smoothsweep.core.models.other_readings import Claim, Readable, Readings, Trial, Trials
+from smoothsweep.core.models.other_readings import AnyClassifier, Claim, Readings, Trial, Trials
 
 CHANCE_LEVEL = 0.01  # how seldom chance alone may do as well
 SHORTFALL = 0.05  # of accuracy, below what the card states: another split, another way of cropping
@@ -66,7 +66,7 @@ def _six(normalisation: Normalisation) -> tuple[float, ...]:
 
 
 def check_reading(
-    model: Readable,
+    model: AnyClassifier,
     test: ImageSet,
     logits: Tensor,
     claim: Claim,

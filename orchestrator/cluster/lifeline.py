@@ -42,7 +42,7 @@ class Server:
 class Lifeline:
     """Watches servers until `close`; calls `lost(line)` once, from its own thread, when one has gone."""
 
-    def __init__(self, servers: list[Server], lost: Callable[[str], None] = interrupts.lose_cluster) -> None:
+    def __init__(self, servers: list[Server], lost: Callable[[str], None] = interrupts.end_for_lost_cluster) -> None:
         self._servers, self._lost, self._closed = servers, lost, threading.Event()
         self._thread = threading.Thread(target=self._watch, name="lifeline", daemon=True)
         self._thread.start()
@@ -92,7 +92,7 @@ def explaining_rays_errors() -> Generator[None]:
             interrupts.check()
             time.sleep(0.1)
         reason = " ".join(str(error).split())[:200]
-        interrupts.lose_cluster(f"the Ray cluster does not answer: {type(error).__name__}: {reason}")
+        interrupts.end_for_lost_cluster(f"the Ray cluster does not answer: {type(error).__name__}: {reason}")
         interrupts.check()
         raise
 

@@ -19,7 +19,7 @@ from smoothsweep.orchestrator.reading.audit.result import Audit, Trained
 from smoothsweep.orchestrator.reading.audit.second import judged_rows
 from smoothsweep.orchestrator.reading.audit.sentences import accuracy, audit_sentences, person_name, share
 from smoothsweep.orchestrator.reading.audit.shadow_sentences import shown_rate
-from smoothsweep.orchestrator.reading.findings.display import told
+from smoothsweep.orchestrator.reading.findings.display import leak_verdict
 from smoothsweep.orchestrator.reading.leak.exposure import AMONG, among_words, rate_words
 from smoothsweep.orchestrator.reading.numbers.format import duration
 from smoothsweep.orchestrator.reading.standing.judged import HEAD
@@ -157,7 +157,7 @@ def _write_standing(paper: Paper, audit: Audit) -> None:
     if not audit.standing:
         return
     paper.write_line(f"What {audit.strongest.attack} shows, and beside what", size=12, bold=True)
-    rows = [(one.words, *(one.shown(name) or "not measured" for name in HEAD)) for one in judged_rows(audit)]
+    rows = [(one.words, *(one.value_text(name) or "not measured" for name in HEAD)) for one in judged_rows(audit)]
     paper.write_rows(("of its images", *HEAD), rows, cuts="of its images", size=7)
 
 
@@ -185,7 +185,7 @@ def _write_beside(paper: Paper, audit: Audit) -> None:
 
 def _beside_reference(spec: Metric, one: Trained) -> str:
     """`reduces +10.2 [+4, +17]`."""
-    found = told(spec, one.leak)
+    found = leak_verdict(spec, one.leak)
     if found is None:
         return "reference" if one.role == "reference" else "not compared"
     return f"{found.words} {found.size}"

@@ -17,7 +17,7 @@ from smoothsweep.orchestrator.stages.shared import Shared, canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage, with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.loaded import Sweep
-from smoothsweep.tasks.stage_names import shown_stage
+from smoothsweep.tasks.stage_names import stage_title
 
 Total = tuple[float, float, float, int]  # device-seconds: mean, least, most; and how many stages are of unknown cost
 SEEDS = ("seed", "seeds")  # keys of a stage's configuration, which decide nothing but where its task says so
@@ -104,7 +104,11 @@ def refuse_impossible(plan: Plan) -> None:
     seen: set[tuple[object, ...]] = set()
     for stage in plan.missing:
         kind = stage.task
-        if kind.check is None or lacks_files(stage.config) or (checked := _told(stage, kind.check_reads)) in seen:
+        if (
+            kind.check is None
+            or lacks_files(stage.config)
+            or (checked := _check_inputs(stage, kind.check_reads)) in seen
+        ):
             continue
         seen.add(checked)
         read = {name: stage.inputs[name] for name in kind.check_reads if name in stage.inputs}
@@ -112,10 +116,10 @@ def refuse_impossible(plan: Plan) -> None:
         try:
             kind.refuse({**stage.config, **stage.hints}, inputs)
         except InputError as error:
-            raise InputError(f"{shown_stage(stage.name)}: {error}") from None
+            raise InputError(f"{stage_title(stage.name)}: {error}") from None
 
 
-def _told(stage: Stage, reads: tuple[str, ...]) -> tuple[object, ...]:
+def _check_inputs(stage: Stage, reads: tuple[str, ...]) -> tuple[object, ...]:
     """What a check of this stage is shown, seeds left out unless they decide (`Task.seed_decides`).
 
     Configurations are compared as objects, which trials share: the same objects are the same configuration.

@@ -18,18 +18,18 @@ from pydantic import BaseModel
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
-from smoothsweep.core.plugins import foreign
+from smoothsweep.core.plugins import plugin_version
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.shared import canonical_json
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.orchestrator.store.notes import read_lines, read_note, write_lines
-from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell, CellMaker, expand, said
+from smoothsweep.sweeps.expand import OF_THE_ATTACKER, Cell, CellMaker, expand, values_text
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 PROPOSALS, REAUDIT = "search/proposals.jsonl", "reaudit.json"
 
 
-class _Head(BaseModel, extra="forbid"):
+class _SearchLine(BaseModel, extra="forbid"):
     search: dict[str, Any]
 
 
@@ -71,7 +71,7 @@ class Proposal:
     look: int | None = None
 
 
-class Proposed:
+class ProposalLog:
     """The proposals of a sweep in a store, the recipes chosen there for its re-audit, and the trials of both."""
 
     def __init__(self, loaded: LoadedSweep, store: Store) -> None:
@@ -93,7 +93,7 @@ class Proposed:
         without = set() if sweep.search.row.count_shapes else {"recipes"}
         given = sweep.search.model_dump(mode="json", exclude=without, exclude_none=True)
         baseline = {key: value for key, value in sweep.baseline.items() if key in sweep.search.space}
-        return {**given, "baseline": baseline, **foreign("search", sweep.search.strategy)}
+        return {**given, "baseline": baseline, **plugin_version("search", sweep.search.strategy)}
 
     @cached_property
     def make(self) -> Any:
@@ -150,7 +150,7 @@ class Proposed:
 
     def _lines(self) -> list[dict[str, Any]]:
         again = f"{self.what} proposes the same again, and what the store has of it is not made again"
-        lines = read_lines(self.store, self.name, PROPOSALS, [_Head, _ProposalLine], again)
+        lines = read_lines(self.store, self.name, PROPOSALS, [_SearchLine, _ProposalLine], again)
         return [line.model_dump(exclude_unset=True) for line in lines]
 
     def write_reaudit(self, recipes: list[dict[str, Any]]) -> None:
@@ -191,9 +191,9 @@ class TrialMaker:
         rung = None if proposal.rung is None else self.loaded.search.rungs[proposal.rung]
         phase = "sweep" if rung is None and proposal.seeds is None else "proxy"
         seeds = self.loaded.sweep.every_seed[: proposal.seeds]
-        return self.under(proposal.values, seeds, phase, rung.set if rung else None)
+        return self.trials_under(proposal.values, seeds, phase, rung.set if rung else None)
 
-    def under(
+    def trials_under(
         self, recipe: dict[str, Any], seeds: tuple[int, ...], phase: str, beside: dict[str, Any] | None = None
     ) -> list[Trial]:
         """A recipe's trials under these seeds."""
@@ -244,8 +244,9 @@ def listed_trials(loaded: LoadedSweep, cells: list[Cell]) -> list[Trial]:
     for trial in trials[: len(cells)]:
         if (other := seen.setdefault(trial.id, trial)) is not trial:
             raise InputError(
-                f"{loaded.source}: expected trials that differ, got the same work with {said(other.cell.values)} and "
-                f"with {said(trial.cell.values)}; list the combinations that differ under cells"
+                f"{loaded.source}: expected trials that differ, got the same work with "
+                f"{values_text(other.cell.values)} and with {values_text(trial.cell.values)}; list the combinations "
+                "that differ under cells"
             )
     return trials
 

@@ -14,7 +14,7 @@ from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.axes import axis_keys, axis_names, axis_value, settings_words
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.loaded import LoadedSweep, inversion
+from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
 
 ATTACK, PRIOR = "attack", "prior"
 RECIPE, DEFENSE = "recipe", "recipe.defense"
@@ -75,7 +75,7 @@ def _differing(loaded: LoadedSweep) -> tuple[str, ...]:
 
 def _whole_recipe(trial: Trial, differing: Sequence[str]) -> str:
     """The label of a recipe that is listed in full, with the settings that distinguish it from the others."""
-    if isinstance(inversion(trial.settings).recipe, ImportedClassifier):
+    if isinstance(as_inversion(trial.settings).recipe, ImportedClassifier):
         return trial.recipe_label
     listed = trial.cell.values[RECIPE]
     others = [f"{key.replace('_', ' ')} {listed[key]}" for key in differing if key in listed]
@@ -122,7 +122,7 @@ def _attack_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial
     labels: dict[str, str] = {}
     met: dict[str, set[tuple[str, ...]]] = {}
     for trial in trials:
-        if (attack := inversion(trial.settings).attack) is not None:
+        if (attack := as_inversion(trial.settings).attack) is not None:
             text = str(trial.cell.axes[names[ATTACK]])
             labels[text] = attack.words
             met.setdefault(text, set()).add(tuple(str(trial.cell.axes[name]) for name in attacker_keys))
@@ -139,7 +139,7 @@ def _prior_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial]
         return {}
     given: dict[str, tuple[str, dict[str, Any]]] = {}
     for trial in trials:
-        if (prior := inversion(trial.settings).prior) is not None:
+        if (prior := as_inversion(trial.settings).prior) is not None:
             given[str(trial.cell.axes[names[PRIOR]])] = prior.words, trial.cell.values[PRIOR]
     words: dict[str, str] = {}
     for text, (name, stated) in given.items():

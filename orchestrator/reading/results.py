@@ -23,7 +23,7 @@ from smoothsweep.orchestrator.reading.numbers.estimates import images_column
 from smoothsweep.orchestrator.reading.numbers.format import is_null
 from smoothsweep.orchestrator.reading.numbers.model import Axis, StageLink
 from smoothsweep.orchestrator.reading.numbers.summary import recipe_label
-from smoothsweep.orchestrator.stages.judge_availability import unavailable_judges
+from smoothsweep.orchestrator.stages.judge_availability import unavailable_reasons
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
@@ -139,7 +139,7 @@ def missing_reasons(trial: Trial, metrics: dict[str, Any], columns: tuple[str, .
     """Column -> why it is null, for those that are. done: names of the stages that have finished."""
     if isinstance(trial.settings, ToySweep):
         return {column: UNFINISHED for column in columns if metrics.get(column) is None}
-    present, unheard = {stage.name for stage in trial.stages}, unavailable_judges(trial.settings)
+    present, unheard = {stage.name for stage in trial.stages}, unavailable_reasons(trial.settings)
     missing = [BY_KEY[column] for column in columns if metrics.get(column) is None]
     return {metric.key: _why_missing(metric, present, done, unheard) for metric in missing}
 

@@ -14,7 +14,15 @@ from smoothsweep.core.text import note
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.stages.code_version import code_version
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.orchestrator.tracking import Closing, Tracker, Verdicts, local_uri, refusals, told, tracking_errors
+from smoothsweep.orchestrator.tracking import (
+    Closing,
+    Tracker,
+    Verdicts,
+    error_line,
+    local_uri,
+    refusals,
+    tracking_errors,
+)
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 REPORT = "report"  # among what is not written: the report, the means over seeds, the models
@@ -201,7 +209,7 @@ def open_recorder(loaded: LoadedSweep, store: Store, tracking_uri: str | None, *
         "smoothsweep.seeds": ", ".join(map(str, loaded.sweep.every_seed)),
         **{f"smoothsweep.grid.{key}": str(values)[:4000] for key, values in loaded.sweep.grid.items()},
     }
-    recorder = Recorder(open_tracker, loaded.sweep.name, tags, models=models, told=lambda error: told(error, uri))
+    recorder = Recorder(open_tracker, loaded.sweep.name, tags, models=models, told=lambda error: error_line(error, uri))
     if tracking_uri is not None:
         with refusals(uri):
             recorder.connection()

@@ -15,7 +15,7 @@ LOOK_EVERY_S = 15.0  # the table that Ray gives is that of all tasks
 
 
 @dataclass(frozen=True, kw_only=True)
-class Dispatched:
+class TaskDispatch:
     """Where Ray stands with a task that was handed to it.
 
     Attributes:
@@ -29,7 +29,7 @@ class Dispatched:
     process: Process | None
 
 
-def dispatched(task_ids: list[bytes]) -> dict[bytes, Dispatched]:
+def read_dispatches(task_ids: list[bytes]) -> dict[bytes, TaskDispatch]:
     """The last attempt of those of these tasks that a worker has been given; one that waits for resources is not here.
 
     Ray's public table of tasks needs the dashboard, which need not run; this is where it reads from.
@@ -53,7 +53,7 @@ def dispatched(task_ids: list[bytes]) -> dict[bytes, Dispatched]:
     workers = [table.WorkerTableData.FromString(raw) for raw in accessor.get_worker_table()]
     by_id = {worker.worker_address.worker_id: worker for worker in workers if worker.is_alive}
     return {
-        task_id: Dispatched(
+        task_id: TaskDispatch(
             attempt=event.attempt_number,
             runs=status.RUNNING in event.state_updates.state_ts_ns,
             process=_process(by_id.get(event.state_updates.worker_id)),
@@ -70,7 +70,7 @@ def _process(worker: Any) -> Process | None:
     return Process(node=address.node_id.hex(), pid=worker.pid, host=address.ip_address)
 
 
-class Beginnings:
+class StartWatch:
     """Sees to it that workers begin what they were given. One that does not is killed: Ray gives its task to another.
 
     begin_s: what a worker gets to begin; SETUP_S on top to load its code. say: gets a line for people.
@@ -86,7 +86,7 @@ class Beginnings:
         if not waiting or now < self._next:
             return
         self._next = now + min(LOOK_EVERY_S, self._begin_s / 4)
-        found = await asyncio.to_thread(dispatched, list(waiting))
+        found = await asyncio.to_thread(read_dispatches, list(waiting))
         for task_id, task in waiting.items():
             given = found.get(task_id)
             if given is None or given.process is None:

@@ -50,7 +50,7 @@ class Meter:
     def __init__(self, store: Store, name: str, budget: Budget | None) -> None:
         self.store, self.name, self.budget = store, name, budget
         self._own = f"{FOLDER}/{uuid.uuid4().hex[:12]}"
-        self._others = _Others(store, name, besides=self._own)
+        self._others = _OtherRuns(store, name, besides=self._own)
         self._others.look()
         self._done: dict[str, float] = {}  # kind of stage -> device-seconds of tasks that have ended
         self._running: dict[str, float] = {}
@@ -106,7 +106,7 @@ class Meter:
         ]
 
 
-class _Others:
+class _OtherRuns:
     """What the notes of all runs but one say."""
 
     def __init__(self, store: Store, name: str, besides: str = "") -> None:
@@ -141,7 +141,7 @@ class _Others:
 
 def spent(store: Store, name: str) -> tuple[float, float]:
     """(device-seconds, wall-seconds) that the sweep has taken so far."""
-    found = _Others(store, name)
+    found = _OtherRuns(store, name)
     found.look()
     return _device_s(found.lines), _wall_s(found.lines)
 

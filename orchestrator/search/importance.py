@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from smoothsweep.orchestrator.planning.proposals import TrialMaker
 from smoothsweep.orchestrator.reading.numbers.search_model import Importance
-from smoothsweep.orchestrator.search.agenda import setup_of
+from smoothsweep.orchestrator.search.agenda import search_setup
 from smoothsweep.orchestrator.search.record import ProposalRecord, SearchRecord
 from smoothsweep.orchestrator.search.shared.places import place
 from smoothsweep.sweeps.dimension import Positions
@@ -28,7 +28,7 @@ def importances(loaded: LoadedSweep, record: SearchRecord) -> tuple[Importance, 
 
     A parameter that a recipe does not have stands in the middle of its range, as where recipes are proposed.
     """
-    setup = setup_of(TrialMaker(loaded))
+    setup = search_setup(TrialMaker(loaded))
     known: list[tuple[Positions, ProposalRecord]] = []
     for proposal in record.proposals:
         full = proposal.rung is None and proposal.seeds is None and proposal.status == "done"

@@ -14,11 +14,11 @@ from smoothsweep.core.judges.base import RECONSTRUCTIONS, Judge, Planned
 from smoothsweep.core.judges.membership import Membership, shadow_name
 from smoothsweep.core.judges.table import stage_of
 from smoothsweep.core.membership.halves import shadow_seed
-from smoothsweep.core.plugins import foreign
+from smoothsweep.core.plugins import plugin_version
 from smoothsweep.orchestrator.stages.fingerprints import content_of, normalised
 from smoothsweep.orchestrator.stages.graph import judging_model_stage, passes, target_config
 from smoothsweep.orchestrator.stages.images import check_prior_crop, data_stage, prior_stage, public_stage
-from smoothsweep.orchestrator.stages.judge_availability import asked_judges, heard_judges, staged_file
+from smoothsweep.orchestrator.stages.judge_availability import available_judges, requested_judges, staged_file
 from smoothsweep.orchestrator.stages.memo import remembered
 from smoothsweep.orchestrator.stages.own_images import refuse_same_people
 from smoothsweep.orchestrator.stages.shared import NOTHING, Shared, canonical_json
@@ -39,7 +39,7 @@ def judge_stages(settings: InversionSweep, target: Stage, reconstructions: Stage
     }
     made |= shadow_stages(settings)
     named: dict[str, Stage] = {}
-    for name, judge in heard_judges(settings).items():
+    for name, judge in available_judges(settings).items():
         planned, stage = _planned(settings, judge, name), stage_of(name)
         inputs = {role: _of_trial(source, made) for role, source in planned.inputs.items()}
         made[stage] = named[stage] = Stage(name=stage, config=planned.config, hints=planned.hints, inputs=inputs)
@@ -73,7 +73,7 @@ def shadow_stages(settings: InversionSweep) -> dict[str, Stage | None]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Later:
+class _PlannedStage:
     """A stage that is made with a trial: some of its inputs are the trial's."""
 
     name: str
@@ -84,7 +84,7 @@ class _Later:
 
 def _of_trial(source: Any, made: Mapping[str, Stage | None]) -> Stage:
     """The stage that an input of a plan stands for."""
-    if isinstance(source, _Later):
+    if isinstance(source, _PlannedStage):
         inputs = {role: _of_trial(one, made) for role, one in source.inputs.items()}
         return Stage(name=source.name, config=source.config, hints=source.hints, inputs=inputs)
     if isinstance(source, Stage):
@@ -113,13 +113,13 @@ def _of_plan(settings: InversionSweep, judge: Judge, name: str) -> tuple[object,
 @remembered(_of_plan)
 def _planned(settings: InversionSweep, judge: Judge, name: str) -> Planned:
     """What is one for all trials that have this judge."""
-    planned = judge.plan(_Bench(settings, name), name)
-    config = {**planned.config, **foreign("judges", name)}
+    planned = judge.plan(_StageBuilder(settings, name), name)
+    config = {**planned.config, **plugin_version("judges", name)}
     return Planned(config=_shared(config), hints=_shared(planned.hints), inputs=planned.inputs)
 
 
-class _Bench:
-    """`core.judges.base.Bench` for one judge of a sweep."""
+class _StageBuilder:
+    """`core.judges.base.StageBuilder` for one judge of a sweep."""
 
     def __init__(self, settings: InversionSweep, name: str) -> None:
         self._settings, self._name = settings, name
@@ -146,9 +146,9 @@ class _Bench:
 
     def embeddings(
         self, inputs: Mapping[str, Any], config: Mapping[str, Any], hints: Mapping[str, Any] = NOTHING
-    ) -> Stage | _Later:
+    ) -> Stage | _PlannedStage:
         if any(isinstance(source, str) for source in inputs.values()):
-            return _Later(name="embeddings", config=_shared(config), hints=_shared(hints), inputs=inputs)
+            return _PlannedStage(name="embeddings", config=_shared(config), hints=_shared(hints), inputs=inputs)
         return _embeddings(_shared(config), _shared(hints), *inputs.items())
 
     def strangers(self, config: Mapping[str, Any], hints: Mapping[str, Any]) -> Stage:
@@ -189,11 +189,11 @@ def _projected(config: Shared, data: Stage, prior: Stage) -> Stage:
 
 def _shared(values: Mapping[str, Any]) -> Shared:
     """The one object that says so."""
-    return _said_so(canonical_json(values))
+    return _shared_from_json(canonical_json(values))
 
 
 @lru_cache(maxsize=4096)
-def _said_so(text: str) -> Shared:
+def _shared_from_json(text: str) -> Shared:
     return Shared(json.loads(text))
 
 
@@ -207,4 +207,4 @@ def reconstruction_sizes(settings: InversionSweep) -> list[int]:
 def wants_decoded(settings: InversionSweep) -> bool:
     """Whether a judge of protocol `paper` starts from the images as they were decoded: of no judge's size."""
     attack = settings.inverted_by.built
-    return any(judge.wants_decoded(attack, settings.protocol) for judge in asked_judges(settings).values())
+    return any(judge.wants_decoded(attack, settings.protocol) for judge in requested_judges(settings).values())

@@ -21,7 +21,7 @@ from smoothsweep.core.files import NotPlainError, plain_content, write_file
 from smoothsweep.orchestrator.stages.shared import canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common import verifying
-from smoothsweep.orchestrator.store.common.artifacts import MANIFEST, complete, read_artifact, tell
+from smoothsweep.orchestrator.store.common.artifacts import MANIFEST, complete, read_artifact, report_damage
 from smoothsweep.orchestrator.store.common.sealing import Damage
 from smoothsweep.orchestrator.store.common.version import refuse_other_versions
 from smoothsweep.orchestrator.store.local import LocalStore
@@ -39,17 +39,17 @@ class LinkedStore(LocalStore):
     others: tuple[LocalStore, ...] = ()
 
     def has(self, stage: Stage) -> bool:
-        return super().has(stage) or self.other_with(stage) is not None
+        return super().has(stage) or self.find_other(stage) is not None
 
     def path(self, stage: Stage) -> Path:
-        if not super().has(stage) and (other := self.other_with(stage)) is not None:
+        if not super().has(stage) and (other := self.find_other(stage)) is not None:
             manifest = other.manifest(stage)
             self._verify(other, stage, manifest["files"])
             return other.place(stage)
         return super().path(stage)
 
     def file(self, stage: Stage, name: str) -> Path | None:
-        if not super().has(stage) and (other := self.other_with(stage)) is not None:
+        if not super().has(stage) and (other := self.find_other(stage)) is not None:
             files = other.manifest(stage)["files"]
             if name not in files:
                 return None
@@ -58,7 +58,7 @@ class LinkedStore(LocalStore):
         return super().file(stage, name)
 
     def manifest(self, stage: Stage) -> dict[str, Any]:
-        if not super().has(stage) and (other := self.other_with(stage)) is not None:
+        if not super().has(stage) and (other := self.find_other(stage)) is not None:
             return other.manifest(stage)
         return super().manifest(stage)
 
@@ -86,7 +86,7 @@ class LinkedStore(LocalStore):
                 return other.examined(kind, fingerprint)
         return super().examined(kind, fingerprint)
 
-    def other_with(self, stage: Stage) -> LocalStore | None:
+    def find_other(self, stage: Stage) -> LocalStore | None:
         """The first other store that holds this stage, fit to be used; None if none does."""
         for other in self.others:
             place = other.place(stage)
@@ -95,7 +95,7 @@ class LinkedStore(LocalStore):
             try:
                 signature = _signature(place)
                 if _fit.get(place) != signature:
-                    self._hold_to(stage, read_artifact(place, unsealed=False), place)
+                    self._check_other(stage, read_artifact(place, unsealed=False), place)
                     _fit[place] = signature
             except FileNotFoundError:
                 continue
@@ -105,7 +105,7 @@ class LinkedStore(LocalStore):
             return other
         return None
 
-    def _hold_to(self, stage: Stage, manifest: dict[str, Any], place: Path) -> None:
+    def _check_other(self, stage: Stage, manifest: dict[str, Any], place: Path) -> None:
         """Raise Damage unless the artifact is what was asked for, and others cannot change it."""
         expected = complete(stage, {})
         if canonical_json(manifest["config"]) != canonical_json(json.loads(json.dumps(expected["config"]))):
@@ -132,7 +132,7 @@ class LinkedStore(LocalStore):
 
     def _refuse(self, other: LocalStore, stage: Stage, why: str) -> None:
         _refused.add(other.place(stage))
-        tell(f"{other.location}: {stage.label} is not used: {why}; it is made anew")
+        report_damage(f"{other.location}: {stage.label} is not used: {why}; it is made anew")
 
     @staticmethod
     def _owner_of(root: Path) -> int:

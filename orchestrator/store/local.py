@@ -27,7 +27,7 @@ from typing import Any
 
 from smoothsweep.core.errors import ArtifactDamaged, InputError, StoreGone
 from smoothsweep.core.files import NotPlainError, move, plain_content, rename_folder, write_file
-from smoothsweep.core.writers import let_go
+from smoothsweep.core.writers import release_folder
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common import verifying
 from smoothsweep.orchestrator.store.common.artifacts import (
@@ -180,7 +180,7 @@ class LocalStore(Store):
         """Seal the draft: checksums, manifest, flush, rename. If another writer was first, theirs stays."""
         self.check_there()
         manifest = sealed(with_checksums(draft, complete(stage, manifest)))
-        let_go(draft)
+        release_folder(draft)
         write_file(draft / MANIFEST, json.dumps(manifest, indent=1, sort_keys=True))
         final = self.place(stage)
         try:

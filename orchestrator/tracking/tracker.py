@@ -24,7 +24,7 @@ from smoothsweep.orchestrator.tracking.pages.views import route
 from smoothsweep.orchestrator.tracking.runs.names import run_name, trial_params
 from smoothsweep.orchestrator.tracking.runs.points import already_gone, finished_at, trial_points, work_ms, write
 from smoothsweep.orchestrator.tracking.runs.recipes import RecipeMeans, phase_of, recipe_id, recipe_means
-from smoothsweep.orchestrator.tracking.runs.runs import CONTENT, Found, Runs
+from smoothsweep.orchestrator.tracking.runs.runs import CONTENT, Runs, StoredRun
 from smoothsweep.orchestrator.tracking.runs.searching import PHASE, PROPOSAL, proposal_tags, strategy_tags
 from smoothsweep.orchestrator.tracking.runs.verdicts import ORDER, PLACES, RunVerdict, Verdicts, write_verdict
 from smoothsweep.orchestrator.tracking.server import connection
@@ -114,7 +114,7 @@ class Tracker:
             self._runs.drop("trial", trial.id)  # half-written by a version that called things otherwise
             self._write_trial(trial, row, parent, None)
 
-    def _write_trial(self, trial: Trial, row: dict[str, Any], parent: str, found: Found | None) -> None:
+    def _write_trial(self, trial: Trial, row: dict[str, Any], parent: str, found: StoredRun | None) -> None:
         worked, at = work_ms(trial, self.store), finished_at(trial, self.store)
         started = at - worked if at else None
         parentage = {"mlflow.parentRunId": parent}
@@ -152,14 +152,14 @@ class Tracker:
         self._write_recipe(found, means, tags)
         return means
 
-    def _may_grow(self, found: Found, means: RecipeMeans) -> bool:
+    def _may_grow(self, found: StoredRun, means: RecipeMeans) -> bool:
         """Whether new means may join the old ones: their step is the number of seeds, and no step holds two points."""
         if found.content == means.content:
             return True  # half-written: the identical rows again
         history = self._client.get_metric_history(found.run_id, "n_seeds")
         return all(point.step < len(means.seeds) for point in history)
 
-    def _write_recipe(self, found: Found, means: RecipeMeans, tags: dict[str, str]) -> None:
+    def _write_recipe(self, found: StoredRun, means: RecipeMeans, tags: dict[str, str]) -> None:
         from mlflow.entities import Metric
 
         points = [Metric(name, value, means.at, len(means.seeds)) for name, value in means.metrics.items()]
@@ -237,8 +237,8 @@ class Tracker:
     def _write_verdict(self, kind: str, fingerprint: str, verdict: RunVerdict, at: int) -> None:
         """Write the verdict to a run that does not hold it yet."""
         found = self._runs.get(kind, fingerprint)
-        if found is not None and found.told != verdict.fingerprint:
-            write_verdict(self._client, found.run_id, verdict, before=found.told, at=at)
+        if found is not None and found.verdict != verdict.fingerprint:
+            write_verdict(self._client, found.run_id, verdict, before=found.verdict, at=at)
             self._runs.note(kind, fingerprint, replace(found, told=verdict.fingerprint))
 
     def _tag_proposals(self, trials: Iterable[Trial], progress: Callable[[], None]) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 BATCH = 64  # part of the numbers: random starts are drawn batch by batch
 
 
-class OnPictures(nn.Module):
+class UnitRangeClassifier(nn.Module):
     """Pictures [N, 3, S, S] in [0, 1] -> logits [N, C] of a classifier that takes them in [-1, 1].
 
     The change of scale is inside, so that a step of 2/255 is one of the picture's and clipping to [0, 1] is right.

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from smoothsweep.core.analysis.robustness.classifier import OnPictures, predictions
+from smoothsweep.core.analysis.robustness.classifier import UnitRangeClassifier, predictions
 from smoothsweep.core.analysis.robustness.margin import zero_gradients
 from smoothsweep.core.analysis.robustness.one_pixel import one_pixel
 from smoothsweep.core.analysis.robustness.perturbing import perturbed
@@ -71,7 +71,7 @@ def measure_robustness(
     """
     settings.check_classes(classes)
     settings.check_images(len(pictures))
-    model = OnPictures(classifier)
+    model = UnitRangeClassifier(classifier)
     targets = other_classes(labels, classes, settings.seed)
     plan = [(name, targeted) for targeted in (False, True) for name in BOTH_WAYS] + [(n, False) for n in UNMASKING]
     answers = {}

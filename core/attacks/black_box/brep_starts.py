@@ -12,13 +12,13 @@ from torch import Tensor
 from smoothsweep.core.attacks.black_box.boundary_repulsion import LabelsOf
 from smoothsweep.core.attacks.black_box.latent_images import LatentImages, generator_of
 from smoothsweep.core.attacks.black_box.latent_settings import LatentSettings
-from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, Workshop
+from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, PartContext
 from smoothsweep.core.attacks.shared.view import LabelView
 from smoothsweep.core.seeds import generator
 
 
 @dataclass(kw_only=True)
-class Starts:
+class StartLatents:
     """The first latents found of each label.
 
     Attributes:
@@ -48,8 +48,8 @@ def first_latents(
     size: int,
     clamp: float,
     max_batches: int,
-    on_batch: Callable[[Starts], None] = lambda found: None,
-) -> Starts:
+    on_batch: Callable[[StartLatents], None] = lambda found: None,
+) -> StartLatents:
     """Draw batches until there are `per_label` latents of every label, or `max_batches` were drawn.
 
     draw: batch (from 0) -> Gaussian latents [B, size], clamped here to [-clamp, clamp]. Of a batch the first of each
@@ -58,7 +58,7 @@ def first_latents(
     would have taken: those found first.
     """
     zeros, accepted = torch.zeros(num_classes, per_label, dtype=torch.int64), 0
-    found = Starts(z=torch.zeros(num_classes, per_label, size), batches=zeros, order=zeros - 1)
+    found = StartLatents(z=torch.zeros(num_classes, per_label, size), batches=zeros, order=zeros - 1)
     while found.drawn < max_batches and found.missing.any():
         z = draw(found.drawn).clamp(-clamp, clamp)
         found.drawn += 1
@@ -72,7 +72,9 @@ def first_latents(
     return found
 
 
-def make_starts(settings: Mapping[str, Any], inputs: AttackInputs, view: LabelView, workshop: Workshop) -> MadePart:
+def make_starts(
+    settings: Mapping[str, Any], inputs: AttackInputs, view: LabelView, part_context: PartContext
+) -> MadePart:
     """The part `starts`: z, batches and order of `first_latents`; as facts the batches drawn and the labels never hit.
 
     settings: those of `core.attacks.black_box.brep_mi.StartSearch`, with clamp, per_label, generator and the fields of
@@ -85,9 +87,9 @@ def make_starts(settings: Mapping[str, Any], inputs: AttackInputs, view: LabelVi
     def draw(batch: int) -> Tensor:
         return torch.randn(settings["batch"], images.z_dim, generator=generator(settings["seed"], "starts", batch))
 
-    def report(found: Starts) -> None:
+    def report(found: StartLatents) -> None:
         hit = int((found.batches[:, 0] > 0).sum())
-        workshop.progress(hit / view.num_classes, f"{hit}/{view.num_classes} labels hit in {found.drawn} batches")
+        part_context.progress(hit / view.num_classes, f"{hit}/{view.num_classes} labels hit in {found.drawn} batches")
 
     found = first_latents(
         lambda z: view.labels(images(z)),

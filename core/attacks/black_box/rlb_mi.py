@@ -24,7 +24,7 @@ from smoothsweep.core.bounds import Beta, Count, Fraction, Latents, Positive
 from smoothsweep.core.checks import require
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.black_box.rlb_search import Found
+    from smoothsweep.core.attacks.black_box.rlb_search import SearchResult
     from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import ScoreView
@@ -143,7 +143,7 @@ class RLBMI(GeneratorSettings, Attack):
 
         from smoothsweep.core.attacks.black_box.latent_images import LatentImages, generator_of
         from smoothsweep.core.attacks.black_box.rlb_learner import class_learner, paper_learner
-        from smoothsweep.core.attacks.black_box.rlb_search import CAPACITY, Episodes, Manner, Search
+        from smoothsweep.core.attacks.black_box.rlb_search import CAPACITY, Episodes, Search, SearchVariant
         from smoothsweep.core.attacks.black_box.soft_actor_critic import Replay
         from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
 
@@ -162,7 +162,7 @@ class RLBMI(GeneratorSettings, Attack):
             minibatch=self.minibatch,
             at_once=self.at_once,
         )
-        manner = Manner(floored=logarithm == "floored", ask_twice=paper, by_margin=not paper)
+        manner = SearchVariant(floored=logarithm == "floored", ask_twice=paper, by_margin=not paper)
         replay = Replay(min(CAPACITY, self.episodes * self.steps), images.z_dim, device)
         found = Search(
             lambda z: view.scores(images(z)), learner, target_class, episodes, manner, draws, replay, keep=self.selected
@@ -175,7 +175,7 @@ class RLBMI(GeneratorSettings, Attack):
         )
 
 
-def _facts(found: Found) -> dict[str, float]:
+def _facts(found: SearchResult) -> dict[str, float]:
     """Not a number where there is none: nothing was finite, or the policy lived."""
     return {
         "best_reward": found.best_reward if isfinite(found.best_reward) else nan,

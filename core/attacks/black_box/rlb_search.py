@@ -15,7 +15,7 @@ Of the official traps these decide numbers (the learner's stand in core/attacks/
 * The best image is the one of highest confidence, which saturates at 1.0: of equals the last is kept.
 * The result is sought among the extra roll-outs alone; the images that were learnt from are never considered.
 
-The first three are settings of `Manner`.
+The first three are settings of `SearchVariant`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Episodes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manner:
+class SearchVariant:
     """Where the official code and a careful one part.
 
     Attributes:
@@ -90,7 +90,7 @@ class Draws:
 
 
 @dataclass(kw_only=True)
-class Found:
+class SearchResult:
     """What a search came to, best first.
 
     Attributes:
@@ -141,7 +141,7 @@ class Search:
         learner: SoftActorCritic,
         label: int,
         config: Episodes,
-        manner: Manner,
+        manner: SearchVariant,
         draws: Draws,
         replay: Replay,
         *,
@@ -151,11 +151,11 @@ class Search:
         self._ask, self._learner, self._label, self._draws = ask, learner, label, draws
         self._config, self._manner, self._replay, self._keep = config, manner, replay, keep
         size = learner.actor.mu.out_features
-        self._found = Found(z=torch.empty(0, size), margins=torch.empty(0), confidences=torch.empty(0))
+        self._found = SearchResult(z=torch.empty(0, size), margins=torch.empty(0), confidences=torch.empty(0))
         self._waiting: list[Tensor] = []
         self._asked = 0
 
-    def run(self) -> Found:
+    def run(self) -> SearchResult:
         """Play all episodes, or as many as there are until the policy is no number any more."""
         total, found = self._config.episodes, self._found
         marks = {math.ceil(total * (point + 1) / CURVE_POINTS) for point in range(CURVE_POINTS)}

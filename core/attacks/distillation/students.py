@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from smoothsweep.core.attacks.distillation.config import Distillation, StudentConfig
-from smoothsweep.core.attacks.distillation.training import Distilled
+from smoothsweep.core.attacks.distillation.training import DistillationState
 from smoothsweep.core.errors import TrainingDiverged
 from smoothsweep.core.models.classifiers import build_classifier
 from smoothsweep.core.seeds import derive_seed, generator
@@ -45,7 +45,7 @@ def distillation_loss(logits: Tensor, teacher: Tensor, temperature: float = 1.0)
 
 
 @dataclass(kw_only=True)
-class StudentState(Distilled[Distillation]):
+class StudentState(DistillationState[Distillation]):
     """A distillation under way."""
 
     KIND: ClassVar[str] = "student checkpoint"

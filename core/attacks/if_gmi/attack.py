@@ -27,7 +27,7 @@ from smoothsweep.core.bounds import Beta, Count, Positive
 from smoothsweep.core.checks import present, require
 
 if TYPE_CHECKING:
-    from smoothsweep.core.attacks.if_gmi.search import Staged
+    from smoothsweep.core.attacks.if_gmi.search import StagedSearch
     from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs
     from smoothsweep.core.attacks.shared.reconstructions import Reconstructions
     from smoothsweep.core.attacks.shared.view import GradientView
@@ -157,8 +157,8 @@ class IFGMI(SelectConfig, FromPool):
             },
         )
 
-    def _staged(self, view: GradientView, inputs: AttackInputs) -> Staged:
-        from smoothsweep.core.attacks.if_gmi.search import Staged, StagePlan
+    def _staged(self, view: GradientView, inputs: AttackInputs) -> StagedSearch:
+        from smoothsweep.core.attacks.if_gmi.search import StagedSearch, StagePlan
         from smoothsweep.core.attacks.ppa.pool import preprocess_of
         from smoothsweep.core.priors.registry import card_of
 
@@ -169,7 +169,7 @@ class IFGMI(SelectConfig, FromPool):
             StagePlan(descent=descent, radius=radius)
             for descent, radius in zip(self._descents(), self.radii or RADII, strict=False)
         ]
-        return Staged(
+        return StagedSearch(
             prior=prior,
             target=view.logits,
             plans=plans,

@@ -70,7 +70,7 @@ class KED(LowResolution):
         """The classes side by side, one latent of each in every step."""
         import torch
 
-        from smoothsweep.core.attacks.lowres.search import distribution, found_of, sampled
+        from smoothsweep.core.attacks.lowres.search import distribution, make_reconstructions, sampled
 
         z_dim = inputs.networks[SPECIFIC]["generator"].config.z_dim
         start = torch.zeros(len(classes), 2, z_dim, device=view.execution.device)
@@ -84,16 +84,16 @@ class KED(LowResolution):
             noise = torch.stack([self._noise(z_dim, seed, target_class, "draw", k) for k in range(self.selected)])
             z = sampled(descent.w[row].expand(self.selected, -1, -1), noise.to(descent.w.device), self.clamp)
             rows = torch.tensor([row])
-            found.append(found_of(view, generator, z, target_class, descent, rows, best_first=best_first))
+            found.append(make_reconstructions(view, generator, z, target_class, descent, rows, best_first=best_first))
         return found
 
     def _objective(self, view: GradientView, inputs: AttackInputs, classes: Sequence[int], seed: int) -> Objective:
         import torch
 
-        from smoothsweep.core.attacks.lowres.search import Objective, realness_of, sampled
+        from smoothsweep.core.attacks.lowres.search import Objective, sampled, shared_realness
 
         execution, networks = view.execution, inputs.networks[SPECIFIC]
-        judge = realness_of(networks["discriminator"], None if inputs.protocol == "paper" else 1)
+        judge = shared_realness(networks["discriminator"], None if inputs.protocol == "paper" else 1)
 
         z_dim = networks["generator"].config.z_dim
 

@@ -30,7 +30,7 @@ class Descent:
 
     Attributes:
         w: Last iterate, like the start.
-        asked: The one before it, of which loss and gradient were last taken.
+        last_evaluated: The one before it, of which loss and gradient were last taken.
         loss: [steps, B], before each update, NaN once a row is frozen.
         image_cosine, latent_cosine: [steps - 1, B], between the gradients of neighbouring steps, NaN where one of them
             is zero or was not taken.
@@ -38,7 +38,7 @@ class Descent:
     """
 
     w: Tensor
-    asked: Tensor
+    last_evaluated: Tensor
     loss: Tensor
     image_cosine: Tensor
     latent_cosine: Tensor
@@ -106,7 +106,7 @@ def walk(
     empty = good.new_empty(0, len(good))
     return Descent(
         w=w.detach(),
-        asked=good,
+        last_evaluated=good,
         loss=torch.stack(losses),
         image_cosine=torch.stack(images) if images else empty,
         latent_cosine=torch.stack(latents) if latents else empty,

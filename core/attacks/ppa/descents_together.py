@@ -17,14 +17,19 @@ from smoothsweep.core.attacks.ppa.config import OptimiseConfig
 from smoothsweep.core.attacks.ppa.inversion import by_adam, gradient_batch, loss_of, optimise
 from smoothsweep.core.attacks.ppa.results import OptimiseResult, joined
 from smoothsweep.core.attacks.ppa.selection import crop_of
-from smoothsweep.core.attacks.ppa.shared_inputs import Asked
+from smoothsweep.core.attacks.ppa.shared_inputs import SharedInputs
 from smoothsweep.core.attacks.ppa.stage_kinds import ROWS
-from smoothsweep.core.attacks.shared.together import rows_of, same_parts, some_of
+from smoothsweep.core.attacks.shared.together import descent_rows, same_tensors, sample_positions
 from smoothsweep.core.devices import DeviceBatch
 
 
 def optimise_together(
-    asked: Asked, starts: Sequence[Tensor], classes: Sequence[int], config: OptimiseConfig, *, temperature: float | None
+    asked: SharedInputs,
+    starts: Sequence[Tensor],
+    classes: Sequence[int],
+    config: OptimiseConfig,
+    *,
+    temperature: float | None,
 ) -> list[OptimiseResult]:
     """Stage 2 by Adam: every class from its own starts [K, 1 or num_ws, w_dim], as `optimise` moves them."""
     descent = _Descents(asked, config, temperature, starts[0])
@@ -38,10 +43,10 @@ def optimise_together(
 class _Descents:
     """Stage 2 of classes with as many starts each. together: classes whose rows suit the device."""
 
-    def __init__(self, asked: Asked, config: OptimiseConfig, temperature: float | None, example: Tensor) -> None:
+    def __init__(self, asked: SharedInputs, config: OptimiseConfig, temperature: float | None, example: Tensor) -> None:
         self.asked, self.config, self.temperature, self.count = asked, config, temperature, len(example)
         run = asked.run
-        with asked.lending(), run.arithmetic():
+        with asked.frozen_networks(), run.arithmetic():
             self.networks: dict[str, Any] = {
                 "synthesize": run.synthesizer(asked.prior, crop_of(asked.transform)),
                 "target": run.target(asked.view.logits),
@@ -54,8 +59,10 @@ class _Descents:
         """The classes at once, or one after the other where their bits would not be the same."""
         asked, networks = self.asked, (self.networks["synthesize"], self.networks["target"])
         what = ("descents", len(classes), self.count, self.config.loss, asked.protocol)
-        with asked.lending(), asked.run.arithmetic():
-            if len(classes) > 1 and asked.agree(what, networks, partial(self._agree, torch.cat([*starts]), classes)):
+        with asked.frozen_networks(), asked.run.arithmetic():
+            if len(classes) > 1 and asked.check_once(
+                what, networks, partial(self._agree, torch.cat([*starts]), classes)
+            ):
                 return self._split(self._walk(torch.cat([*starts]), self._joint(classes), self.config.steps))
         return [
             optimise(
@@ -64,7 +71,7 @@ class _Descents:
                 w0,
                 target_class,
                 self.config,
-                **asked.alone,
+                **asked.single_class_arguments,
                 temperature=self.temperature,
             )
             for w0, target_class in zip(starts, classes, strict=True)
@@ -87,13 +94,13 @@ class _Descents:
         views = [of_class for c in classes if (of_class := self._views(spans, c)) is not None]
         return self._objective(
             target_class=torch.tensor(classes).repeat_interleave(self.count),
-            views=_OfClasses(views, self.count) if views else None,
+            views=_CropsOfClasses(views, self.count) if views else None,
             first=0,
             scale=row_scale(spans, self.asked.protocol).repeat(len(classes)),
             batch=self.rows,
         )
 
-    def _by_itself(self, target_class: int, span: slice, w: Tensor) -> LatentObjective:
+    def _single_objective(self, target_class: int, span: slice, w: Tensor) -> LatentObjective:
         """Objective of one batch of a class, as `optimise` computes it."""
         return self._objective(
             target_class=target_class,
@@ -107,14 +114,14 @@ class _Descents:
         """Whether the first step of the first, the middle and the last class has the same bits by itself."""
         whole = self._joint(classes)(w, 0)
         moved = self._walk(w, lambda *_: whole, 2)  # without a network: Adam, norms, cosines
-        for number in some_of(len(classes)):
+        for number in sample_positions(len(classes)):
             first = number * self.count
             for span in batch_spans(self.count, self.config.batch_size):
                 rows = slice(first + span.start, first + span.stop)
-                one = self._by_itself(classes[number], span, w[first : first + self.count])(w[rows], 0)
-                if not same_parts(one, _rows_of_step(whole, rows)):
+                one = self._single_objective(classes[number], span, w[first : first + self.count])(w[rows], 0)
+                if not same_tensors(one, _rows_of_step(whole, rows)):
                     return False
-                if not same_parts(self._walk(w[rows], lambda *_, one=one: one, 2), rows_of(moved, rows)):
+                if not same_tensors(self._walk(w[rows], lambda *_, one=one: one, 2), descent_rows(moved, rows)):
                     return False
         return True
 
@@ -124,10 +131,10 @@ class _Descents:
 
     def _split(self, descent: Descent) -> list[OptimiseResult]:
         starts = range(0, len(descent.w), self.count)
-        return [joined([rows_of(descent, slice(start, start + self.count))]) for start in starts]
+        return [joined([descent_rows(descent, slice(start, start + self.count))]) for start in starts]
 
 
-class _OfClasses(RowViews):
+class _CropsOfClasses(RowViews):
     """The crops of classes whose rows lie one class after the other, `count` of each."""
 
     def __init__(self, classes: Sequence[RowViews], count: int) -> None:

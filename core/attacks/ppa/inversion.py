@@ -130,7 +130,7 @@ def _objective(
     """
     networks_and_loss = {**networks, "loss": loss}
     if config.feature_weight and pull is not None:
-        networks_and_loss |= {"target": pull.features, "loss": pull.beside(loss, config.feature_weight)}
+        networks_and_loss |= {"target": pull.features, "loss": pull.add_to_loss(loss, config.feature_weight)}
     return partial(
         LatentObjective,
         **networks_and_loss,

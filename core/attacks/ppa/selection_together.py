@@ -24,26 +24,26 @@ from smoothsweep.core.attacks.ppa.selection import (
     select,
     select_by_margin,
 )
-from smoothsweep.core.attacks.ppa.shared_inputs import Asked
-from smoothsweep.core.attacks.shared.together import same_bits, some_of
+from smoothsweep.core.attacks.ppa.shared_inputs import SharedInputs
+from smoothsweep.core.attacks.shared.together import same_bits, sample_positions
 
 
 def select_together(
-    asked: Asked, latents: Sequence[Tensor], classes: Sequence[int], config: SelectConfig
+    asked: SharedInputs, latents: Sequence[Tensor], classes: Sequence[int], config: SelectConfig
 ) -> list[Selection]:
     """Select latents as `select` does, from every class's latents [K, 1 or num_ws, w_dim]."""
     return _selected(asked, latents, classes, config, confidence, ranked_by_confidence, select)
 
 
 def select_by_margin_together(
-    asked: Asked, latents: Sequence[Tensor], classes: Sequence[int], config: SelectConfig
+    asked: SharedInputs, latents: Sequence[Tensor], classes: Sequence[int], config: SelectConfig
 ) -> list[Selection]:
     """Select latents as `select_by_margin` does, from every class's latents [K, 1 or num_ws, w_dim]."""
     return _selected(asked, latents, classes, config, confidence_and_margin, ranked_by_margin, select_by_margin)
 
 
 def _selected(
-    asked: Asked,
+    asked: SharedInputs,
     latents: Sequence[Tensor],
     classes: Sequence[int],
     config: SelectConfig,
@@ -52,15 +52,15 @@ def _selected(
     alone: Callable[..., Selection],
 ) -> list[Selection]:
     run, count = asked.run, len(latents[0])
-    with torch.no_grad(), asked.lending(), run.arithmetic():
+    with torch.no_grad(), asked.frozen_networks(), run.arithmetic():
         judge = run.target(asked.view.logits)
         images = [decoded(run, asked.prior, w.to(run.device), asked.transform, {}, DECODE_ROWS)[0] for w in latents]
         views = _AllViews(asked, images, classes, config)
         what = ("selection", len(classes), count, config.selection_view_size, asked.protocol)
-        if len(classes) > 1 and asked.agree(what, (judge,), partial(_agree, views, judge)):
+        if len(classes) > 1 and asked.check_once(what, (judge,), partial(_agree, views, judge)):
             return [ranked(w, g, config) for w, g in zip(latents, _graded(views, judge, grade), strict=True)]
     return [
-        alone(asked.prior, asked.view.logits, w, target_class, config, **asked.alone)
+        alone(asked.prior, asked.view.logits, w, target_class, config, **asked.single_class_arguments)
         for w, target_class in zip(latents, classes, strict=True)
     ]
 
@@ -68,7 +68,9 @@ def _selected(
 class _AllViews:
     """The views of all classes' images. count: images of each class."""
 
-    def __init__(self, asked: Asked, images: Sequence[Tensor], classes: Sequence[int], config: SelectConfig) -> None:
+    def __init__(
+        self, asked: SharedInputs, images: Sequence[Tensor], classes: Sequence[int], config: SelectConfig
+    ) -> None:
         self.images, self.classes, self.config, self.count = images, classes, config, len(images[0])
         keys = [(asked.seed, target_class, "select") for target_class in classes]
         rule = config.selection_crop_rule
@@ -93,7 +95,7 @@ def _agree(views: _AllViews, judge: Callable[[Tensor], Tensor]) -> bool:
     whole = views.logits(judge, crops).split(views.count)
     return all(
         same_bits(target_logits(judge, views.images[n], crops[n], size=size).float(), whole[n])
-        for n in some_of(len(crops))
+        for n in sample_positions(len(crops))
     )
 
 

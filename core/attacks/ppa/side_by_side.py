@@ -19,7 +19,7 @@ from smoothsweep.core.attacks.ppa.config import PPAConfig
 from smoothsweep.core.attacks.ppa.inversion import Stages, starts_of
 from smoothsweep.core.attacks.ppa.pool import preprocess_of
 from smoothsweep.core.attacks.ppa.results import ClassReconstruction, OptimiseResult, Selection, Starts, reconstructed
-from smoothsweep.core.attacks.ppa.shared_inputs import Asked
+from smoothsweep.core.attacks.ppa.shared_inputs import SharedInputs
 from smoothsweep.core.attacks.shared.view import GradientView
 from smoothsweep.core.priors.base import Prior
 
@@ -50,7 +50,7 @@ def invert_together(
 
     The view counts what `invert_class` would show it. Raises InputError.
     """
-    asked = Asked(prior=prior, view=view, seed=seed, protocol=protocol, transform=preprocess_of(config.pool))
+    asked = SharedInputs(prior=prior, view=view, seed=seed, protocol=protocol, transform=preprocess_of(config.pool))
     sampling = Stages(sample=stages.sample)
     starts = [starts_of(sampling, confidences, w_pool, c, config.candidates, seed=seed) for c in classes]
     found = stages.optimise(asked, [start[0] for start in starts], classes, config.optimise, temperature=temperature)

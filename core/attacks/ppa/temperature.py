@@ -17,7 +17,7 @@ from smoothsweep.core.checks import require
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, Workshop
+    from smoothsweep.core.attacks.shared.attack_inputs import AttackInputs, MadePart, PartContext
     from smoothsweep.core.attacks.shared.view import GradientView
 
 TEMPERATURE = "temperature"
@@ -31,7 +31,7 @@ def temperature_part(tempering: TemperatureScaling) -> Part:
 
 
 def make_temperature(
-    settings: Mapping[str, Any], inputs: AttackInputs, view: GradientView, workshop: Workshop
+    settings: Mapping[str, Any], inputs: AttackInputs, view: GradientView, part_context: PartContext
 ) -> MadePart:
     """temperature float64 [1]; every image of the pool is a query. Facts: it, and the mean confidence without it."""
     import torch

@@ -15,7 +15,7 @@ from smoothsweep.core.errors import InputError
 from smoothsweep.core.models.classifiers import LogitsWithAuxiliary
 
 
-class Inside:
+class TargetLayers:
     """The layers of a frozen target on the execution's device. Every image counts in `shown`."""
 
     def __init__(self, target: Any, shown: list[int], execution: Execution) -> None:

@@ -13,13 +13,13 @@ from smoothsweep.core.attacks.optimisation.descent import Descent, StepGradient
 from smoothsweep.core.attacks.shared.execution import Execution
 
 
-def as_usual(run: Execution) -> bool:
+def is_default_execution(run: Execution) -> bool:
     """Whether networks run as they do without a word of the user: what is computed at once is then ours to choose."""
     config = run.config
     return config.precision == "fp32" and not config.compile and config.rows_per_batch is None
 
 
-def some_of(classes: int) -> list[int]:
+def sample_positions(classes: int) -> list[int]:
     """The first, the middle and the last of so many: kernels treat the ends of a pass otherwise than the rest."""
     return sorted({0, classes // 2, classes - 1})
 
@@ -31,16 +31,16 @@ def same_bits(one: Tensor, other: Tensor) -> bool:
     return torch.equal(*(tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (one, other)))
 
 
-def same_parts(one: Descent | StepGradient, other: Descent | StepGradient) -> bool:
+def same_tensors(one: Descent | StepGradient, other: Descent | StepGradient) -> bool:
     """Whether all tensors of both are the same to the bit."""
     return all(same_bits(part, getattr(other, name)) for name, part in vars(one).items())
 
 
-def rows_of(descent: Descent, rows: slice) -> Descent:
+def descent_rows(descent: Descent, rows: slice) -> Descent:
     """Some rows of a descent, as a descent."""
     return Descent(
         w=descent.w[rows],
-        asked=descent.asked[rows],
+        last_evaluated=descent.last_evaluated[rows],
         loss=descent.loss[:, rows],
         image_cosine=descent.image_cosine[:, rows],
         latent_cosine=descent.latent_cosine[:, rows],

@@ -54,14 +54,14 @@ class Fit:
     colour: tuple[float, float]
 
     @property
-    def left(self) -> float:
+    def unexplained(self) -> float:
         """The smaller of `distance` and `aligned`: what no frame explains."""
         return min(self.distance, self.aligned)
 
     @property
     def is_refused(self) -> bool:
         """Whether public images surely show something else: an attack with them says nothing of the model."""
-        return self.left >= REFUSED
+        return self.unexplained >= REFUSED
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -74,10 +74,11 @@ class Fit:
                 "cannot draw those"
             )
         right, down = self.shift
-        if self.left >= OTHER_KIND:
+        if self.unexplained >= OTHER_KIND:
             found.append(
                 "the public images show another kind of thing than the private ones: in whatever frame, a prior made "
-                f"of them misses {self.left:.1f} times as much of the private images as a prior made of private ones"
+                f"of them misses {self.unexplained:.1f} times as much of the private images as a prior made of private "
+                "ones"
             )
         elif self.distance >= FARTHER and self.common >= COMMON and self._is_moved:
             found.append(

@@ -19,7 +19,7 @@ from smoothsweep.core.priors.mobilestylegan import EPSILON, GAIN, MobileStyleGAN
 from smoothsweep.core.priors.mobilestylegan_fused import SLOPE
 from smoothsweep.core.priors.random_face_settings import MobileStyleGANConfig
 from smoothsweep.core.readers.openvino_graph import Graph, Node, Operand
-from smoothsweep.core.text import shown
+from smoothsweep.core.text import quoted
 
 MAPPING_KINDS = frozenset(
     ("Parameter", "Result", "Power", "ReduceMean", "Add", "Multiply", "MatMul", "PReLU", "ShapeOf", "Gather")
@@ -71,7 +71,7 @@ class _Walk:
         return found[0]
 
     def refuse(self, node: Node, expected: str) -> NoReturn:
-        raise InputError(f"{self.where}: layer {shown(node.name)}: expected {expected}, got {node.kind}")
+        raise InputError(f"{self.where}: layer {quoted(node.name)}: expected {expected}, got {node.kind}")
 
     def of(self, operand: Operand, kind: str, inputs: int = 2, said: Mapping[str, str] = NOTHING) -> list[Operand]:
         """The inputs of a layer of that kind, with these attributes."""
@@ -80,7 +80,7 @@ class _Walk:
             self.refuse(node, f"a {kind} of {inputs} inputs")
         for key, value in said.items():
             if node.attributes.get(key) != value:
-                self.refuse(node, f"{key}={value}, not {shown(str(node.attributes.get(key)))},")
+                self.refuse(node, f"{key}={value}, not {quoted(str(node.attributes.get(key)))},")
         return node.inputs
 
     def constant(self, operand: Operand, *shape: int | None) -> np.ndarray:

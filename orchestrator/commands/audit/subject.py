@@ -13,11 +13,11 @@ from smoothsweep.core.audit.references import EPOCHS, AuditTraining, audit_train
 from smoothsweep.core.checks import present
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.external.base import ForeignModel
-from smoothsweep.core.external.kinds import KINDS, asked_with, is_external, kind_made_of, kind_of, name_of
+from smoothsweep.core.external.kinds import KINDS, apply_options, is_external, kind_made_of, kind_of, name_of
 from smoothsweep.core.models.embedder_kinds import KINDS as EMBEDDERS
 from smoothsweep.core.models.image_sizes import LEAST, check_image_size
 from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 from smoothsweep.orchestrator.commands.audit.judges import judge_of, second_judge
 from smoothsweep.orchestrator.commands.audit.sweep_file import imported_prior
 from smoothsweep.orchestrator.commands.importing.describing import Reading
@@ -97,7 +97,7 @@ class AuditRequest(Reading):
 
     def foreign(self, architecture: str | None) -> ForeignModel | None:
         """The external model with the options of its kind; None for a network of ours. Raises InputError."""
-        return asked_with(architecture if is_external(architecture) else None, self.options, self.model)
+        return apply_options(architecture if is_external(architecture) else None, self.options, self.model)
 
     @property
     def _kind(self) -> str | None:
@@ -188,7 +188,7 @@ class AuditRequest(Reading):
         if self.epochs is not None and self.epochs < 1:
             raise InputError(f"--epochs: expected at least 1, got {self.epochs}")
         if self.reference and self.reference not in LEAST:
-            got = f"got {brief(self.reference)!r}{suggestion(self.reference, LEAST)}"
+            got = f"got {shortened(self.reference)!r}{suggestion(self.reference, LEAST)}"
             raise InputError(f"--reference: expected one of {', '.join(LEAST)}, {got}")
         if (self.fix or self.reference is not None) and not self.reference and is_external(self._kind):
             command = "--reference" if self.reference is not None else "--fix"

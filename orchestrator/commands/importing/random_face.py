@@ -56,7 +56,7 @@ def import_random_face(request: RandomFaceRequest) -> int:
     if missing:
         _train(network, missing, judge, request)
     for size in request.resolutions:
-        screen.out(_told(request.out / str(size)))
+        screen.out(_summary(request.out / str(size)))
     usual = min(request.resolutions, key=lambda size: abs(size - USUAL))
     screen.out(f"in a sweep file:  prior: {{kind: random_face, path: {request.out}, resolution: {usual}}}")
     return 0
@@ -91,7 +91,7 @@ def _on_image(done: int, total: int) -> None:
         screen.err(f"  {done} of {total} images")
 
 
-def _told(folder: Path) -> str:
+def _summary(folder: Path) -> str:
     from smoothsweep.core.priors.random_face.importing import read_facts
 
     facts = read_facts(folder)

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 
 from smoothsweep.core import screen
-from smoothsweep.core.text import printable, shown
+from smoothsweep.core.text import printable, quoted
 from smoothsweep.orchestrator.commands.records.ancestry import ProvenanceReader
 from smoothsweep.orchestrator.commands.records.differences import Change, Differences, Number, differences
-from smoothsweep.orchestrator.commands.records.named_trials import Chosen, chosen
+from smoothsweep.orchestrator.commands.records.named_trials import NamedTrials, find_trials
 from smoothsweep.orchestrator.store.opening import open_existing_store
-from smoothsweep.tasks.stage_names import shown_stage
+from smoothsweep.tasks.stage_names import stage_title
 
 _TITLES = {
     "setting": "settings",
@@ -25,14 +25,14 @@ _MOST = 20
 _VALUE = 60  # characters
 
 
-def tell_differences(a: str, b: str, location: str, other_location: str | None, *, as_json: bool) -> int:
+def print_differences(a: str, b: str, location: str, other_location: str | None, *, as_json: bool) -> int:
     """Print them. Returns the exit code, 0 however much differs; raises InputError for what names nothing.
 
     other_location: of B's store; None for that of A.
     """
     store = open_existing_store(location)
     other = store if other_location is None else open_existing_store(other_location)
-    one, two = chosen(store, a), chosen(other, b)
+    one, two = find_trials(store, a), find_trials(other, b)
     makers = (ProvenanceReader(store), ProvenanceReader(other))
     found = differences(one, two, makers)
     if as_json:
@@ -42,10 +42,10 @@ def tell_differences(a: str, b: str, location: str, other_location: str | None, 
     return 0
 
 
-def differences_text(a: Chosen, b: Chosen, found: Differences) -> list[str]:
+def differences_text(a: NamedTrials, b: NamedTrials, found: Differences) -> list[str]:
     """Lines for a terminal."""
     lines = [f"A  {a.title}", f"B  {b.title}"]
-    several = not (a.is_one and b.is_one)
+    several = not (a.is_single_trial and b.is_single_trial)
     if several:
         lines.append(f"{found.pairs} pairs of trials that agree on the seed and on what both vary")
     for name, only in (("A", found.only_a), ("B", found.only_b)):
@@ -76,11 +76,11 @@ def _change(change: Change, count: int, pairs: int) -> str:
 def _stage(name: str) -> str:
     """The stage as people read it; `name` may have a role behind it, in brackets."""
     kind, gap, role = name.partition(" ")
-    return f"{shown_stage(kind)}{gap}{role}"
+    return f"{stage_title(kind)}{gap}{role}"
 
 
 def _value(value: object) -> str:
-    return printable(value, most=_VALUE) if isinstance(value, str) else shown(value, most=_VALUE)
+    return printable(value, most=_VALUE) if isinstance(value, str) else quoted(value, most=_VALUE)
 
 
 def _number(number: Number) -> str:

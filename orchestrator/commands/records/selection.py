@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.spelling import suggestion
-from smoothsweep.core.text import MINUS, NBSP, brief, shown
+from smoothsweep.core.text import MINUS, NBSP, quoted, shortened
 from smoothsweep.orchestrator.planning.trial_notes import DOT, TrialNote
 
 _MOST = 20
@@ -24,7 +24,9 @@ def selected(name: str, trials: Sequence[TrialNote], wanted: str) -> tuple[Trial
     name: the whole of what the user wrote, for errors. Raises InputError naming what there is.
     """
     if len(wanted) > _LONGEST:
-        raise InputError(f"{brief(name)}: expected at most {_LONGEST} characters behind the sweep, got {len(wanted)}")
+        raise InputError(
+            f"{shortened(name)}: expected at most {_LONGEST} characters behind the sweep, got {len(wanted)}"
+        )
     known = _known(trials)
     text = _typed(wanted)
     parts = _parts(text, known)
@@ -32,7 +34,7 @@ def selected(name: str, trials: Sequence[TrialNote], wanted: str) -> tuple[Trial
         _refuse(name, text, known, trials)
     found = [trial for index, trial in enumerate(trials) if all(index in part for part in parts)]
     if not found:
-        raise InputError(f"{brief(name)}: expected trials to which all of it applies, got none")
+        raise InputError(f"{shortened(name)}: expected trials to which all of it applies, got none")
     return tuple(found)
 
 
@@ -120,13 +122,13 @@ def _refuse(name: str, text: str, known: dict[str, set[int]], trials: Sequence[T
     if equals and key in (*keys, "seed"):
         values = [one[len(key) + 1 :] for one in sorted(known) if one.startswith(f"{key}=")]
         message = f"expected trials with these values, got none; {key} is one of {', '.join(values[:_MOST])}"
-        raise InputError(f"{brief(name)}: {message}")
+        raise InputError(f"{shortened(name)}: {message}")
     expected = f"expected axis=value with an axis of {', '.join([*keys, 'seed'][:_MOST])}"
     if recipes:
         expected = f"{expected}, or a recipe's name ({'; '.join(map(plain_name, recipes[:_MOST]))})"
     got = _first_unknown(text, known)
     near = suggestion(key, [*keys, "seed"]) if equals else suggestion(got, [plain_name(one) for one in recipes])
-    raise InputError(f"{brief(name)}: {expected}, got {shown(got)}{near}")
+    raise InputError(f"{shortened(name)}: {expected}, got {quoted(got)}{near}")
 
 
 def _first_unknown(text: str, known: dict[str, set[int]]) -> str:

@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from smoothsweep.core.external.kinds import is_external
-from smoothsweep.core.plugins import by_plugin, foreign
+from smoothsweep.core.plugins import plugin_version, with_plugin_name
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.numbers.format import listing
 from smoothsweep.orchestrator.stages.code_version import code_version
 from smoothsweep.orchestrator.stages.stage import with_ancestors
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.imported import ImportedClassifier
-from smoothsweep.sweeps.loaded import LoadedSweep, inversion
+from smoothsweep.sweeps.loaded import LoadedSweep, as_inversion
 from smoothsweep.sweeps.schema import InversionSweep
 
 
@@ -32,7 +32,7 @@ def _seeds(loaded: LoadedSweep) -> str:
 def sweep_facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[str, str]:
     """Name -> value, as the report's section on the sweep lists them: what it is made of, and what it took."""
     facts = {"Sweep file": loaded.source, "Store": store.location, "Seeds": _seeds(loaded), "Code": code_version()}
-    facts |= members_used([inversion(trial.settings) for trial in trials])
+    facts |= members_used([as_inversion(trial.settings) for trial in trials])
     named, stages = facts["Private data"], with_ancestors([stage for trial in trials for stage in trial.stages])
     manifests = [store.manifest(stage) for stage in stages if store.has(stage)]
     for manifest in manifests:
@@ -57,13 +57,15 @@ def members_used(settings: Sequence[InversionSweep]) -> dict[str, str]:
     targets = [one.recipe.checked for one in settings if isinstance(one.recipe, ImportedClassifier)]
     models = [_named("models", card.architecture) for card in targets if is_external(card.architecture)]
     defended = [one.recipe.defense for one in settings if one.recipe.defense is not None]
-    defenses = [_named("defenses", one.kind) for one in defended if foreign("defenses", one.kind)]  # recipes name ours
+    defenses = [
+        _named("defenses", one.kind) for one in defended if plugin_version("defenses", one.kind)
+    ]  # recipes name ours
     found = {"Private data": data, "Model": models, "Defense": defenses, "Attack": attacks, "Prior": priors}
     return {name: "; ".join(dict.fromkeys(words)) for name, words in found.items() if words}
 
 
 def _named(family: str, kind: str) -> str:
-    return by_plugin(kind.replace("_", " "), family, kind)
+    return with_plugin_name(kind.replace("_", " "), family, kind)
 
 
 def prior_licences(trials: list[Trial]) -> list[str]:

@@ -8,7 +8,7 @@ from typing import Any
 from smoothsweep.core.text import counted, printable
 from smoothsweep.orchestrator.planning.power.membership import membership_lines
 from smoothsweep.orchestrator.planning.power.summary import power_lines
-from smoothsweep.tasks.stage_names import shown_stage
+from smoothsweep.tasks.stage_names import stage_title
 
 COUNTS = {4: "four"}
 
@@ -47,7 +47,7 @@ def plan_text(summary: dict[str, Any]) -> str:
 
 def known_text(summary: dict[str, Any]) -> list[str]:
     """The trials that are known: how many, what they consist of, and what the store has of it."""
-    by_stage = {shown_stage(name): row for name, row in summary["by_stage"].items()}
+    by_stage = {stage_title(name): row for name, row in summary["by_stage"].items()}
     width = max(map(len, ("stage", *by_stage)))
     done, ahead = summary["stages_cached"], summary["stages_to_run"]
     others = summary["stages"] - done - ahead  # whatever is made of them is in the store
@@ -95,16 +95,16 @@ def calibrated_text(cost: dict[str, Any] | None) -> list[str]:
     whole = f"about {_hours(cost['hours'])}{dollars}" if cost["stages"] else "nothing that can be counted"
     lines = [f"by the rates measured on {cost['device']} ({cost['date']}): {whole}"]
     lines += [
-        f"  {shown_stage(name)}: {counted(row['stages'], 'stage')}, {_hours(row['hours'])}"
+        f"  {stage_title(name)}: {counted(row['stages'], 'stage')}, {_hours(row['hours'])}"
         for name, row in cost["stages"].items()
     ]
     lines += [
-        f"  {shown_stage(row['stage'])}: {counted(row['stages'], 'stage')}, each {_hours(row['hours_each'])} per "
+        f"  {stage_title(row['stage'])}: {counted(row['stages'], 'stage')}, each {_hours(row['hours_each'])} per "
         f"{row['images']:,} images, whose number nobody has counted yet"
         for row in cost["per_images"]
     ]
     if cost["without_rate"]:
-        names = ", ".join(f"{shown_stage(name)} ({count})" for name, count in cost["without_rate"].items())
+        names = ", ".join(f"{stage_title(name)} ({count})" for name, count in cost["without_rate"].items())
         lines.append(f"  not counted, for want of a rate: {names}")
     return [*lines, ""]
 

@@ -13,7 +13,7 @@ from smoothsweep.orchestrator.reading.numbers.format import count, duration, is_
 from smoothsweep.orchestrator.reading.numbers.search_model import (
     Importance,
     Objective,
-    Proposed,
+    ProposalRow,
     SearchView,
     Status,
     same_recipe,
@@ -115,10 +115,12 @@ def rung_words(settings: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _proposed(record: ProposalRecord, names: Mapping[str, str], label: Callable[[Mapping[str, Any]], str]) -> Proposed:
+def _proposed(
+    record: ProposalRecord, names: Mapping[str, str], label: Callable[[Mapping[str, Any]], str]
+) -> ProposalRow:
     given = {names.get(key, key): value for key, value in record.values.items() if not is_null(value)}
     values = {name: value_text(value) for name, value in given.items()}
-    return Proposed(
+    return ProposalRow(
         number=record.number,
         values=values,
         key=same_recipe(record.values),

@@ -17,7 +17,7 @@ from zlib import crc32
 
 from markupsafe import Markup
 
-from smoothsweep.core.text import minus, upright
+from smoothsweep.core.text import escape_controls, minus
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -175,7 +175,7 @@ def words_for(text: str) -> str:
 
 
 def _harmless(text: str) -> str:
-    return upright(text.encode("utf-8", "replace").decode("utf-8"))
+    return escape_controls(text.encode("utf-8", "replace").decode("utf-8"))
 
 
 def _write_tooltips(tree: ElementTree.Element, tooltips: dict[str, Tooltip]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from smoothsweep.core.text import minus
 from smoothsweep.orchestrator.page.drawing.canvas import INK, PAPER, SOFT, Canvas, note, percent, words_for
 from smoothsweep.orchestrator.reading.findings.searches import aim_words, value_words
-from smoothsweep.orchestrator.reading.numbers.search_model import Objective, Proposed, SearchView
+from smoothsweep.orchestrator.reading.numbers.search_model import Objective, ProposalRow, SearchView
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -96,7 +96,7 @@ def importance(view: SearchView) -> Canvas | None:
     return canvas
 
 
-def _measured(view: SearchView, objective: Objective) -> list[Proposed]:
+def _measured(view: SearchView, objective: Objective) -> list[ProposalRow]:
     return [one for one in view.full if one.status == "done" and _is_known(one.objectives.get(objective.column))]
 
 
@@ -104,7 +104,7 @@ def _is_known(value: float | None) -> bool:
     return value is not None and value == value
 
 
-def _of_parameter(name: str, met: Sequence[Proposed]) -> Scale:
+def _of_parameter(name: str, met: Sequence[ProposalRow]) -> Scale:
     given = [one.settings.get(name, one.values[name]) for one in met if name in one.values]
     numbers = [value for value in given if isinstance(value, float)]
     if len(numbers) == len(given) and len(set(numbers)) > 1:
@@ -117,7 +117,7 @@ def _of_parameter(name: str, met: Sequence[Proposed]) -> Scale:
     return Scale(title=name, places=places, ticks=dots)
 
 
-def _of_objective(objective: Objective, met: Sequence[Proposed]) -> Scale:
+def _of_objective(objective: Objective, met: Sequence[ProposalRow]) -> Scale:
     values = [
         float(value) for one in met if _is_known(value := one.objectives.get(objective.column)) and value is not None
     ]
@@ -144,7 +144,7 @@ def _of_numbers(title: str, numbers: Sequence[float], words: Callable[[float], s
     )
 
 
-def _height(scale: Scale, one: Proposed, view: SearchView) -> float:
+def _height(scale: Scale, one: ProposalRow, view: SearchView) -> float:
     if scale.title in view.dimensions:
         if scale.title not in one.values:
             return ABSENT
@@ -204,7 +204,7 @@ def _bare(objective: Objective, value: float) -> str:
     return value_words(objective, value).replace("\u00a0%", "")
 
 
-def _words(view: SearchView, one: Proposed) -> str:
+def _words(view: SearchView, one: ProposalRow) -> str:
     objectives = [f"{o.label}: {value_words(o, one.objectives.get(o.column))}" for o in view.objectives]
     settings = ", ".join(f"{name} {value}" for name, value in one.values.items())
     return "\n".join([f"{settings} (proposal {one.number})", *objectives])

@@ -52,7 +52,7 @@ def judges(summary: Summary, colours: Colours) -> Canvas | None:
                 one, recipe = summary.estimate(row, key), values["recipe"]
                 axes.plot([one.low, one.high], [y + off] * 2, color=colour, lw=1.6, zorder=2)
                 (dot,) = axes.plot([one.mean], [y], mark, ms=11, mfc=face, mec=colour, mew=2, zorder=3, clip_on=False)
-                leak_text = f"{summary.shown(row, key)} (n = {count(int(one.n), 'seed')})"
+                leak_text = f"{summary.value_text(row, key)} (n = {count(int(one.n), 'seed')})"
                 canvas.describe(dot, f"{recipe}, {metric_of(key).label}: {leak_text}", recipe=recipe)
         if not seen:
             axes.text(0.01, y, "not measured", fontsize=11, color=SOFT, va="center")

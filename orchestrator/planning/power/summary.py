@@ -98,9 +98,9 @@ def power_lines(power: dict[str, Any]) -> list[str]:
     """What a sweep can tell, for a terminal."""
     if power["tells"] is None:
         return [f"this sweep can detect no difference between recipes: {power['reason']}"]
-    lines = [_told(power)]
+    lines = [_detection_line(power)]
     if power["to_tell"] is not None:
-        lines.append(_to_tell(power))
+        lines.append(_seeds_needed(power))
     if power["moves"]:
         best, *others = power["moves"]
         other_moves = "".join(f"; {_move(one)}" for one in others)
@@ -110,7 +110,7 @@ def power_lines(power: dict[str, Any]) -> list[str]:
     return lines
 
 
-def _told(power: dict[str, Any]) -> str:
+def _detection_line(power: dict[str, Any]) -> str:
     smallest = f"differences of {_points(power['tells'])} points or more" if power["tells"] < 1 else "no difference"
     return (
         f"with {power['seeds']} seeds and {power['classes']} classes this sweep can detect {smallest} "
@@ -162,7 +162,7 @@ def _as_json(option: Option, costs: Costs | None) -> dict[str, Any]:
     }
 
 
-def _to_tell(power: dict[str, Any]) -> str:
+def _seeds_needed(power: dict[str, Any]) -> str:
     target, found, available = power["to_tell"], power["to_tell"]["sweep"], power["classes_available"]
     start = f"for {100 * target['difference']:g} points:"
     if found is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smoothsweep.core.audit.membership import PICKED
+from smoothsweep.core.audit.membership import CHOSEN_BY_RESULT
 from smoothsweep.core.metrics.verdicts import LEAST_SEEDS
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.audit.members import LEAST_OTHERS, AuditMembership, Membership
@@ -46,7 +46,7 @@ def _finding(membership: AuditMembership) -> str:
     sure = "is better than chance" if best.low > CHANCE else "is not shown to be better than chance"
     picked = ""
     if before is not best:
-        picked = f" It was {PICKED}; the attack chosen beforehand, {before.title}, reaches {before.words}."
+        picked = f" It was {CHOSEN_BY_RESULT}; the attack chosen beforehand, {before.title}, reaches {before.words}."
     return (
         f"Membership: from this model's {best.access}, the strongest of {count(len(membership.model.told), 'attack')} "
         f"({best.title}) distinguishes {_images(*membership.tried_on(best))} of the same people with an AUC of "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from smoothsweep.core.audit.portfolio import MOST_SEEDS
-from smoothsweep.core.audit.verified import LEARNT, few_strangers
+from smoothsweep.core.audit.verified import CLOSED_SET_NOTE, few_strangers_note
 from smoothsweep.core.judges.columns import metric_of
 from smoothsweep.core.metrics.exposure import TOP
 from smoothsweep.core.metrics.leak_comparisons import REDUCES, LeakComparison
@@ -96,10 +96,10 @@ def _not_verified(audit: Audit) -> tuple[str, ...]:
     if any(one.spec.verifies for one in audit.standing):
         return ()
     if audit.judge == "attack_acc1":
-        return (f"{LEARNT}. Name a face embedder with --judge.",)
+        return (f"{CLOSED_SET_NOTE}. Name a face embedder with --judge.",)
     if audit.strangers is None:
         return ()
-    return (f"{few_strangers(audit.strangers)}.",)
+    return (f"{few_strangers_note(audit.strangers)}.",)
 
 
 def _reference(audit: Audit) -> tuple[str, ...]:

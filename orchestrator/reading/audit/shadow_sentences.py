@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from smoothsweep.core.audit.membership import PICKED
+from smoothsweep.core.audit.membership import CHOSEN_BY_RESULT
 from smoothsweep.core.membership.measuring import RATES
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.audit.shadows import ByShadows
@@ -30,7 +30,10 @@ def _finding(shadows: ByShadows) -> str:
     best, before, plain = shadows.strongest, shadows.beforehand, shadows.threshold
     picked = ""
     if before is not best:
-        picked = f" {best.title} was {PICKED}; the attack chosen beforehand, {before.title}, reaches {before.words}."
+        picked = (
+            f" {best.title} was {CHOSEN_BY_RESULT}; the attack chosen beforehand, {before.title}, reaches "
+            f"{before.words}."
+        )
     return (
         f"By shadow models: an attacker who has these images trains {count(shadows.count, 'model')} like the "
         "reference, each on a random half of them, and compares their scores with this model's. That distinguishes "

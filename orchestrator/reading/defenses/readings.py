@@ -21,7 +21,9 @@ COST = "seconds_target"
 """Column of the results that holds the seconds of a training."""
 
 
-def reading(summary: Summary, group: DefenseGroup, family: DefenseFamily, compared: Mapping[str, Versus]) -> str:
+def family_sentence(
+    summary: Summary, group: DefenseGroup, family: DefenseFamily, compared: Mapping[str, Versus]
+) -> str:
     """Say where a family reduces the leak or leaks more, at which cost, and where the comparison is inconclusive.
 
     compared: `versus(summary, group)`.

@@ -109,7 +109,7 @@ def _attack(summary: Summary) -> str:
 
 
 def _leak(summary: Summary, row: int) -> str:
-    return f"{summary.shown(row)}{hits_in_words(summary.spec, summary.people)}"
+    return f"{summary.value_text(row)}{hits_in_words(summary.spec, summary.people)}"
 
 
 def _among(summary: Summary) -> str:
@@ -123,7 +123,7 @@ def _none_accurate(summary: Summary, choice: Decision) -> str:
     return (
         f"No recipe reaches the {number(ACCURACY, summary.min_test_acc)} test accuracy asked for. The most accurate, "
         f"{_recipe(summary, top)}, has {number(ACCURACY, summary.frame.loc[top, 'test_acc'])} and leaks "
-        f"{summary.shown(top)} {_judge(summary)}."
+        f"{summary.value_text(top)} {_judge(summary)}."
     )
 
 
@@ -145,7 +145,7 @@ def _of_one_seed(summary: Summary, choice: Decision) -> tuple[str, ...]:
     best, reference, of_attack = choice.chosen, choice.reference, _attack(summary)
     comparison = ""
     if reference not in (None, best):
-        comparison = f", against {summary.shown(reference)} at {_recipe(summary, reference)}"
+        comparison = f", against {summary.value_text(reference)} at {_recipe(summary, reference)}"
         comparison += _price(summary, best, reference)
     return (
         start(f"{_among(summary)}with one seed, what leaks least {_judge(summary)}{of_attack} is inconclusive."),
@@ -161,7 +161,7 @@ def _baseline_best(summary: Summary, choice: Decision) -> tuple[str, ...]:
     others = [row for row in choice.rows.values() if row != choice.reference]
     nearest = min(others, key=summary.leak)
     gap = gap_of(summary, nearest, reference)
-    second = f"{_recipe(summary, nearest)} has {summary.shown(nearest)}{gap_words(summary, gap)}; "
+    second = f"{_recipe(summary, nearest)} has {summary.value_text(nearest)}{gap_words(summary, gap)}; "
     return start(first), start(second + uncertainty_words(summary, gap)), *standing(summary)
 
 
@@ -170,7 +170,7 @@ def _against(summary: Summary, choice: Decision) -> tuple[str, ...]:
     name, baseline, judged = _recipe(summary, best), _recipe(summary, reference), _judge(summary) + _attack(summary)
     gap = gap_of(summary, best, reference)
     price = gap_words(summary, gap) + _price(summary, best, reference)
-    values = f"{_leak(summary, best)}, against {summary.shown(reference)} at {baseline}{price}."
+    values = f"{_leak(summary, best)}, against {summary.value_text(reference)} at {baseline}{price}."
     if choice.clear:
         first = f"{name} leaks least {judged}: {values}"
     elif gap is not None and gap.word == HIDES:
@@ -218,7 +218,7 @@ def _cheaper(summary: Summary, choice: Decision) -> tuple[str, ...]:
         return ()
     return (
         f"Of the recipes measured within {points(ACCURACY, CHEAP)} of the accuracy of {_recipe(summary, reference)}, "
-        f"{_recipe(summary, best)} leaks least: {summary.shown(best)}.",
+        f"{_recipe(summary, best)} leaks least: {summary.value_text(best)}.",
     )
 
 
@@ -231,7 +231,7 @@ def _catalyst(summary: Summary, choice: Decision) -> tuple[str, ...]:
     if worst in (choice.best, choice.reference) or gap is None or gap.word != LEAKS_MORE:
         return ()
     name, against = start(_recipe(summary, worst)), _recipe(summary, choice.reference)
-    return (f"{name} leaks more than {against}: {summary.shown(worst)}{gap_words(summary, gap)}.",)
+    return (f"{name} leaks more than {against}: {summary.value_text(worst)}{gap_words(summary, gap)}.",)
 
 
 def _judges(summary: Summary, choice: Decision) -> tuple[str, ...]:
@@ -248,10 +248,10 @@ def _judges(summary: Summary, choice: Decision) -> tuple[str, ...]:
         return ()
     comparison = ""
     if compared and not pd.isna(frame.loc[reference, other]):
-        comparison = f" ({summary.shown(reference, other)} at {_recipe(summary, reference)})"
+        comparison = f" ({summary.value_text(reference, other)} at {_recipe(summary, reference)})"
     return (
         f"The judges disagree: at {_recipe(summary, best)} the {metric_of(other).label} accepts "
-        f"{summary.shown(best, other)}{comparison}, the {summary.spec.label} {summary.shown(best)}.",
+        f"{summary.value_text(best, other)}{comparison}, the {summary.spec.label} {summary.value_text(best)}.",
     )
 
 

@@ -20,7 +20,7 @@ Leaks = dict[str, np.ndarray]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Checked:
+class ReauditSummary:
     """The comparison of the first audit with the fresh one.
 
     Attributes:
@@ -37,7 +37,7 @@ class Checked:
     by_class: bool
 
 
-def checked(data: ReportData, summary: Summary) -> Checked | None:
+def check_reaudit(data: ReportData, summary: Summary) -> ReauditSummary | None:
     """Compare the recipes audited again; None without any finished second audit."""
     if data.fresh is None or not len(data.fresh) or summary.evidence is None:
         return None
@@ -50,7 +50,7 @@ def checked(data: ReportData, summary: Summary) -> Checked | None:
     level = summary.settings.level
     recipes = {recipe: reaudit(*pair, among=len(pairs), level=level) for recipe, pair in pairs.items()}
     average, turn = together(list(recipes.values()), level=level), summary.spec.sign < 0
-    return Checked(
+    return ReauditSummary(
         recipes={recipe: one.turned if turn else one for recipe, one in recipes.items()},
         together=average.turned if turn else average,
         seeds=again.cases(summary.deciding).seeds,
@@ -58,7 +58,7 @@ def checked(data: ReportData, summary: Summary) -> Checked | None:
     )
 
 
-def fresh_words(summary: Summary, check: Checked) -> list[str]:
+def fresh_words(summary: Summary, check: ReauditSummary) -> list[str]:
     """Sentences of the second audit on the chosen recipe and on the whole frontier."""
     spec, best, lines = summary.spec, summary.compared.recommendation.best, []
     if best in check.recipes:
@@ -76,7 +76,7 @@ def fresh_words(summary: Summary, check: Checked) -> list[str]:
 
 def fresh_answer(data: ReportData, summary: Summary) -> tuple[str, ...]:
     """One sentence on the second audit for the head of the page; empty where the choice was not audited again."""
-    check = checked(data, summary)
+    check = check_reaudit(data, summary)
     if check is None or summary.compared.recommendation.best not in check.recipes:
         return ()
     return (f"Checked again: {fresh_words(summary, check)[0]}",)

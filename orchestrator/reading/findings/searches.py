@@ -6,7 +6,7 @@ from collections import Counter
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.rank_agreement import RankAgreement
-from smoothsweep.core.plugins import by_plugin
+from smoothsweep.core.plugins import with_plugin_name
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.reading.findings.judge_ranks import ranks_alike, tau_words
 from smoothsweep.orchestrator.reading.numbers.format import (
@@ -21,7 +21,7 @@ from smoothsweep.orchestrator.reading.numbers.format import (
 from smoothsweep.orchestrator.reading.numbers.search_model import (
     Objective,
     Progress,
-    Proposed,
+    ProposalRow,
     SearchView,
     paired_with_full,
 )
@@ -36,7 +36,7 @@ def search_words(view: SearchView) -> list[str]:
     met = len({proposal.key for proposal in view.proposals})
     planned_text = f" of at most {view.asked:,}" if view.asked and view.asked > met else ""
     constraints_text = f", with {listing(view.constraints)}" if view.constraints else ""
-    did = by_plugin(STRATEGIES[view.strategy].words, "search", view.strategy)
+    did = with_plugin_name(STRATEGIES[view.strategy].words, "search", view.strategy)
     first = f"{did}: {count(met, 'recipe')}{planned_text}, to drive {aims}{constraints_text}."
     status = Counter(proposal.status for proposal in view.proposals)
     states = [f"{status[name]}{NBSP}{name}" for name in ("open", "failed") if status[name]]
@@ -161,7 +161,7 @@ def rung_lines(view: SearchView, summary: Summary) -> list[str]:
     return lines
 
 
-def marks(proposal: Proposed, gone: Progress | None) -> list[str]:
+def marks(proposal: ProposalRow, gone: Progress | None) -> list[str]:
     """Words on what became of a proposal, such as whether it was dropped or is on the frontier."""
     done = proposal.status == "done"
     decided = "" if proposal.kept is None else "went on" if proposal.kept else "dropped"

@@ -41,14 +41,14 @@ def setting_answer(summary: Summary) -> tuple[str, ...]:
     readings = {row: one for row, cell in cells.items() if (one := of_setting(spec, cell))}
     unit = " points" if spec.unit == "percent" else ""
     clear = [
-        f"{named(setting_name(summary, cells[row]))} {one.words}: {summary.shown(row)}, reduction {one.size}{unit}"
+        f"{named(setting_name(summary, cells[row]))} {one.words}: {summary.value_text(row)}, reduction {one.size}{unit}"
         for row, one in readings.items()
         if one.words != INCONCLUSIVE
     ]
     unclear = sum(one.words == INCONCLUSIVE for one in readings.values())
     first = (
-        f"This sweep compares settings with {named(setting_name(summary, cells[baseline]))}: {summary.shown(baseline)}"
-        f"{hits_in_words(spec, summary.people)}"
+        f"This sweep compares settings with {named(setting_name(summary, cells[baseline]))}: "
+        f"{summary.value_text(baseline)}{hits_in_words(spec, summary.people)}"
     )
     if not clear:
         return (f"{first}. No other is distinguishable from it.",)
@@ -66,5 +66,5 @@ def settings_text(summary: Summary) -> str:
         size, word = (
             ("", "baseline" if cell["is_baseline"] else "") if reading is None else (reading.size, reading.words)
         )
-        rows.append([summary.shown(row), str(cell["n"]), size, word, setting_name(summary, cell)])
+        rows.append([summary.value_text(row), str(cell["n"]), size, word, setting_name(summary, cell)])
     return "\n".join([*aligned([[ascii_text(cell) for cell in one] for one in rows], {3, 4}), LEGEND])

@@ -35,7 +35,7 @@ from smoothsweep.orchestrator.reading.numbers.wording import (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hidings:
+class HidingVerdicts:
     """The verdicts of a sweep.
 
     Attributes:
@@ -55,15 +55,15 @@ class Hidings:
     reason: str | None = None
 
 
-def hidings(summary: Summary) -> Hidings:
+def hiding_verdicts(summary: Summary) -> HidingVerdicts:
     """The verdicts of a sweep by the metric that decides."""
     if summary.primary is None:
-        return Hidings(reason="no leak was measured")
+        return HidingVerdicts(reason="no leak was measured")
     found = {recipe: summary.verdict(recipe) for recipe in summary.recipes}
     verdicts = {recipe: one for recipe, one in found.items() if one is not None}
     cases = summary.cases(summary.primary)
     references = summary.references
-    return Hidings(
+    return HidingVerdicts(
         verdicts=verdicts,
         baselines=tuple(dict.fromkeys(references[recipe] for recipe in verdicts)),
         attacks=tuple(cases.attacks),
@@ -90,7 +90,7 @@ def _reason(summary: Summary, verdicts: Mapping[str, LeakComparison], met: tuple
     return None
 
 
-def hiding_sentences(summary: Summary, sweep_verdicts: Hidings) -> tuple[str, ...]:
+def hiding_sentences(summary: Summary, sweep_verdicts: HidingVerdicts) -> tuple[str, ...]:
     """A sentence per recipe with a significant verdict, one on the inconclusive recipes, one on the evidence."""
     clear = {recipe: one for recipe, one in sweep_verdicts.verdicts.items() if one.word != INCONCLUSIVE}
     unclear = {recipe: one for recipe, one in sweep_verdicts.verdicts.items() if one.word == INCONCLUSIVE}
@@ -133,7 +133,7 @@ def bounded_cell(spec: Metric, number: Bounded) -> str:
     return f"{signed(spec, number.value)} {signed_interval(spec, number.low, number.high)}".strip()
 
 
-def verdict_text(summary: Summary, sweep_verdicts: Hidings) -> str:
+def verdict_text(summary: Summary, sweep_verdicts: HidingVerdicts) -> str:
     """The verdicts as a table for a terminal, a line per recipe under its strongest attack; else why there are none."""
     if not sweep_verdicts.verdicts:
         return f"no recipe is compared with a baseline: {ascii_text(sweep_verdicts.reason or 'too few numbers')}"
@@ -156,7 +156,7 @@ def verdict_text(summary: Summary, sweep_verdicts: Hidings) -> str:
     return "\n".join([*table, LEGEND, *unsaid])
 
 
-def _line(summary: Summary, sweep_verdicts: Hidings, recipe: str, row: int, *, hides: bool) -> list[str]:
+def _line(summary: Summary, sweep_verdicts: HidingVerdicts, recipe: str, row: int, *, hides: bool) -> list[str]:
     cells, one = summary.cells[row], sweep_verdicts.verdicts.get(recipe)
     measured = [with_interval(spec, cells) for spec in (metric_of("test_acc"), summary.spec)]
     size = "" if one is None else reduction_cell(summary.spec, one)
@@ -166,7 +166,7 @@ def _line(summary: Summary, sweep_verdicts: Hidings, recipe: str, row: int, *, h
     return [recipe, *measured, size, *([part] if hides else []), cells["attack"], word, needed]
 
 
-def verdict_frame(summary: Summary, sweep_verdicts: Hidings) -> pd.DataFrame:
+def verdict_frame(summary: Summary, sweep_verdicts: HidingVerdicts) -> pd.DataFrame:
     """One row per recipe, as `verdicts.parquet` holds it; fractions, positive leaks less. What would settle a recipe
     are whole numbers, missing where nothing would. `removed`, `removed_low`,
     `removed_high`, `strongest` and `strongest_baseline` are earlier names of other columns."""

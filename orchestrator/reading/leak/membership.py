@@ -87,7 +87,7 @@ class TwoLeaks:
         """The metric by which AUCs are formatted."""
         return metric_of(WITHIN)
 
-    def shown(self, row: Leaks, attack: str) -> str:
+    def auc_text(self, row: Leaks, attack: str) -> str:
         """An AUC over seeds and persons as text, such as `74.2 % [70, 78]`."""
         auc = crossed_mean_interval(row.cells[attack], bounds=(0.0, 1.0))
         return estimate(self.spec, auc.mean, auc.low, auc.high)

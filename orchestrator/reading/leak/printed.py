@@ -234,7 +234,7 @@ def _reading(summary: Summary, protocol: str) -> str:
     if summary.primary is not None:
         control = summary.worst_of_control(summary.primary)
         if control is not None:
-            parts.append(f"Control ({control[0]}): {summary.shown(control[1])}.")
+            parts.append(f"Control ({control[0]}): {summary.value_text(control[1])}.")
         if summary.judged_classes and summary.spec.unit == "percent":
             parts.append(f"Chance: {number(summary.spec, 1 / summary.judged_classes)}.")
     return " ".join([*parts, f"Protocol {protocol}.", *incomplete_lines(summary)])

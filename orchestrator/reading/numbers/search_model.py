@@ -36,7 +36,7 @@ class Objective:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Proposed:
+class ProposalRow:
     """One proposal.
 
     Attributes:
@@ -105,7 +105,7 @@ class SearchView:
 
     strategy: str
     objectives: tuple[Objective, ...]
-    proposals: tuple[Proposed, ...]
+    proposals: tuple[ProposalRow, ...]
     space: tuple[str, ...] = ()
     constraints: tuple[str, ...] = ()
     budget: str = ""
@@ -121,12 +121,12 @@ class SearchView:
         return tuple(dict.fromkeys(name for proposal in self.proposals for name in proposal.values))
 
     @property
-    def full(self) -> tuple[Proposed, ...]:
+    def full(self) -> tuple[ProposalRow, ...]:
         """Proposals that met the full attack under all seeds."""
         return tuple(proposal for proposal in self.proposals if proposal.is_full)
 
     @property
-    def on_rungs(self) -> tuple[tuple[int, tuple[Proposed, ...]], ...]:
+    def on_rungs(self) -> tuple[tuple[int, tuple[ProposalRow, ...]], ...]:
         """(rung, its proposals), cheapest rung first."""
         cheap = sorted(((p.rung, p.number, p) for p in self.proposals if p.rung is not None), key=itemgetter(0, 1))
         return tuple((rung, tuple(p for *_, p in members)) for rung, members in groupby(cheap, key=itemgetter(0)))
@@ -142,7 +142,7 @@ class Progress:
         best: Which proposals no other beats, by number.
     """
 
-    met: tuple[Proposed, ...]
+    met: tuple[ProposalRow, ...]
     hours: tuple[float, ...]
     values: tuple[float, ...]
     reference: tuple[float, ...]

@@ -86,7 +86,7 @@ class Summary(Cells):
         """The leak of a row by the metric that decides, small is good."""
         return self.spec.sign * float(self.frame.loc[row, self.primary])
 
-    def shown(self, row: int, metric: str | None = None) -> str:
+    def value_text(self, row: int, metric: str | None = None) -> str:
         """A metric of a row for a sentence, by default the one that decides: `13 % [10, 17]`."""
         key = metric or self.deciding
         return estimate_words(metric_of(key), *self.estimate(row, key)[:3])

@@ -57,7 +57,7 @@ class Standing:
         """Name -> number, in the order of every table."""
         return {name: getattr(self, name) for name in ("leak", "chance", "control", "reach", "ceiling")}
 
-    def shown(self, name: str) -> str:
+    def value_text(self, name: str) -> str:
         """One of the numbers for a table, empty where it was not measured."""
         one = self.numbers[name]
         return "" if one.value is None else estimate(self.spec, one.value, one.low, one.high)
@@ -106,14 +106,14 @@ def hit_words(spec: Metric, people: int | None) -> str:
 
 def standing_lines(entries: tuple[Standing, ...]) -> tuple[str, ...]:
     """Sentences on verification, on the limit by the prior, and on judges that disagree."""
-    return (*recognised(entries), *limited(entries), *_disagreement(entries))
+    return (*verified_sentence(entries), *limited(entries), *_disagreement(entries))
 
 
 def _of(entries: tuple[Standing, ...], metric: str) -> Standing | None:
     return next((one for one in entries if one.metric == metric), None)
 
 
-def recognised(
+def verified_sentence(
     entries: tuple[Standing, ...], whose: str = "its reconstructions", first: tuple[str, ...] = ()
 ) -> tuple[str, ...]:
     """A sentence on the verified fraction, compared with random latents and real photographs; empty without a verifier.
@@ -128,7 +128,7 @@ def recognised(
     more = f" ({listing(comparisons)})" if comparisons else ""
     return (
         "A face recogniser that accepts 1 % of strangers recognises the person in "
-        f"{one.shown('leak')} of {whose}{more}.",
+        f"{one.value_text('leak')} of {whose}{more}.",
     )
 
 
@@ -154,7 +154,7 @@ def _disagreement(entries: tuple[Standing, ...]) -> tuple[str, ...]:
             continue
         low, high = (pick(same, key=lambda one: one.leak.value or 0.0) for pick in (min, max))
         if (high.leak.value or 0.0) - (low.leak.value or 0.0) >= APART:
-            both = f"{high.words} {high.shown('leak')}, {low.words} {low.shown('leak')}"
+            both = f"{high.words} {high.value_text('leak')}, {low.words} {low.value_text('leak')}"
             return (f"The judges disagree: {both}. The truth may be either.",)
     return ()
 

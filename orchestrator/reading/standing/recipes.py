@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import named
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
-from smoothsweep.orchestrator.reading.standing.judged import FIRST, Standing, limited, recognised, standings
+from smoothsweep.orchestrator.reading.standing.judged import FIRST, Standing, limited, standings, verified_sentence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,10 +54,12 @@ def standing_sentences(summary: Summary) -> tuple[str, ...]:
         return ()
     *others, last = standings
     comparisons = (
-        f"{way.shown('leak')} of that from {named(other.recipe)}"
+        f"{way.value_text('leak')} of that from {named(other.recipe)}"
         for other in others
         for way in other.judged
         if way.metric == FIRST
     )
-    sentences = recognised(last.judged, f"what is reconstructed from {named(last.recipe)}", first=tuple(comparisons))
+    sentences = verified_sentence(
+        last.judged, f"what is reconstructed from {named(last.recipe)}", first=tuple(comparisons)
+    )
     return (*sentences, *limited(last.judged))

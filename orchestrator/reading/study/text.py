@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Any
 
-from smoothsweep.core.text import brief
+from smoothsweep.core.text import shortened
 from smoothsweep.orchestrator.reading.numbers.format import aligned, ascii_text, listing
 from smoothsweep.orchestrator.reading.study.shares import LEVEL, ByAnnotator, Share, StudyResult
 
@@ -15,7 +15,7 @@ BANDS = ((0.0, "none"), (0.2, "slight"), (0.4, "fair"), (0.6, "moderate"), (0.8,
 
 def study_text(result: StudyResult) -> str:
     """The whole result: by recipe, by annotator, agreement, and whom the attention checks leave out."""
-    names = [ascii_text(brief(name)) for name in result.recipes]
+    names = [ascii_text(shortened(name)) for name in result.recipes]
     theirs = any(value is not None for value in result.published)
     heads = ("looks least like the person", "by most votes", "by single answers", *(("paper",) if theirs else ()))
     columns = [
@@ -52,7 +52,7 @@ def _notes(result: StudyResult) -> list[str]:
         lines.append(f"agreement: Fleiss' kappa {result.agreement:.2f} ({agreement_words(result.agreement)})")
     absent = [one for one in result.annotators if not one.attentive]
     if absent:
-        names = listing(f"{brief(one.name)} ({one.failed} of {one.checks} failed)" for one in absent)
+        names = listing(f"{shortened(one.name)} ({one.failed} of {one.checks} failed)" for one in absent)
         lines.append(f"left out, because their attention checks look like guessing: {names}")
     return lines
 
@@ -64,7 +64,7 @@ def agreement_words(kappa: float) -> str:
 
 def _by_annotator(one: ByAnnotator) -> tuple[str, ...]:
     passed = f"{one.checks - one.failed} of {one.checks} passed{'' if one.attentive else ': guessing?'}"
-    return (ascii_text(brief(one.name)), f"{one.answered} of {one.questions}", *map(_share, one.shares), passed)
+    return (ascii_text(shortened(one.name)), f"{one.answered} of {one.questions}", *map(_share, one.shares), passed)
 
 
 def _share(share: Share) -> str:

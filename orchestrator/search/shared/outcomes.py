@@ -73,7 +73,7 @@ class Aims:
         return {**found, **self.objectives}
 
 
-def outcome_of(trials: Sequence[Trial], store: Store, aims: Aims, failed: Mapping[str, str] | set[str]) -> Outcome:
+def read_outcome(trials: Sequence[Trial], store: Store, aims: Aims, failed: Mapping[str, str] | set[str]) -> Outcome:
     """Outcome of a proposal with these trials. failed: ids of trials that have failed."""
     if (status := status_of(trials, store, failed)) != DONE:
         return Outcome(status=status, objectives=dict.fromkeys(aims.objectives))

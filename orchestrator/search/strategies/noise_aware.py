@@ -18,8 +18,8 @@ from smoothsweep.orchestrator.search.shared.places import from_shares, groups_of
 from smoothsweep.orchestrator.search.shared.setup import Outcomes, Setup, Wait, all_tried, is_settled
 from smoothsweep.orchestrator.search.strategies.noise.candidates import first_shares, new_recipes
 from smoothsweep.orchestrator.search.strategies.noise.improvement import expected_gains
-from smoothsweep.orchestrator.search.strategies.noise.noise_model import Seen, fit
-from smoothsweep.orchestrator.search.strategies.noise.tried import Tried, tried_recipes
+from smoothsweep.orchestrator.search.strategies.noise.noise_model import SeenTrials, fit
+from smoothsweep.orchestrator.search.strategies.noise.tried import TriedRecipe, tried_recipes
 from smoothsweep.sweeps.dimension import Positions, Values
 
 STARTUP = 4  # recipes at least, and one more than dimensions, before the model is asked
@@ -38,7 +38,7 @@ def propose_noise_aware(setup: Setup, proposals: Sequence[Proposal], outcomes: O
     return _last_seeds(setup, proposals, outcomes)
 
 
-def _new_or_more(setup: Setup, proposals: Sequence[Proposal], known: Sequence[Tried]) -> Proposal | None:
+def _new_or_more(setup: Setup, proposals: Sequence[Proposal], known: Sequence[TriedRecipe]) -> Proposal | None:
     """The better of a new recipe and another seed for an old one; None where the space holds nothing new."""
     number = len(proposals)
     if len(known) < startup_of(setup) or len(_measured(known)) < 2:
@@ -82,7 +82,7 @@ def startup_of(setup: Setup) -> int:
     return max(STARTUP, len(setup.space.keys) + 1)
 
 
-def _first(setup: Setup, known: Sequence[Tried]) -> list[Values]:
+def _first(setup: Setup, known: Sequence[TriedRecipe]) -> list[Values]:
     """The next recipe of the first design, which counts the baseline as one of its own; none once it is used up."""
     baseline = [place(setup, setup.baseline)] if setup.baseline else []
     others = [shares_of(setup.space, one) for one in baseline if one is not None]
@@ -112,18 +112,20 @@ def _new(
     return Proposal(number=number, values=values, origin=origin, seeds=seeds), refused
 
 
-def _more(one: Tried, number: int, seeds: int) -> Proposal:
+def _more(one: TriedRecipe, number: int, seeds: int) -> Proposal:
     return Proposal(
         number=number, values=one.values, origin="replication", of=one.number, seeds=seeds if seeds < one.of else None
     )
 
 
-def _measured(known: Sequence[Tried]) -> list[Tried]:
+def _measured(known: Sequence[TriedRecipe]) -> list[TriedRecipe]:
     """Tried recipes that a model can be fitted to."""
     return [one for one in known if one.by_seed and one.positions is not None]
 
 
-def expected_worth(setup: Setup, known: Sequence[Tried], candidates: Sequence[Positions], number: int) -> np.ndarray:
+def expected_worth(
+    setup: Setup, known: Sequence[TriedRecipe], candidates: Sequence[Positions], number: int
+) -> np.ndarray:
     """How much each candidate is expected to extend the frontier, as a fraction of the frontier's box: [c]."""
     measured = _measured(known)
     offered = [one for one in known if one.is_on_offer and one.positions is not None]
@@ -152,7 +154,7 @@ def expected_worth(setup: Setup, known: Sequence[Tried], candidates: Sequence[Po
     return found / max(float(np.prod(reference - best)), 1e-300)
 
 
-def _seen(setup: Setup, measured: Sequence[Tried], points: np.ndarray, column: str) -> Seen:
+def _seen(setup: Setup, measured: Sequence[TriedRecipe], points: np.ndarray, column: str) -> SeenTrials:
     trials = [(row, seed, found[column]) for row, one in enumerate(measured) for seed, found in one.by_seed.items()]
     recipe, seed, values = (np.array(side) for side in zip(*trials, strict=True))
-    return Seen(places=points, groups=groups_of(setup.space), recipe=recipe, seed=seed, values=values)
+    return SeenTrials(places=points, groups=groups_of(setup.space), recipe=recipe, seed=seed, values=values)

@@ -59,7 +59,7 @@ def is_whole(folder: Path, *, unsealed: bool = True) -> bool:
     except FileNotFoundError:
         return False
     except Damage as damage:
-        tell(f"{_label(folder)}: {damage}; it does not count, and a run makes it again")
+        report_damage(f"{_label(folder)}: {damage}; it does not count, and a run makes it again")
         return False
     _whole[folder] = signature
     return True
@@ -92,7 +92,7 @@ def give_up(folder: Path, damage: Damage) -> ArtifactDamaged:
     return ArtifactDamaged(f"{_label(folder)}: {damage}; {where}")
 
 
-def tell(line: str) -> None:
+def report_damage(line: str) -> None:
     """Say something about the store on stderr, once per process."""
     if line not in _told:
         _told.add(line)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.files import move, write_file
-from smoothsweep.orchestrator.store.common.artifacts import aside_name, tell
+from smoothsweep.orchestrator.store.common.artifacts import aside_name, report_damage
 
 VERSION_FILE = "store.json"
 VERSION = 2
@@ -29,7 +29,7 @@ def refuse_other_versions(content: bytes | None, where: str) -> None:
     """content: of the store's version file, None if there is none. Raises InputError for a format newer than ours."""
     got = _format(content)
     if content is not None and got is None:
-        tell(f"--store {where}: {VERSION_FILE} is unreadable; the store is taken for one of format {UNNOTED}")
+        report_damage(f"--store {where}: {VERSION_FILE} is unreadable; the store is taken for one of format {UNNOTED}")
     if got is not None and got > VERSION:
         raise InputError(
             f"--store {where}: expected a store of format {VERSION} or older in {VERSION_FILE}, got {got}; "

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from smoothsweep.orchestrator.tracking.runs.points import already_gone
-from smoothsweep.orchestrator.tracking.runs.runs import EARLIER, KIND, Found, Runs
+from smoothsweep.orchestrator.tracking.runs.runs import EARLIER, KIND, Runs, StoredRun
 
 REPLACED_BY = "smoothsweep.replaced_by"
 
@@ -46,9 +46,9 @@ def bring_back(client: Any, runs: Runs, kind: str, fingerprint: str) -> None:
         client.set_tag(found.run_id, KIND, kind)
         with already_gone():
             client.delete_tag(found.run_id, REPLACED_BY)
-        runs.shown(kind, fingerprint)
+        runs.bring_back(kind, fingerprint)
 
 
-def _means_the_same(a: Found, b: Found) -> bool:
+def _means_the_same(a: StoredRun, b: StoredRun) -> bool:
     shared = a.params.keys() & b.params.keys()
     return bool(shared) and a.name == b.name and all(a.params[key] == b.params[key] for key in shared)

@@ -18,7 +18,7 @@ AT_MOST = 20  # experiments that are looked into
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arrival:
+class SweepPages:
     """One sweep's pages. table, charts: their address from the server's root on."""
 
     sweep: str
@@ -26,7 +26,7 @@ class Arrival:
     charts: str
 
 
-def arrivals(uri: str) -> list[Arrival]:
+def list_sweep_pages(uri: str) -> list[SweepPages]:
     """The sweeps of a tracking store, the one that was worked on last first.
 
     Views that are missing, of a sweep recorded before there were any, are added. InputError if there is no MLflow.
@@ -41,7 +41,7 @@ def arrivals(uri: str) -> list[Arrival]:
             found.append((last, experiment))
     found.sort(key=lambda pair: -pair[0])
     return [
-        Arrival(sweep=one.name, table=route(one.experiment_id), charts=route(one.experiment_id, charts=True))
+        SweepPages(sweep=one.name, table=route(one.experiment_id), charts=route(one.experiment_id, charts=True))
         for _, one in found
     ]
 

@@ -15,16 +15,16 @@ from typing import Any
 
 from smoothsweep.core.checks import present
 from smoothsweep.core.metrics.leak_comparisons import LeakComparison
-from smoothsweep.orchestrator.reading.findings.display import of_cell
-from smoothsweep.orchestrator.reading.findings.display import told as told_of
+from smoothsweep.orchestrator.reading.findings.display import cell_verdict
+from smoothsweep.orchestrator.reading.findings.display import leak_verdict as told_of
 from smoothsweep.orchestrator.reading.findings.tables import too_inaccurate
-from smoothsweep.orchestrator.reading.leak.hiding import Hidings
+from smoothsweep.orchestrator.reading.leak.hiding import HidingVerdicts
 from smoothsweep.orchestrator.reading.leak.looks import look_words
 from smoothsweep.orchestrator.reading.numbers.decision import decide
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text, is_null
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.tracking.runs.points import write
-from smoothsweep.orchestrator.tracking.runs.runs import TOLD
+from smoothsweep.orchestrator.tracking.runs.runs import VERDICT_DIGEST
 
 VERDICT = "smoothsweep.verdict"  # of the recipe, whatever the run's attack: a word of `wording.WORDING`, or baseline
 HIDING = "smoothsweep.hiding"  # the same word under the tag's earlier name; of the sweep, every recipe's
@@ -76,7 +76,7 @@ class Verdicts:
     answer: str = ""
 
 
-def verdicts_of(summary: Summary, found: Hidings, answer: str = "") -> Verdicts:
+def verdicts_of(summary: Summary, found: HidingVerdicts, answer: str = "") -> Verdicts:
     """What the report's table and its verdicts say, for every trial that they count. answer: its first sentence."""
     of_trials: dict[str, RunVerdict] = {}
     if summary.primary is None:
@@ -93,7 +93,7 @@ def verdicts_of(summary: Summary, found: Hidings, answer: str = "") -> Verdicts:
             numbers[STRONGEST] = float(summary.frame.loc[worst[row["recipe"]], summary.primary])
         if (place := places.get(index)) is not None:
             numbers[ORDER] = place
-        reading = told_of(summary.spec, one) or of_cell(summary, summary.spec, row)
+        reading = told_of(summary.spec, one) or cell_verdict(summary, summary.spec, row)
         word = "baseline" if row["is_baseline"] else reading.words if reading else ""
         tags = {VERDICT: word, HIDING: one.word if one else "", LOOK: look}
         verdict = RunVerdict(
@@ -146,4 +146,4 @@ def write_verdict(client: Any, run_id: str, verdict: RunVerdict, *, before: str,
         if not known or max(known, key=lambda point: point.step).value != value:
             points.append(Metric(name, value, at, len(known)))
     blank = dict.fromkeys((VERDICT, HIDING, LOOK), "") if before else {}
-    write(client, run_id, params={}, tags={**blank, **verdict.tags, TOLD: verdict.fingerprint}, points=points)
+    write(client, run_id, params={}, tags={**blank, **verdict.tags, VERDICT_DIGEST: verdict.fingerprint}, points=points)

@@ -9,7 +9,7 @@ from typing import TypeVar
 Result = TypeVar("Result")
 
 
-def within(seconds: float, work: Callable[[], Result]) -> Result:
+def run_within(seconds: float, work: Callable[[], Result]) -> Result:
     """What `work` returns or raises; TimeoutError after so many seconds.
 
     The work happens in a thread that cannot be ended: it must be such that it may be left behind, to end with the

@@ -1,5 +1,5 @@
-"""Verification beside a judge: what its columns claim, by hand, and what its stages are made of, by a bench that tells
-what it was asked for."""
+"""Verification beside a judge: its columns, computed by hand, and its stages, planned with a builder that records what it
+was asked for."""
 
 from dataclasses import fields
 from types import SimpleNamespace

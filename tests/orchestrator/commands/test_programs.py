@@ -7,7 +7,7 @@ from importlib import import_module
 import pytest
 from PIL import Image
 
-from smoothsweep.core.attacks.registry import ATTACKS, PARTS, access_needed, looks_at_layers
+from smoothsweep.core.attacks.registry import ATTACKS, PARTS, access_needed, needs_layers
 from smoothsweep.core.audit.portfolio import LEAST_PUBLIC, portfolio
 from smoothsweep.core.errors import InputError
 from smoothsweep.core.isolation import program as isolated
@@ -264,5 +264,5 @@ def _function(folder, make):
 def test_every_attack_says_what_it_needs_of_the_target():
     for kind, attack in ATTACKS.items():
         if kind.startswith("lomma") or kind == "ked":
-            assert looks_at_layers(attack()), kind
+            assert needs_layers(attack()), kind
         assert access_needed(attack()) in ("none", "labels", "scores", "gradients")

@@ -15,7 +15,7 @@ from smoothsweep.core.metrics.reduction import reductions
 from smoothsweep.core.text import NBSP
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.reading.axes import baseline_axes, sweep_axes
-from smoothsweep.orchestrator.reading.leak.hiding import Hidings
+from smoothsweep.orchestrator.reading.leak.hiding import HidingVerdicts
 from smoothsweep.orchestrator.reading.leak.looks import look_sentences, look_text
 from smoothsweep.orchestrator.reading.numbers.model import ReportData
 from smoothsweep.orchestrator.reading.numbers.summary import summarise
@@ -115,7 +115,7 @@ def test_terminal_page_and_runs_say_at_which_look(swept):
     )
     assert "decided at look 3 of 3 (5 seeds)" in of[0.1] and "undecided after look 3 of 3 (5 seeds)" in of[-0.1]
     assert look_text(summary).isascii()
-    tags = verdicts_of(summary, Hidings()).of_trials
+    tags = verdicts_of(summary, HidingVerdicts()).of_trials
     told = {trial.cell.values[ALPHA]: tags[trial.id].tags.get(LOOK) for trial in trials_of(loaded, store)}
     assert told[-0.3] == "decided at look 1 of 3 (2 seeds)" and told[0.0] is None
 

@@ -96,9 +96,9 @@ def test_what_stages_cost_is_told_by_the_own_store_first_and_then_by_the_others_
 def test_an_artifact_is_looked_at_again_where_its_manifest_has_changed_since(two):
     found, lab, colleague, own = two
     looked = []
-    held = LinkedStore._hold_to
+    held = LinkedStore._check_other
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(LinkedStore, "_hold_to", lambda self, *given: looked.append(given[2]) or held(self, *given))
+        patch.setattr(LinkedStore, "_check_other", lambda self, *given: looked.append(given[2]) or held(self, *given))
         assert own.has(found[0]) and own.has(found[0]) and looked == [lab.place(found[0])], "once, while it stays"
         changed(lab, found[0], lambda manifest: manifest["config"].update(other=1))
         assert own.path(found[0]) == colleague.place(found[0])

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
 from smoothsweep.orchestrator.stages.shared import canonical_json
 from smoothsweep.orchestrator.stages.stage import Stage
-from smoothsweep.sweeps.loaded import inversion
+from smoothsweep.sweeps.loaded import as_inversion
 
 SEED = 0
 """Stages are compared under one seed; which seeds were run is compared by itself."""
@@ -86,7 +86,7 @@ def conditions_of(trials: Sequence[Trial], names: Mapping[str, tuple[str, str]])
     attacks: dict[str, AttackNote] = {}
     notes = []
     for trial in trials:
-        settings = inversion(trial.settings)
+        settings = as_inversion(trial.settings)
         stages = inversion_stages(settings, SEED)
         settings_json = settings.model_dump(mode="json", exclude_none=True)
         data.setdefault(stages.data.fingerprint, _condition(stages.data.fingerprint, settings_json, "data"))

@@ -10,16 +10,16 @@ from typing import Any
 
 from smoothsweep.core.files import write_file
 from smoothsweep.core.judges.columns import metric_of
-from smoothsweep.core.plugins import by_plugin
+from smoothsweep.core.plugins import with_plugin_name
 from smoothsweep.orchestrator.commands.reporting.several.merging import Merged
 from smoothsweep.orchestrator.commands.reporting.several.pairing import Pairing, attacks_of
-from smoothsweep.orchestrator.commands.reporting.several.side import Side
+from smoothsweep.orchestrator.commands.reporting.several.side import ComparedSweep
 from smoothsweep.orchestrator.commands.reporting.several.tables import write_tables
 from smoothsweep.orchestrator.page import content
 from smoothsweep.orchestrator.page.render import fill
 from smoothsweep.orchestrator.reading.findings.findings import find
 from smoothsweep.orchestrator.reading.findings.tables import text_table
-from smoothsweep.orchestrator.reading.leak.hiding import hidings, verdict_text
+from smoothsweep.orchestrator.reading.leak.hiding import hiding_verdicts, verdict_text
 from smoothsweep.orchestrator.reading.numbers.format import ascii_text, count, listing
 from smoothsweep.orchestrator.reading.numbers.summary import Summary, summarise
 
@@ -46,7 +46,7 @@ class Several:
         merged: The rows of the first and of those that may be compared with it, None where none may.
     """
 
-    sides: Sequence[Side]
+    sides: Sequence[ComparedSweep]
     pairings: Sequence[Pairing]
     merged: Merged | None
 
@@ -100,14 +100,14 @@ class Several:
         return find(self.merged.data, self.summary).answer[0]
 
 
-def _data(side: Side) -> str:
+def _data(side: ComparedSweep) -> str:
     settings = side.conditions.data[0].settings if len(side.conditions.data) == 1 else {}
     people = count(side.standing.people, "class", "classes") if side.standing.people else ""
     kind = str(settings.get("data.kind", "several"))
-    return ", ".join(part for part in (by_plugin(kind, "data", kind), people) if part)
+    return ", ".join(part for part in (with_plugin_name(kind, "data", kind), people) if part)
 
 
-def _judge(side: Side) -> str:
+def _judge(side: ComparedSweep) -> str:
     return "none" if side.summary.primary is None else metric_of(side.summary.deciding).label
 
 
@@ -125,7 +125,7 @@ def page_of(several: Several, *, results_file: bool) -> str:
     return fill("several.html", **shared, **given, results_file=results_file, origin="")
 
 
-def _alone(side: Side) -> dict[str, Any]:
+def _alone(side: ComparedSweep) -> dict[str, Any]:
     """What the template shows of one sweep by itself."""
     return {
         **content.everything(side.data, side.summary),
@@ -154,12 +154,12 @@ def write_several(several: Several, out: Path) -> tuple[str, Path]:
     return "\n".join(ascii_text(text) if "\n" not in text else text for text in texts), page
 
 
-def _not_merged(several: Several) -> list[Side]:
+def _not_merged(several: Several) -> list[ComparedSweep]:
     return [side for side, one in zip(several.sides[1:], several.pairings, strict=True) if not one.compared]
 
 
 def _tables(summary: Summary) -> list[str]:
     texts = [text_table(summary)]
     if len(summary.attacks) > 1 and len(summary.recipes) > 1:
-        texts += ["", verdict_text(summary, hidings(summary))]
+        texts += ["", verdict_text(summary, hiding_verdicts(summary))]
     return texts

@@ -25,7 +25,7 @@ PER_CLASS = ("trial", "class", *CLASS_METRICS, *map(images_column, CLASS_METRICS
 
 
 @dataclass(frozen=True, kw_only=True)
-class Side:
+class ComparedSweep:
     """One of several sweeps that are compared.
 
     Attributes:
@@ -117,7 +117,7 @@ def report_data(
     )
 
 
-def rows_of(results: pd.DataFrame) -> pd.DataFrame:
+def comparable_rows(results: pd.DataFrame) -> pd.DataFrame:
     """What a side has of a table of results."""
     columns = [name for name in (*COLUMNS, *BY_KEY) if name in results]
     rows = results[columns].copy()

@@ -14,7 +14,7 @@ from smoothsweep.core.readers.files import read_text
 from smoothsweep.orchestrator.commands import run
 from smoothsweep.orchestrator.commands.reporting.sharing.archive import INDEX, Index, index_of
 from smoothsweep.orchestrator.commands.reporting.sharing.bundle import SETTINGS, STORE, TEXT
-from smoothsweep.orchestrator.commands.reporting.sharing.folder import beside, put_in_place, refuse_other_content
+from smoothsweep.orchestrator.commands.reporting.sharing.folder import draft_folder, put_in_place, refuse_other_content
 
 PAGE = "report.html"
 DEFAULT_STORE = "store"
@@ -46,11 +46,11 @@ def report_bundle(path: Path, out: Path | None) -> int:
         for needed in (PAGE, TEXT, SETTINGS):
             if needed not in index.files:
                 raise InputError(f"{path}: expected a bundle with {needed}, got one without")
-        with making_folder(beside(out)) as draft:
+        with making_folder(draft_folder(out)) as draft:
             for name, expected in index.files.items():
                 _take_out(members, name, expected, draft / name, path)
             write_file(draft / INDEX, members.read(INDEX))
-    put_in_place(beside(out), out)
+    put_in_place(draft_folder(out), out)
     _tell(out, index, digest)
     return 0
 

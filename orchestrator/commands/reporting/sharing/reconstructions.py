@@ -17,7 +17,7 @@ from smoothsweep.core.text import typable
 from smoothsweep.orchestrator.commands.reporting.sharing.folder import digest
 from smoothsweep.orchestrator.commands.reporting.sharing.provenance import KEY
 from smoothsweep.orchestrator.page.drawing.sheets import png
-from smoothsweep.orchestrator.page.pictures import judge_name, recognised
+from smoothsweep.orchestrator.page.pictures import is_recognised, judge_name
 from smoothsweep.orchestrator.page.stored import class_names, reconstructed_labels, reconstruction
 from smoothsweep.orchestrator.planning.trial import InversionStages, Trial, inversion_stages
 from smoothsweep.orchestrator.reading.axes import by_attack
@@ -25,7 +25,7 @@ from smoothsweep.orchestrator.reading.numbers.format import ascii_text
 from smoothsweep.orchestrator.reading.numbers.model import Axis
 from smoothsweep.orchestrator.reading.numbers.summary import Summary
 from smoothsweep.orchestrator.store.common.base import Store
-from smoothsweep.sweeps.loaded import inversion
+from smoothsweep.sweeps.loaded import as_inversion
 
 Choice = Literal["best", "all", "none"]
 CHOICES: tuple[Choice, ...] = ("best", "all", "none")
@@ -34,7 +34,7 @@ MOST_NAME = 60
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pictured:
+class ExportedTrial:
     """One trial whose reconstructions are exported, by the report's names; ranks: how many of each class, None: all."""
 
     recipe: str
@@ -44,9 +44,9 @@ class Pictured:
     ranks: int | None
 
 
-def pictured(
+def trials_to_export(
     choice: Choice, trials: Sequence[Trial], axes: Sequence[Axis], summary: Summary, store: Store
-) -> list[Pictured]:
+) -> list[ExportedTrial]:
     """The trials whose reconstructions are exported, of those that the store has.
 
     best: of the first seed, against each recipe by the attack that works best against it (by any where no leak was
@@ -65,11 +65,11 @@ def pictured(
                 stages = _stages(trial, store)
                 if stages is not None:
                     ranks = None if choice == "all" else 1
-                    found.append(Pictured(recipe=recipe, attack=attack, trial=trial, stages=stages, ranks=ranks))
+                    found.append(ExportedTrial(recipe=recipe, attack=attack, trial=trial, stages=stages, ranks=ranks))
     return found
 
 
-def reconstruction_files(sweep: str, pictures: Sequence[Pictured], store: Store) -> Iterator[tuple[str, bytes]]:
+def reconstruction_files(sweep: str, pictures: Sequence[ExportedTrial], store: Store) -> Iterator[tuple[str, bytes]]:
     """The pictures by their names, and last the list of where they come from."""
     entries, folders = [], _Folders()
     for one in pictures:
@@ -87,14 +87,14 @@ def reconstruction_files(sweep: str, pictures: Sequence[Pictured], store: Store)
 
 
 def _stages(trial: Trial, store: Store) -> InversionStages | None:
-    settings = inversion(trial.settings)
+    settings = as_inversion(trial.settings)
     if settings.attack is None:
         return None
     stages = inversion_stages(settings, trial.seed)
     return stages if stages.has_pictures(store) else None
 
 
-def _provenance(sweep: str, one: Pictured, name: str, label: int, rank: int, store: Store) -> dict[str, Any]:
+def _provenance(sweep: str, one: ExportedTrial, name: str, label: int, rank: int, store: Store) -> dict[str, Any]:
     """Where a picture comes from; rank: from 0, counted from 1 for readers."""
     reconstructions = one.stages.inverted
     return {
@@ -108,7 +108,7 @@ def _provenance(sweep: str, one: Pictured, name: str, label: int, rank: int, sto
         "class_name": name,
         "rank": rank + 1,
         "judge": judge_name(one.stages),
-        "matched": recognised(store, one.stages, label, rank),
+        "matched": is_recognised(store, one.stages, label, rank),
         "stages": {
             "reconstructions": reconstructions.fingerprint,
             "attack": present(one.stages.attack, "attack").fingerprint,

@@ -9,7 +9,7 @@ from smoothsweep.orchestrator.page.drawing.canvas import INK, SOFT, Canvas, limi
 from smoothsweep.orchestrator.page.drawing.colours import Colours
 from smoothsweep.orchestrator.page.figures.curves import lines as drawn
 from smoothsweep.orchestrator.reading.findings.searches import value_words
-from smoothsweep.orchestrator.reading.numbers.search_model import Progress, Proposed, SearchView
+from smoothsweep.orchestrator.reading.numbers.search_model import Progress, ProposalRow, SearchView
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -78,7 +78,7 @@ def search_steps(view: SearchView, gone: Progress) -> Canvas:
     return canvas
 
 
-def _found(view: SearchView, proposal: Proposed) -> str:
+def _found(view: SearchView, proposal: ProposalRow) -> str:
     objectives = [f"{o.label}: {value_words(o, proposal.objectives.get(o.column))}" for o in view.objectives]
     name = proposal.recipe or ", ".join(f"{key} {value}" for key, value in proposal.values.items())
     return "\n".join([f"{name} (proposal {proposal.number})", *objectives])

@@ -8,7 +8,7 @@ import numpy as np
 
 from smoothsweep.orchestrator.search.shared.places import from_shares, shares_of
 from smoothsweep.orchestrator.search.shared.setup import Setup
-from smoothsweep.orchestrator.search.strategies.noise.tried import Tried
+from smoothsweep.orchestrator.search.strategies.noise.tried import TriedRecipe
 from smoothsweep.sweeps.dimension import Values
 
 TRIES = 50  # random designs of which the one with the widest gaps is taken
@@ -37,7 +37,7 @@ def first_shares(count: int, dimensions: int, others: np.ndarray, seed: int) -> 
     return best
 
 
-def new_recipes(setup: Setup, known: Sequence[Tried], number: int) -> list[Values]:
+def new_recipes(setup: Setup, known: Sequence[TriedRecipe], number: int) -> list[Values]:
     """Recipes of the space that were not tried: all of a small space, else random ones and some near those tried.
 
     Some of them may be no valid recipes, or the same work as one that was tried.

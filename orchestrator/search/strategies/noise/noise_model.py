@@ -24,7 +24,7 @@ PRIORS = {"length": (0.6, 0.8), "signal": (1.0, 0.7), "noise": (0.1, 1.2), "seed
 
 
 @dataclass(frozen=True, kw_only=True)
-class Seen:
+class SeenTrials:
     """The trials seen, by one objective.
 
     Attributes:
@@ -53,7 +53,7 @@ class NoiseModel:
         seed: variance of the effect that a seed has on all recipes.
     """
 
-    seen: Seen
+    seen: SeenTrials
     lengths: np.ndarray
     signal: float
     noise: np.ndarray
@@ -79,7 +79,7 @@ class NoiseModel:
         return mean + normals @ lower.T
 
 
-def fit(seen: Seen) -> NoiseModel:
+def fit(seen: SeenTrials) -> NoiseModel:
     """The model of the trials seen."""
     shift, scale = _standard(seen)
     values = (seen.values - shift) / scale
@@ -132,14 +132,14 @@ def matern(one: np.ndarray, other: np.ndarray, lengths: Sequence[float] | np.nda
     return (1 + distance + distance**2 / 3) * np.exp(-distance)
 
 
-def _covariance(seen: Seen, lengths: np.ndarray, signal: float, noise: np.ndarray, seed: float) -> np.ndarray:
+def _covariance(seen: SeenTrials, lengths: np.ndarray, signal: float, noise: np.ndarray, seed: float) -> np.ndarray:
     """[n, n] of the trials seen."""
     recipes = signal * matern(seen.places, seen.places, lengths[seen.groups])
     trials = recipes[np.ix_(seen.recipe, seen.recipe)] + seed * (seen.seed[:, None] == seen.seed[None, :])
     return trials + np.diag(noise[seen.recipe])
 
 
-def _standard(seen: Seen) -> tuple[float, float]:
+def _standard(seen: SeenTrials) -> tuple[float, float]:
     """Mean and standard deviation of the recipes' means."""
     means = _means(seen.values, seen.recipe)
     return float(means.mean()), float(means.std()) or 1.0

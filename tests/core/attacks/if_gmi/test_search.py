@@ -9,7 +9,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothsweep.core.attacks.if_gmi.search import Staged, StagePlan
+from smoothsweep.core.attacks.if_gmi.search import StagedSearch, StagePlan
 from smoothsweep.core.attacks.optimisation.crops import Preprocess
 from smoothsweep.core.attacks.optimisation.descent import StepGradient, descend
 from smoothsweep.core.attacks.ppa.config import OptimiseConfig, SelectConfig
@@ -35,7 +35,7 @@ def target(images):
 
 def staged(protocol="clean", *, steps=STEPS, radius=FAR, rows=None, asked=target, rgb=None, **changes):
     selected, descent = changes.pop("selected", 3), {"lr": LR, "batch_size": 4, **changes}
-    return Staged(
+    return StagedSearch(
         prior=PRIOR,
         target=asked,
         transform=SHOWN,
@@ -142,13 +142,13 @@ def test_the_stage_that_the_target_grades_best_is_kept_and_nothing_of_the_others
 def test_a_stage_that_gets_worse_is_not_kept(monkeypatch):
     """Of equals the earlier counts."""
     worth = iter([0.5, 0.5, 0.1])
-    search, real = staged(), Staged.graded
+    search, real = staged(), StagedSearch.select_best
 
     def graded(self, one, target_class, *, seed):
         found, mean = real(self, one, target_class, seed=seed), next(worth)
         return dataclasses.replace(found, margins=torch.full_like(found.margins, mean))
 
-    monkeypatch.setattr(Staged, "graded", graded)
+    monkeypatch.setattr(StagedSearch, "select_best", graded)
     assert search.invert(W0, CLASS, seed=5).chosen == 0
 
 

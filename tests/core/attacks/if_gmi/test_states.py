@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from smoothsweep.core.attacks.if_gmi.states import stage_of
+from smoothsweep.core.attacks.if_gmi.states import make_stage
 from smoothsweep.core.attacks.shared.execution import Execution
 from smoothsweep.core.devices import ExecutionConfig
 from smoothsweep.core.priors.stylegan2 import StyleGAN2
@@ -23,9 +23,9 @@ def w():
 
 def chain(w, crop, rgb):
     """The stages, and the states with which each begins where none has moved anything."""
-    stages, states = [stage_of(RUN, PRIOR, crop, block=block, rgb=rgb)[0] for block in range(BLOCKS)], [w]
+    stages, states = [make_stage(RUN, PRIOR, crop, block=block, rgb=rgb)[0] for block in range(BLOCKS)], [w]
     for stage in stages[:-1]:
-        states.append(stage.following(states[-1]))
+        states.append(stage.next_states(states[-1]))
     return stages, states
 
 

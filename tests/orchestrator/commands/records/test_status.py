@@ -9,7 +9,7 @@ from benchmarks import tracking as made_up
 from smoothsweep.orchestrator.cli import main
 from smoothsweep.orchestrator.commands.records.status import status_summary, status_text
 from smoothsweep.orchestrator.planning import state as states
-from smoothsweep.orchestrator.planning.stage_progress import inside
+from smoothsweep.orchestrator.planning.stage_progress import read_stage_progress
 from smoothsweep.orchestrator.planning.trials import trials_of
 from smoothsweep.orchestrator.store.local import LocalStore
 from smoothsweep.sweeps.load import load_sweep
@@ -52,7 +52,7 @@ def leave(store, attack, training):
 
 def test_epochs_and_classes_are_told_of_what_nobody_runs_any_more(begun, tmp_path, capsys):
     store, trials, attack, training = begun
-    assert inside([attack, training], store) == {}, "nothing was begun"
+    assert read_stage_progress([attack, training], store) == {}, "nothing was begun"
     leave(store, attack, training)
     summary = status_summary("tiny", trials, store)
     told = {entry["stage"]: entry["words"] for entry in summary["begun"]}
