@@ -54,7 +54,7 @@ class Backdoor(Judge):
     cites: ClassVar[tuple[str, ...]] = ("gu2017badnets",)
 
     stage = "backdoor"
-    asked = "recipe.poison"
+    requested_by = "recipe.poison"
     work = StageWork(run="smoothsweep.tasks.poison:judge_backdoor", labelled=("target", "poison", "data"))
     columns = COLUMNS
     answers = "answers.parquet"

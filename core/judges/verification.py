@@ -178,7 +178,7 @@ class VerifiedByEmbedder(Accompanying):
     """Whether a face recogniser with the embedder judge's features accepts reconstructions as the attacked person."""
 
     accompanies = "embedder"
-    asked = "judges.embedder"
+    requested_by = "judges.embedder"
     work = StageWork(run="smoothsweep.tasks.verification:verify", labelled=("real", RECONSTRUCTIONS))
     columns = _verified("", "")
 
@@ -193,7 +193,7 @@ class VerifiedByGeneral(VerifiedByEmbedder):
     """Verification in the general judge's features."""
 
     accompanies = "general"
-    asked = "judges.general"
+    requested_by = "judges.general"
     prefix = "general_"
     columns = _verified("general_", ", general judge")
 
@@ -203,7 +203,7 @@ class ReachByEmbedder(Accompanying):
     """What the prior can show of the private people, by the embedder judge: the same for all trials that have both."""
 
     accompanies = "embedder"
-    asked = "judges.embedder"
+    requested_by = "judges.embedder"
     closed: ClassVar[str] = "embedder"
     cites = ("edpb2024opinion", "abdal2019image2stylegan", "klare2015pushing")
     work = StageWork(run="smoothsweep.tasks.verification:reach", labelled=("real", "projected"))
@@ -231,7 +231,7 @@ class ReachByGeneral(ReachByEmbedder):
     """The prior's reach in the general judge's features."""
 
     accompanies = "general"
-    asked = "judges.general"
+    requested_by = "judges.general"
     prefix = "general_"
     closed = "general"
     columns = _reach("general_", "general", ", general judge")

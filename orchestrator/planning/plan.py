@@ -104,11 +104,7 @@ def refuse_impossible(plan: Plan) -> None:
     seen: set[tuple[object, ...]] = set()
     for stage in plan.missing:
         kind = stage.task
-        if (
-            kind.check is None
-            or lacks_files(stage.config)
-            or (checked := _check_inputs(stage, kind.check_reads)) in seen
-        ):
+        if kind.check is None or lacks_files(stage.config) or (checked := _checked(stage, kind.check_reads)) in seen:
             continue
         seen.add(checked)
         read = {name: stage.inputs[name] for name in kind.check_reads if name in stage.inputs}
@@ -119,7 +115,7 @@ def refuse_impossible(plan: Plan) -> None:
             raise InputError(f"{stage_title(stage.name)}: {error}") from None
 
 
-def _check_inputs(stage: Stage, reads: tuple[str, ...]) -> tuple[object, ...]:
+def _checked(stage: Stage, reads: tuple[str, ...]) -> tuple[object, ...]:
     """What a check of this stage is shown, seeds left out unless they decide (`Task.seed_decides`).
 
     Configurations are compared as objects, which trials share: the same objects are the same configuration.

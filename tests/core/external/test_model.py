@@ -177,14 +177,8 @@ def test_what_answers_otherwise_than_was_said_is_one_line_that_begins_with_the_m
         (lambda x: "yes", "^here: expected logits as one tensor or an array of numbers, got str$"),
     ):
         with pytest.raises(InputError, match=line):
-            try_external(
-                OpenedModel(answer=answer),
-                answers="logits",
-                num_classes=4,
-                image_size=4,
-                normalisation=OURS,
-                where="here",
-            )
+            opened, sizes = OpenedModel(answer=answer), {"num_classes": 4, "image_size": 4}
+            try_external(opened, answers="logits", normalisation=OURS, where="here", **sizes)
 
 
 def read(answers, found, count=2, classes=3):

@@ -1,5 +1,5 @@
-"""Verification beside a judge: its columns, computed by hand, and its stages, planned with a builder that records what it
-was asked for."""
+"""Verification beside a judge: its columns, computed by hand, and its stages, planned with a builder that records what
+it was asked for."""
 
 from dataclasses import fields
 from types import SimpleNamespace
