@@ -29,10 +29,10 @@ def known_citations() -> Mapping[str, str]:
 
 def key_of(entry: str) -> str:
     """The key of a BibTeX entry. Raises InputError for what is none, such as a key that citations.bib lacks."""
-    found = _ENTRY.fullmatch(entry)
-    if not found or entry.count("{") != entry.count("}"):
+    match = _ENTRY.fullmatch(entry)
+    if not match or entry.count("{") != entry.count("}"):
         raise InputError(f"cites: expected a key of citations.bib or a BibTeX entry, got {quoted(entry)}")
-    return found[1]
+    return match[1]
 
 
 def bibliography(cites: Iterable[str]) -> str:

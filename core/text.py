@@ -59,7 +59,7 @@ def escape_controls(text: str) -> str:
 
     What else `printable` escapes (joiners, say) belongs to how names are written.
     """
-    return text if text.isprintable() else _MOVING.sub(lambda found: _escaped(found[0]), text)
+    return text if text.isprintable() else _MOVING.sub(lambda match: _escaped(match[0]), text)
 
 
 def counted(number: int, noun: str, plural: str = "", *, space: str = " ") -> str:

@@ -180,11 +180,11 @@ def audit(
     chosen = spread_classes(attacker.model.num_classes, people)
     with progress_bar(progress) as on_progress:
         reconstructions = results_of(attacker, tried, chosen, seeds, on_progress)
-        found = read_audit(reconstructions, by, test_acc, attacker=attacker, notes=notes, on_progress=on_progress)
+        report = read_audit(reconstructions, by, test_acc, attacker=attacker, notes=notes, on_progress=on_progress)
         if not trained_on_data:
-            return found
+            return report
         given: Any = {"size": split.train.size, "shadows": by_shadows, "where": "data", "on_progress": on_progress}
-        return replace(found, membership=audit_membership(attacker.model, split.train, split.test, **given))
+        return replace(report, membership=audit_membership(attacker.model, split.train, split.test, **given))
 
 
 def train(

@@ -190,10 +190,10 @@ class OtherDefense(Model):
 
     def resolved(self, protocol: str) -> dict[str, Any]:
         """What a fingerprint and a worker need: kind, parameters, alpha, schedule."""
-        found = {"kind": self.kind, "parameters": self.parameters, **self._smoothing.curve(protocol)}
-        found |= plugin_version("defenses", self.kind)
+        settings = {"kind": self.kind, "parameters": self.parameters, **self._smoothing.curve(protocol)}
+        settings |= plugin_version("defenses", self.kind)
         revision = self._defense().revision
-        return found if revision == 1 else {**found, "revision": revision}
+        return settings if revision == 1 else {**settings, "revision": revision}
 
     def check_recipe(self, recipe: Any) -> None:
         """Raise InputError if the recipe, or its architecture, cannot be trained under the defense."""

@@ -233,12 +233,12 @@ class _SettingsKeys:
         return tuple([self._of(getattr(cell.settings, part)) for part in self._parts])
 
     def _of(self, value: Any) -> object:
-        if (found := self._known.get(id(value))) is not None:
-            return found
+        if (digest := self._known.get(id(value))) is not None:
+            return digest
         if not isinstance(value, BaseModel):
             return value if isinstance(value, str | int | tuple | None) else repr(value)
-        found = self._known[id(value)] = sha256(value.model_dump_json().encode()).digest()
-        return found
+        digest = self._known[id(value)] = sha256(value.model_dump_json().encode()).digest()
+        return digest
 
 
 def _columns_of(cell: Cell) -> str:

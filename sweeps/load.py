@@ -39,8 +39,8 @@ def shipped_sweeps() -> dict[str, Path]:
 
 def _shipped(path: Path) -> Path:
     """The file of a shipped sweep, for its name alone; any other path as it is."""
-    found = shipped_sweeps().get(path.name.removesuffix(".yaml"))
-    return path if found is None or not _is_name(path) or path.is_file() else found
+    shipped = shipped_sweeps().get(path.name.removesuffix(".yaml"))
+    return path if shipped is None or not _is_name(path) or path.is_file() else shipped
 
 
 def _is_name(path: Path) -> bool:

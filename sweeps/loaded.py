@@ -92,8 +92,8 @@ def check(raw: dict[str, Any], source: str) -> Sweep:
     try:
         return SWEEPS[experiment].model_validate(raw)
     except ValidationError as error:
-        found = first_mistake(error, lambda location: known_keys(SWEEPS[experiment], raw, location))
-        raise InputError(f"{source}: {found}") from None
+        mistake = first_mistake(error, lambda location: known_keys(SWEEPS[experiment], raw, location))
+        raise InputError(f"{source}: {mistake}") from None
 
 
 def with_values(raw: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:

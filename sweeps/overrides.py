@@ -32,11 +32,11 @@ def apply_overrides(raw: dict[str, Any], overrides: list[str]) -> None:
     swept = dict(_swept(raw))  # by now a grid that was itself set is there
     for key, value in given:
         for leaf in _leaves(key, value):
-            if found := next((holder for holder in _holders(leaf) if holder in swept), None):
-                place = swept[found]
+            if swept_holder := next((holder for holder in _holders(leaf) if holder in swept), None):
+                place = swept[swept_holder]
                 raise InputError(
                     f"--set {shortened(key)}: expected a key that the sweep leaves alone, got one that {place} sets in "
-                    f"every trial ({shortened(found)}); set {place} itself"
+                    f"every trial ({shortened(swept_holder)}); set {place} itself"
                 )
 
 

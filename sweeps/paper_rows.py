@@ -23,10 +23,10 @@ def row_settings(
     by_target: table -> setting -> the attack's setting that names the target. by_variant: table -> variant -> leaves
     that it has otherwise than `usual`, the official ones ({}: of a data set that the table does not have).
     """
-    found: dict[str, Any] = {name: _factor(settings, role) for name, role in by_target.get(table, {}).items()}
+    factors: dict[str, Any] = {name: _factor(settings, role) for name, role in by_target.get(table, {}).items()}
     if table in by_variant:
-        found["variant"] = variant_of(resolved(settings), by_variant[table], usual) if usual else None
-    return found
+        factors["variant"] = variant_of(resolved(settings), by_variant[table], usual) if usual else None
+    return factors
 
 
 def _factor(settings: InversionSweep, role: str) -> float | None:

@@ -41,10 +41,10 @@ class PartsOfCells:
         given, made = {**self._raw, **self._shared}, {}
         for part, keys in _by_part(tuple(values)):
             name = repr([(key, values[key]) for key in keys])
-            if (found := self._checked.get((part, name))) is None:
-                found = self._with_values(part, {key: values[key] for key in keys})
-                made[part] = (name, found)
-            given[part] = found
+            if (part_settings := self._checked.get((part, name))) is None:
+                part_settings = self._with_values(part, {key: values[key] for key in keys})
+                made[part] = (name, part_settings)
+            given[part] = part_settings
         settings = self.schema.model_validate(given)
         self._note(settings, given, made)
         for part in (settings, *[getattr(settings, part, None) for part in made]):

@@ -74,8 +74,8 @@ def _stated(cell: Cell, search: Search) -> Values:
     defense = settings.recipe.defense
     if defense is not None:  # without a schedule of its own it has the one that its alpha comes with
         recipe["recipe"]["defense"]["schedule"] = defense.resolved(settings.protocol)["schedule"]
-    found = {key: dotted_value(recipe, key) for key in search.space}
-    return {key: value for key, (value, there) in found.items() if there}
+    stated = {key: dotted_value(recipe, key) for key in search.space}
+    return {key: value for key, (value, there) in stated.items() if there}
 
 
 def _positions_to_check(dimension: Dimension) -> list[float | int]:
@@ -106,15 +106,15 @@ def _draws(
     space: Space, random: np.random.Generator, fixed: Dimension | None, position: float | int, count: int
 ) -> Iterator[Values]:
     """Random configurations, those with `fixed` at a position alone if it is given."""
-    found = 0
+    accepted = 0
     for _ in range(100 * count):
         values, _ = space.choose(lambda d: position if d is fixed else d.spread(float(random.random())))
         if fixed is None or fixed.key in values:
             yield values
-            found += 1
-        if found == count:
+            accepted += 1
+        if accepted == count:
             return
-    if not found and fixed is not None:
+    if not accepted and fixed is not None:
         raise InputError(f"search.space.{fixed.key}: expected a key that some configuration has, got one that none has")
 
 

@@ -61,21 +61,21 @@ def resolved(settings: InversionSweep) -> dict[str, Any]:
     defense = settings.recipe.defense
     if defense is not None:
         leaves = {key: value for key, value in leaves.items() if not key.startswith("recipe.defense.")}
-        found = defense.resolved(settings.protocol)
-        parameters = found.pop("parameters", {})
+        resolved_defense = defense.resolved(settings.protocol)
+        parameters = resolved_defense.pop("parameters", {})
         for name in ("revision", "plugin"):  # which computation it is, no setting
-            found.pop(name, None)
-        leaves |= {f"recipe.defense.{name}": value for name, value in (found | parameters).items()}
+            resolved_defense.pop(name, None)
+        leaves |= {f"recipe.defense.{name}": value for name, value in (resolved_defense | parameters).items()}
         if defense.usual_readouts and leaves.get("attack.readout", ...) is None:
             leaves["attack.readout"] = defense.usual_readouts[settings.protocol]
     return leaves
 
 
 def _leaves(node: Mapping[str, Any], prefix: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    leaves: dict[str, Any] = {}
     for name, value in node.items():
         if isinstance(value, Mapping):
-            found |= _leaves(value, f"{prefix}{name}.")
+            leaves |= _leaves(value, f"{prefix}{name}.")
         else:
-            found[prefix + name] = value
-    return found
+            leaves[prefix + name] = value
+    return leaves

@@ -83,7 +83,7 @@ class Space:
 
     def positions(self, values: Values) -> Positions | None:
         """Where a configuration lies, None if it is not in the space."""
-        found: Positions = {}
+        positions: Positions = {}
         for dimension in self.dimensions:
             if dimension.exists(values) != (dimension.key in values):
                 return None
@@ -91,8 +91,8 @@ class Space:
                 position = dimension.position(values[dimension.key], values)
                 if position is None:
                     return None
-                found[dimension.key] = position
-        return found if set(found) == set(values) else None
+                positions[dimension.key] = position
+        return positions if set(positions) == set(values) else None
 
 
 def make_space(dimensions: Sequence[Dimension]) -> Space:
@@ -191,14 +191,14 @@ def _asked(one: Dimension, others: Sequence[Dimension]) -> list[Any]:
 
 def _conditions(key: str, by_key: Mapping[str, Dimension]) -> list[str]:
     """The dimensions that decide whether this one exists, those they depend on included."""
-    found: list[str] = []
+    conditions: list[str] = []
     waiting = list(by_key[key].when)
     while waiting:
         other = waiting.pop()
-        if other not in found:
-            found.append(other)
+        if other not in conditions:
+            conditions.append(other)
             waiting.extend(by_key[other].when)
-    return found
+    return conditions
 
 
 def _check_room(dimension: Dimension, by_key: Mapping[str, Dimension]) -> None:

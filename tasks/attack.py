@@ -52,10 +52,10 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
         views |= {role: other.view(attack.access, noise=noise) for role, other in others.items()}
         before = {role: view.queries for role, view in views.items()}
         inputs_with_views = replace(given, targets={role: views[role] for role in others})
-        found = attack.invert_batch(views[None], inputs_with_views, batch, seed=seed)
+        reconstructions = attack.invert_batch(views[None], inputs_with_views, batch, seed=seed)
         queries = {_queries(role): (view.queries - before[role]) // len(batch) for role, view in views.items()}
         for target_class in missing:
-            tensors = _tensors_of(attack, found[batch.index(target_class)], views[None], queries)
+            tensors = _tensors_of(attack, reconstructions[batch.index(target_class)], views[None], queries)
             save_class(class_file(context.work, target_class), tensors)
 
 
@@ -103,12 +103,12 @@ def _pack_images(path: Path, classes: Sequence[int], labels: Tensor, context: Ta
 
 def _summarise_facts(attack: Attack, facts: Tensor) -> dict[str, float | None]:
     """Facts [classes, F] as one number each, as the attack says; None where no class has one."""
-    found: dict[str, float | None] = {}
+    means: dict[str, float | None] = {}
     for column, (name, how) in enumerate(attack.facts.items()):
         values = facts[:, column]
         summed = values.nanmean() if how == "mean" else values.nansum()
-        found[name] = None if values.isnan().all() else summed.item()
-    return found
+        means[name] = None if values.isnan().all() else summed.item()
+    return means
 
 
 def _others(attack: Attack, inputs: Inputs) -> list[str]:
@@ -121,19 +121,24 @@ def _queries(role: str | None) -> str:
     return QUERIES if role is None else f"{QUERIES}_{role}"
 
 
-def _tensors_of(attack: Attack, found: Reconstructions, view: View, queries: Mapping[str, int]) -> dict[str, Tensor]:
-    if set(found.facts) != set(attack.facts):
-        raise ValueError(f"facts: expected {sorted(attack.facts)}, got {sorted(found.facts)}")
-    if (found.images is not None) != attack.leaves_images:
+def _tensors_of(
+    attack: Attack, reconstructions: Reconstructions, view: View, queries: Mapping[str, int]
+) -> dict[str, Tensor]:
+    if set(reconstructions.facts) != set(attack.facts):
+        raise ValueError(f"facts: expected {sorted(attack.facts)}, got {sorted(reconstructions.facts)}")
+    if (reconstructions.images is not None) != attack.leaves_images:
         raise ValueError(f"images: expected {'some' if attack.leaves_images else 'none'}, got the opposite")
-    rows: Mapping[str, Tensor] = {"w": found.w, **({} if found.scores is None else {"scores": found.scores})}
+    rows: Mapping[str, Tensor] = {
+        "w": reconstructions.w,
+        **({} if reconstructions.scores is None else {"scores": reconstructions.scores}),
+    }
     return {
-        "facts": torch.tensor([float(found.facts[name]) for name in attack.facts], dtype=torch.float32),
+        "facts": torch.tensor([float(reconstructions.facts[name]) for name in attack.facts], dtype=torch.float32),
         **{name: torch.tensor(count) for name, count in queries.items()},
         HALVED: torch.tensor(view.execution.batch_halvings),
-        **({} if found.images is None else {"images": found.images}),
-        **{f"row.{name}": tensor for name, tensor in {**rows, **found.rows}.items()},
-        **{f"curve.{name}": tensor for name, tensor in found.curves.items()},
+        **({} if reconstructions.images is None else {"images": reconstructions.images}),
+        **{f"row.{name}": tensor for name, tensor in {**rows, **reconstructions.rows}.items()},
+        **{f"curve.{name}": tensor for name, tensor in reconstructions.curves.items()},
     }
 
 

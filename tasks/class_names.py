@@ -83,9 +83,9 @@ def _names_in(name: str, folder: Path) -> tuple[str, ...]:
 def _refuse_other_classes(first: str, expected: Sequence[str], other: str, got: Sequence[str]) -> None:
     if len(got) != len(expected):
         raise InputError(f"{other}: expected the {len(expected)} classes of {first}, got {len(got)}")
-    for label, (name, found) in enumerate(zip(expected, got, strict=True)):
-        if name != found:
+    for label, (name, got_name) in enumerate(zip(expected, got, strict=True)):
+        if name != got_name:
             raise InputError(
-                f"{other}: expected the classes of {first} in its order, got {found!r} as class {label}, "
+                f"{other}: expected the classes of {first} in its order, got {got_name!r} as class {label}, "
                 f"which is {name!r} there"
             )

@@ -38,7 +38,7 @@ def follow_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
         context.leave_with_the_machine()
         context.progress(0.0, f"class {target_class}")
         view = target.view("gradients", noise=derive_seed(settings.seed, target_class, "noise"))
-        found = {
+        paths = {
             loss: follow_gradients(
                 prior,
                 view.logits,
@@ -51,7 +51,7 @@ def follow_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
             )
             for loss in LOSSES
         }
-        named = {f"{name}_{loss}": curve for loss in LOSSES for name, curve in found[loss].curves.items()}
+        named = {f"{name}_{loss}": curve for loss in LOSSES for name, curve in paths[loss].curves.items()}
         save_class(path, named)
 
 

@@ -35,12 +35,12 @@ def synthesise(config: Config, inputs: Inputs, out: Path, context: TaskContext) 
     beside them: float32, unclipped, and not enlarged by any attack's way.
     """
     execution = Execution(execution_of(config), context.device)
-    found = load_tensors(inputs["attack"] / "reconstructions.safetensors")
-    source = _left(inputs) if inputs.keys() == {"attack"} else _decoded(config, inputs, found["w"], execution)
+    tensors = load_tensors(inputs["attack"] / "reconstructions.safetensors")
+    source = _left(inputs) if inputs.keys() == {"attack"} else _decoded(config, inputs, tensors["w"], execution)
     files = _files(config, source.side)
     with ExitStack() as open_files:
         puts = {
-            name: open_files.enter_context(pack_images(out / name, found["labels"], form.side, form.dtype))
+            name: open_files.enter_context(pack_images(out / name, tensors["labels"], form.side, form.dtype))
             for name, form in files.items()
         }
         with torch.no_grad():
@@ -50,10 +50,10 @@ def synthesise(config: Config, inputs: Inputs, out: Path, context: TaskContext) 
                 for name, form in files.items():
                     for row, image in enumerate(form.shape(images).cpu().numpy(), rows.start):
                         puts[name](row, image)
-                context.progress(rows.stop / len(found["w"]), f"image {rows.stop}/{len(found['w'])}")
+                context.progress(rows.stop / len(tensors["w"]), f"image {rows.stop}/{len(tensors['w'])}")
 
-            execution.forward_batch("synthesis", source, most=BATCH).run(keep, len(found["w"]))
-    return {"num_images": len(found["labels"]), "rows_halved": execution.batch_halvings}
+            execution.forward_batch("synthesis", source, most=BATCH).run(keep, len(tensors["w"]))
+    return {"num_images": len(tensors["labels"]), "rows_halved": execution.batch_halvings}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -89,8 +89,8 @@ def feature_distances(features: Tensor, labels: Tensor) -> FeatureDistances:
         distances = (squares[rows, None] + squares - 2 * products).clamp(min=0).sqrt()
         largest = max(largest, distances.max().item())
         parts.append(_of_rows(distances, rows, labels))
-    found = torch.cat(parts, dim=1) / largest if largest > 0 else torch.full((4, len(features)), torch.nan)
-    intra, inter, intra_nearest, inter_nearest = found.double()
+    scaled = torch.cat(parts, dim=1) / largest if largest > 0 else torch.full((4, len(features)), torch.nan)
+    intra, inter, intra_nearest, inter_nearest = scaled.double()
     return FeatureDistances(
         intra=intra, inter=inter, intra_nearest=intra_nearest, inter_nearest=inter_nearest, scale=largest
     )

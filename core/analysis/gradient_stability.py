@@ -128,19 +128,19 @@ def _followed(
     zero, gap, saturated = [], [], []
 
     def observed(w: Tensor, step: int) -> StepGradient:
-        found = objective(w, step)
+        gradient = objective(w, step)
         logits = watched.take_logits()
-        zero.append(found.image.flatten(1).eq(0).all(1).float())
+        zero.append(gradient.image.flatten(1).eq(0).all(1).float())
         gap.append(logit_gap(logits, target_class).mean(0))
         saturated.append(logits.softmax(2).amax(2).eq(1).float().mean(0))
-        return found
+        return gradient
 
     path = descend(w0, observed, steps=config.steps, lr_at=config.lr_at, betas=config.betas)
     stopped = path.loss.isnan()
     first = path.image_cosine.new_full((1, len(w0)), torch.nan)
     met = {"zero": zero, "logit_gap": gap, "saturated": saturated}
-    found = {name: torch.stack(rows).masked_fill(stopped, torch.nan) for name, rows in met.items()}
-    return {"cosine": torch.cat([first, path.image_cosine]), **found}
+    curves = {name: torch.stack(rows).masked_fill(stopped, torch.nan) for name, rows in met.items()}
+    return {"cosine": torch.cat([first, path.image_cosine]), **curves}
 
 
 def logit_gap(logits: Tensor, target_class: int) -> Tensor:
@@ -152,22 +152,22 @@ def logit_gap(logits: Tensor, target_class: int) -> Tensor:
 def band_over_classes(curves: Tensor, quantity: str) -> list[tuple[float, float, float, int]]:
     """(mean, low, high, classes) at every step of curves [classes, steps] of a row of `RANGES`; classes without a value
     are left out. Student's t at 95 % over the classes; low and high are NaN for fewer than two, all for none."""
-    found: list[tuple[float, float, float, int]] = []
+    points: list[tuple[float, float, float, int]] = []
     for column in curves.double().T:
         values = column[column.isfinite()].numpy()
         if not len(values):
-            found.append((math.nan, math.nan, math.nan, 0))
+            points.append((math.nan, math.nan, math.nan, 0))
             continue
         band = seed_mean_interval(values, bounds=RANGES[quantity])
         low, high = (math.nan if end is None else end for end in (band.low, band.high))
-        found.append((band.mean, low, high, len(values)))
-    return found
+        points.append((band.mean, low, high, len(values)))
+    return points
 
 
 def summarise_curves(by_class: Mapping[str, Sequence[Tensor]]) -> dict[str, float | None]:
     """Quantity -> mean over the steps, then over the classes, of curves [steps]; None where nothing was measured."""
-    found: dict[str, float | None] = {}
+    means: dict[str, float | None] = {}
     for name, curves in by_class.items():
         value = torch.stack([curve.nanmean() for curve in curves]).nanmean()
-        found[name] = None if value.isnan() else float(value)
-    return found
+        means[name] = None if value.isnan() else float(value)
+    return means

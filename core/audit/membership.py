@@ -98,7 +98,7 @@ class MembershipAudit:
 
     def _by_name(self, *names: str) -> list[pd.Series]:
         rows = [self.attacks[self.attacks["attack"] == name] for name in names]
-        return [found.iloc[0] for found in rows if len(found)]
+        return [row.iloc[0] for row in rows if len(row)]
 
     def _of_shadows(self) -> tuple[str, ...]:
         if not self.shadows:

@@ -78,12 +78,12 @@ def load_all(data: People, *, size: int) -> ImageSet:
     if isinstance(data, tuple):
         return _labelled(data)
     people = load_people(data, size=size)
-    found = ImageSet(
+    images = ImageSet(
         images=torch.cat([people.train.images, people.test.images]),
         labels=torch.cat([people.train.labels, people.test.labels]),
         names=people.train.names,
     )
-    return found if isinstance(data, SplitImages) or has_split(data) else found.subset(_as_listed(Path(data)))
+    return images if isinstance(data, SplitImages) or has_split(data) else images.subset(_as_listed(Path(data)))
 
 
 def _as_listed(path: Path) -> Tensor:

@@ -88,7 +88,7 @@ def train_shadows(
     images: members and others, of which each model is trained on a seeded half. The networks are discarded. They are
     the same models as those of a sweep with this recipe.
     """
-    found = []
+    answers = []
     for number in range(asked.count):
         seed_of_shadow = shadow_seed(seed, number)
         inside = inside_part(images.labels.numpy(), model=number, share=SHARE, seed=seed)
@@ -106,5 +106,5 @@ def train_shadows(
         ).eval()
         asked.defended.defense.seed_noise(network, seed_of_shadow)
         options: dict[str, Any] = {"image_size": asked.recipe.image_size, "device": str(device)}
-        found.append((scores_of(network, images.images, images.labels, **options)[0], inside))
-    return found
+        answers.append((scores_of(network, images.images, images.labels, **options)[0], inside))
+    return answers

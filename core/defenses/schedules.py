@@ -256,7 +256,7 @@ def _check_points(points: object) -> None:
     if fractions != sorted(fractions):
         raise InputError(f"{what}: expected rising fractions, got {', '.join(f'{f:g}' for f in fractions)}")
     for fraction in set(fractions):
-        found = fractions.count(fraction)
+        times = fractions.count(fraction)
         most = 1 if fraction in (0, 1) else 2  # no effect: a jump at the very ends, the middle of three
-        if found > most:
-            raise InputError(f"{what}: expected at most {most} at fraction {fraction:g}, got {found}")
+        if times > most:
+            raise InputError(f"{what}: expected at most {most} at fraction {fraction:g}, got {times}")

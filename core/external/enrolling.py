@@ -50,12 +50,12 @@ class Embedding:
         """The embedding under another preprocessing. Raises InputError for embeddings without a direction."""
         self._model.wants(normalisation)
         try:
-            found = evaluate_logits(self._model, images, image_size=image_size, batch_size=64)
+            features = evaluate_logits(self._model, images, image_size=image_size, batch_size=64)
         finally:
             self._model.wants(self.normalisation)
-        if not bool((found.norm(dim=1) > 0).all()):
+        if not bool((features.norm(dim=1) > 0).all()):
             raise InputError(f"{self.where}: expected embeddings of some length, got zeros")
-        return functional.normalize(found, dim=1)
+        return functional.normalize(features, dim=1)
 
 
 def enrol(features: Tensor, labels: Tensor, *, templates: Templates) -> tuple[Tensor, Tensor]:

@@ -102,12 +102,12 @@ def check_exported(members: Members, path: Path) -> dict[str, bytes | None]:
 
 def _json(content: bytes, where: str) -> dict[str, Any]:
     try:
-        found = json.loads(text_of(content, where))
+        value = json.loads(text_of(content, where))
     except (ValueError, RecursionError) as error:
         raise InputError(f"{where}: expected an object in JSON, got: {why_unread(error)}") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{where}: expected an object in JSON, got {type(found).__name__}")
-    return found
+    if not isinstance(value, dict):
+        raise InputError(f"{where}: expected an object in JSON, got {type(value).__name__}")
+    return value
 
 
 def _tensors(config: str, members: Members, path: Path) -> dict[str, bytes | None]:
@@ -225,12 +225,12 @@ def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> L
 
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The given buffer is not writable")
-        found = torch.export.load(whole(program))
-    module = found.module(check_guards=False)
+        exported = torch.export.load(whole(program))
+    module = exported.module(check_guards=False)
     for parameter in module.parameters():
         parameter.requires_grad_(False)
-    names = found.graph_signature.user_inputs
-    inputs = [node for node in found.graph.nodes if node.op == "placeholder" and node.name in names]
+    names = exported.graph_signature.user_inputs
+    inputs = [node for node in exported.graph.nodes if node.op == "placeholder" and node.name in names]
     shape = list(inputs[0].meta["val"].shape) if len(inputs) == 1 else []
     sides = [side if isinstance(side, int) else None for side in shape]
     return Loaded(answer=module.to(device), facts={"shape": sides, "inputs": len(inputs)})

@@ -55,8 +55,8 @@ def describe_function(name: str, folder: Path) -> str:
     if not all(part.isidentifier() for part in (*module.split("."), factory)):
         raise InputError(f"{name}: expected {FORM}, such as python:my_model:load")
     digest = file_sha256(_file_of(module, folder, name))
-    found = {"module": module, "factory": factory, "folder": str(folder.resolve()), "sha256": digest}
-    return json.dumps(found, indent=1) + "\n"
+    description = {"module": module, "factory": factory, "folder": str(folder.resolve()), "sha256": digest}
+    return json.dumps(description, indent=1) + "\n"
 
 
 def open_function(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:

@@ -109,12 +109,12 @@ def kind_of_file(path: Path) -> str | None:
     if named is not None:
         return named
     try:
-        found = names_of(path, f"{path}: expected a model") if path.is_file() else None
+        archive_members = names_of(path, f"{path}: expected a model") if path.is_file() else None
     except OSError:
         return None
-    if found is None:
+    if archive_members is None:
         return None
-    members = [name.partition("/")[2] for name in found]
+    members = [name.partition("/")[2] for name in archive_members]
     return next((name for name, kind in KINDS.items() if kind.is_archive(members)), None)
 
 

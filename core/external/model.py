@@ -106,10 +106,10 @@ class ExternalModel:
 
         said_by: where the kind is said, for the sentence.
         """
-        found = self._raw(images)
+        answer = self._raw(images)
         if self.answers == "labels":
             return
-        looks = is_distribution(found.float())
+        looks = is_distribution(answer.float())
         if looks != (self.answers == "probabilities"):
             observed = "add up to one" if looks else "do not add up to one"
             other = "probabilities" if looks else "logits"

@@ -112,8 +112,8 @@ def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> L
     facts = {"inputs": len(given), "outputs": len(outputs), "shape": fixed, "differentiable": False, "remark": ""}
 
     def run(images: Tensor) -> Tensor:
-        found = session.run(None, {given[0].name: images.detach().cpu().numpy().astype(np.float32, copy=False)})[0]
-        return torch.from_numpy(np.ascontiguousarray(found))
+        outputs = session.run(None, {given[0].name: images.detach().cpu().numpy().astype(np.float32, copy=False)})[0]
+        return torch.from_numpy(np.ascontiguousarray(outputs))
 
     if len(given) != 1 or len(outputs) != 1 or len(shape) != 4:
         return Loaded(answer=run, facts=facts)
@@ -179,13 +179,13 @@ def _lacking(operators: set[str], opset: int) -> list[str]:
     import onnx
     from onnx2torch.node_converters.registry import get_converter
 
-    found = []
+    missing = []
     for name in sorted(operators):
         try:
             get_converter(operation_type=name, version=onnx.defs.get_schema(name, opset, "").since_version, domain="")
         except (NotImplementedError, onnx.defs.SchemaError):  # how the two say that they do not know it: the answer
-            found.append(name)
-    return found
+            missing.append(name)
+    return missing
 
 
 def _agree(network: nn.Module, run: Any, fixed: list[int | None], device: torch.device) -> bool:

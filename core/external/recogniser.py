@@ -97,11 +97,11 @@ class SimilarityClassifier:
         """Raises InputError for embeddings of another length than the templates'."""
         from torch.nn import functional
 
-        found = self._embed(images)
-        if found.ndim != 2 or found.shape[1] != self._templates.shape[1]:
+        features = self._embed(images)
+        if features.ndim != 2 or features.shape[1] != self._templates.shape[1]:
             wanted = f"embeddings [{len(images)}, {self._templates.shape[1]}]"
-            raise InputError(f"embedder: expected {wanted}, got {list(found.shape)}")
-        cosines = functional.normalize(found.float(), dim=1) @ self._templates.T
+            raise InputError(f"embedder: expected {wanted}, got {list(features.shape)}")
+        cosines = functional.normalize(features.float(), dim=1) @ self._templates.T
         if len(self._templates) == self._classes:
             nearest = cosines[:, self._owners.argsort()]
         else:
@@ -155,11 +155,11 @@ def read_recogniser(path: Path) -> Recogniser:
     from smoothsweep.core.readers.safetensors_file import UnreadableTensors, read_safetensors
 
     try:
-        found = read_safetensors(path, most_bytes=MOST_BYTES)
-        if found["said"].dtype != torch.uint8 or len(found["said"]) > MOST_SAID:
+        tensors = read_safetensors(path, most_bytes=MOST_BYTES)
+        if tensors["said"].dtype != torch.uint8 or len(tensors["said"]) > MOST_SAID:
             raise ValueError("another description")
-        said = json.loads(bytes(found["said"].tolist()))
-        templates, owners = found["templates"], found["owners"]
+        said = json.loads(bytes(tensors["said"].tolist()))
+        templates, owners = tensors["templates"], tensors["owners"]
         kind, name, threshold = said["kind"], said["name"], float(said["threshold"])
         enrolled = str(said["enrolled"])
         _check_shapes(templates, owners, threshold)
@@ -167,7 +167,7 @@ def read_recogniser(path: Path) -> Recogniser:
             raise ValueError(f"the embedder {name!r}")
         if kind != NETWORK and kind not in PROGRAMS:
             raise ValueError(f"an embedder of the kind {kind!r}")
-        embedder = found["embedder"].numpy().tobytes()
+        embedder = tensors["embedder"].numpy().tobytes()
     except (UnreadableTensors, OSError, LookupError, TypeError, ValueError, RecursionError) as error:
         got = " ".join(str(error).split())[:150] or type(error).__name__
         raise InputError(f"{path}: expected {WHAT}, got: {got}") from None

@@ -66,7 +66,7 @@ def check_torchscript(members: Members, where: str) -> dict[str, bytes | None]:
         kept[name] = pickled = members.read(name)
         named = _texts(pickled, f"{where}: {name}")
         tensors = {one: _TENSORS.fullmatch(one) for one in members}
-        kept |= {one: None for one, found in tensors.items() if found and found[1] == folder and found[2] in named}
+        kept |= {one: None for one, dtype in tensors.items() if dtype and dtype[1] == folder and dtype[2] in named}
     code = {name: members.read(name) for name in members if _CODE.fullmatch(name)}
     return kept | checked_code(code, where)
 
@@ -76,12 +76,12 @@ def _texts(pickled: bytes, where: str) -> set[str]:
     if len(pickled) > MOST_PICKLE:
         raise InputError(f"{where}: expected names and shapes of at most {MOST_PICKLE} bytes, got {len(pickled)}")
     try:
-        found = {value for _, value, _ in pickletools.genops(pickled) if isinstance(value, str)}
+        texts = {value for _, value, _ in pickletools.genops(pickled) if isinstance(value, str)}
     except Exception as error:  # pickletools raises what its codecs raise
         raise InputError(f"{where}: expected a pickle, got: {' '.join(str(error).split())[:100]}") from None
-    if any(_OWN_CLASSES in text.replace(" ", ".") for text in found):
+    if any(_OWN_CLASSES in text.replace(" ", ".") for text in texts):
         raise InputError(f"{where}: expected tensors and plain values, got an object of a library's own")
-    return found
+    return texts
 
 
 def open_torchscript(path: Path, settings: Mapping[str, Any], device: torch.device) -> OpenedModel:

@@ -46,8 +46,8 @@ class VisionModel:
         if answer is None:
             answer = self._said(posted(self._url, self._kept, self._question(picture), self._headers))
             self._kept.put(digest, answer)
-        found = _YES_OR_NO.match(answer)
-        return None if found is None else found[1].lower() == "yes"
+        match = _YES_OR_NO.match(answer)
+        return None if match is None else match[1].lower() == "yes"
 
     def _question(self, picture: bytes) -> bytes:
         image_url = {"url": "data:image/png;base64," + base64.b64encode(picture).decode("ascii")}

@@ -104,13 +104,13 @@ class _Connection(http.client.HTTPConnection):
     def _connected(self) -> socket.socket:
         error: OSError = OSError("no address")
         for family, kind, protocol, _, address in socket.getaddrinfo(self.host, self.port, type=socket.SOCK_STREAM):
-            found = socket.socket(family, kind, protocol)
+            connection = socket.socket(family, kind, protocol)
             try:
-                found.settimeout(_left(self._until))
-                found.connect(address)
-                return found
+                connection.settimeout(_left(self._until))
+                connection.connect(address)
+                return connection
             except OSError as failed:
-                found.close()
+                connection.close()
                 error = failed
         raise error
 
@@ -154,13 +154,13 @@ def _body(response: http.client.HTTPResponse) -> bytes:
     if packing not in ("identity", "", *PACKED):
         raise http.client.HTTPException("an unknown packing")
     unpacking = zlib.decompressobj(PACKED[packing]) if packing in PACKED else None
-    found = bytearray()
-    while len(found) <= MOST_BYTES and (block := response.read(BLOCK)):
-        found += block if unpacking is None else unpacking.decompress(block, MOST_BYTES + 1 - len(found))
-    whole = len(found) > MOST_BYTES
+    content = bytearray()
+    while len(content) <= MOST_BYTES and (block := response.read(BLOCK)):
+        content += block if unpacking is None else unpacking.decompress(block, MOST_BYTES + 1 - len(content))
+    whole = len(content) > MOST_BYTES
     if not whole and (response.length or (unpacking is not None and not unpacking.eof)):
         raise http.client.IncompleteRead(b"")
-    return bytes(found[: MOST_BYTES + 1])
+    return bytes(content[: MOST_BYTES + 1])
 
 
 def _left(until: float) -> float:

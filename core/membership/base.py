@@ -75,10 +75,10 @@ class MembershipAttack:
         """
         if lacking := self.missing_evidence(evidence):
             raise InputError(f"membership attack {self.title}: expected {', '.join(lacking)}, got none")
-        found = self.score(evidence)
-        if not bool((abs(found) < float("inf")).all()):
+        scores = self.score(evidence)
+        if not bool((abs(scores) < float("inf")).all()):
             raise InputError(f"membership attack {self.title}: expected finite scores, got infinite ones or NaN")
-        return found
+        return scores
 
     def score(self, evidence: Evidence) -> Numbers:
         """As `scores`, of evidence that is there."""

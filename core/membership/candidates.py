@@ -92,8 +92,8 @@ def answers_to(
     noise = right_over_noise(model, few.images, few.labels, levels=asking.levels, generator=draw, **options)
     phi, margin = scores_of(model, images.images, images.labels, **options) if scores else (None, None)
     labels = images.labels.numpy()
-    found = Evidence(labels=labels, phi=phi, margin=margin, right_over_views=views, right_over_noise=noise)
-    return found, asked
+    evidence = Evidence(labels=labels, phi=phi, margin=margin, right_over_views=views, right_over_noise=noise)
+    return evidence, asked
 
 
 def with_shadows(evidence: Evidence, shadows: Sequence[tuple[Numbers, Flags]]) -> Evidence:

@@ -58,14 +58,14 @@ class Measured:
 
     def metrics(self) -> dict[str, float | None]:
         """`membership_*` numbers; None for attacks that were not made, and rates that so few images cannot show."""
-        found: dict[str, float | None] = {}
+        metrics: dict[str, float | None] = {}
         for name, attack in MEMBERSHIP_ATTACKS.items():
             if attack.access == "training":
                 continue
             pair = self.split(name) if name in self.scores else None
-            found[f"membership_{name}_auc"] = roc_auc(*pair) if pair else None
-            found[f"membership_{name}_tpr_fpr1"] = tpr_at(*pair, RATES["fpr1"]) if pair else None
-        return found | self._leading()
+            metrics[f"membership_{name}_auc"] = roc_auc(*pair) if pair else None
+            metrics[f"membership_{name}_tpr_fpr1"] = tpr_at(*pair, RATES["fpr1"]) if pair else None
+        return metrics | self._leading()
 
     def _leading(self) -> dict[str, float | None]:
         members, others = self.split(self.leading)

@@ -52,13 +52,13 @@ def scores_without_target(small: Numbers, member: Flags, *, seed: int = 0) -> Nu
 
 def copies(small: Numbers, labels: np.ndarray, member: Flags) -> Flags:
     """Which other images are copies of a member of their class, bool [n]: they are no non-members."""
-    found = np.zeros(len(small), dtype=bool)
+    is_copy = np.zeros(len(small), dtype=bool)
     for label in np.unique(labels):
         inner, outer = (np.flatnonzero((labels == label) & (member == kind)) for kind in (True, False))
         for row in outer:
             gap = np.abs(small[inner] - small[row]).max(axis=1, initial=0)
-            found[row] = bool(len(inner)) and bool(gap.min() <= COPY)
-    return found
+            is_copy[row] = bool(len(inner)) and bool(gap.min() <= COPY)
+    return is_copy
 
 
 def _features(small: Numbers) -> Numbers:

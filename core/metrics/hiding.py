@@ -56,13 +56,13 @@ def hidden_parts(
     claims = [hidden_claim(cells, recipe, baseline, published) for recipe in recipes]
     parts = cells.all_bounded(claims, family=family, span=None if span is None else 2 * span)
     known_there = cells.best(baseline, published)
-    found = []
+    hidden = []
     for recipe, part in zip(recipes, parts, strict=True):
         known = cells.best(recipe, published)
         claimed = float(cells.leak(baseline, known_there) - cells.leak(recipe, known))
         names = cells.attacks[known], cells.attacks[known_there]
-        found.append(HiddenLeak(claimed=claimed, part=part, published=names[0], published_baseline=names[1]))
-    return found
+        hidden.append(HiddenLeak(claimed=claimed, part=part, published=names[0], published_baseline=names[1]))
+    return hidden
 
 
 def hidden_claim(cells: LeakCells, recipe: int, baseline: int, published: Sequence[int]) -> Claim:

@@ -117,9 +117,9 @@ class LeakComparisons:
 
     def against(self, recipe: str, reference: str) -> LeakComparison | None:
         """The comparison of two recipes; None where they were not compared."""
-        found = self.by_pair.get((recipe, reference))
+        comparison = self.by_pair.get((recipe, reference))
         back = self.by_pair.get((reference, recipe))
-        return found if found is not None else None if back is None else back.turned
+        return comparison if comparison is not None else None if back is None else back.turned
 
     @property
     def pairs(self) -> Comparisons:
@@ -169,14 +169,14 @@ def compare_leaks(
     unknown = [attack for attack in published if attack not in cells.attacks]
     if unknown:
         raise InputError(f"published: expected some of {', '.join(cells.attacks)}, got {', '.join(unknown)}")
-    found: dict[tuple[str, str], LeakComparison] = {}
+    by_pair: dict[tuple[str, str], LeakComparison] = {}
     if reference is not None:
         beside = _with_baseline(cells, reference, published, span, among)
         undecided = {
             row: bounds for row, (one, bounds) in beside.items() if one.word == INCONCLUSIVE and one.low is not None
         }
         needs = needed(cells.cells, reference, undecided, level=level, smallest=smallest, available=available)
-        found = {
+        by_pair = {
             (names[row], names[reference]): replace(one, needed=needs.get(row)) for row, (one, _) in beside.items()
         }
     if every_pair:
@@ -184,11 +184,11 @@ def compare_leaks(
         family = Bonferroni(comparisons=max(1, len(names) * (len(names) - 1) // 2))
         bounded = cells.all_bounded([cells.reduction(*pair) for pair in pairs], family=family, span=span)
         for (j, k), one in zip(pairs, bounded, strict=True):
-            found[names[j], names[k]] = _word_comparison(cells, j, k, one, family)
+            by_pair[names[j], names[k]] = _word_comparison(cells, j, k, one, family)
     return LeakComparisons(
         leaks={name: float(cells.leak(row, cells.best(row))) for row, name in enumerate(names)},
         baseline=baseline,
-        by_pair=found,
+        by_pair=by_pair,
         level=level,
         seeds=cells.cells.shape[-2],
         classes=cells.cells.shape[-1],
@@ -213,15 +213,20 @@ def _with_baseline(
 
 
 def _word_comparison(
-    cells: LeakCells, recipe: int, reference: int, found: Bounded, family: Correction, hidden: HiddenLeak | None = None
+    cells: LeakCells,
+    recipe: int,
+    reference: int,
+    interval: Bounded,
+    family: Correction,
+    hidden: HiddenLeak | None = None,
 ) -> LeakComparison:
     """The comparison of a pair with this interval."""
     return LeakComparison(
-        word=_word(found, hidden),
-        reduction=found.value,
-        low=found.low,
-        high=found.high,
-        p=found.p,
+        word=_word(interval, hidden),
+        reduction=interval.value,
+        low=interval.low,
+        high=interval.high,
+        p=interval.p,
         comparisons=len(cells.attacks) * family.comparisons,
         attack=cells.attacks[cells.best(recipe)],
         attack_reference=cells.attacks[cells.best(reference)],
@@ -231,10 +236,10 @@ def _word_comparison(
     )
 
 
-def _word(found: Bounded, hidden: HiddenLeak | None) -> Word:
-    if found.above_zero:
+def _word(interval: Bounded, hidden: HiddenLeak | None) -> Word:
+    if interval.above_zero:
         return REDUCES
-    if found.below_zero:
+    if interval.below_zero:
         return LEAKS_MORE
     return HIDES if hidden is not None and hidden.is_clear else INCONCLUSIVE
 

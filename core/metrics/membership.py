@@ -36,12 +36,12 @@ def roc_auc(members: ArrayLike, others: ArrayLike) -> float:
 def auc_by_person(scores: ArrayLike, member: ArrayLike, labels: ArrayLike) -> dict[int, float]:
     """Class -> AUC among its own images alone, for classes with images of both kinds."""
     values, inside, classes = np.asarray(scores, np.float64), np.asarray(member, bool), np.asarray(labels)
-    found = {}
+    by_person = {}
     for label in np.unique(classes):
         of_person = classes == label
         if (of_person & inside).any() and (of_person & ~inside).any():
-            found[int(label)] = roc_auc(values[of_person & inside], values[of_person & ~inside])
-    return found
+            by_person[int(label)] = roc_auc(values[of_person & inside], values[of_person & ~inside])
+    return by_person
 
 
 def smallest_rate(others: int) -> float:
@@ -124,7 +124,7 @@ def over_persons(
     if value is None:
         return None
     people = [np.flatnonzero(classes == one) for one in np.unique(classes)]
-    draw, found = np.random.default_rng(seed), []
+    draw, samples = np.random.default_rng(seed), []
     for _ in range(RESAMPLES):
         rows = np.concatenate([people[one] for one in draw.integers(len(people), size=len(people))])
         again = values[rows], inside[rows]
@@ -132,8 +132,8 @@ def over_persons(
             continue
         one = measure(again[0][again[1]], again[0][~again[1]])
         if one is not None:
-            found.append(one)
-    low, high = np.quantile(found, [(1 - level) / 2, (1 + level) / 2]) if found else (value, value)
+            samples.append(one)
+    low, high = np.quantile(samples, [(1 - level) / 2, (1 + level) / 2]) if samples else (value, value)
     return Bootstrapped(value=value, low=float(min(low, value)), high=float(max(high, value)))
 
 

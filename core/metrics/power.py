@@ -190,6 +190,6 @@ def _detectable_difference(halves: np.ndarray, error: float, power: float) -> fl
     low, high = 0.0, float(halves.max()) + 40 * error
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
-        found = float(special.ndtr((middle - halves) / error).mean())
-        low, high = (low, middle) if found >= power else (middle, high)
+        chance = float(special.ndtr((middle - halves) / error).mean())
+        low, high = (low, middle) if chance >= power else (middle, high)
     return high

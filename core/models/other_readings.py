@@ -130,20 +130,20 @@ class Trials:
         none is tried."""
         if 1 - self._as_stated(self._chosen).double().mean().item() <= BETTER_BY:
             return []
-        found = [one for words, other in readings.usual.items() for one in self._normalised(words, other)]
+        trials = [one for words, other in readings.usual.items() for one in self._normalised(words, other)]
         for words, other in readings.further.items():
             if other != self._claim.normalisation and self._promises(other, self._size):
-                found += self._normalised(words, other)
-        if any(1 - one.hits.double().mean().item() <= BETTER_BY for one in found):
-            return found  # no size could be better, and sizes are the dearest to try
-        starts = [*self._starts(found), *self._swapped(readings)]
-        return [*found, *(one for start in starts for one in self._sized(*start, readings.sizes))]
+                trials += self._normalised(words, other)
+        if any(1 - one.hits.double().mean().item() <= BETTER_BY for one in trials):
+            return trials  # no size could be better, and sizes are the dearest to try
+        starts = [*self._starts(trials), *self._swapped(readings)]
+        return [*trials, *(one for start in starts for one in self._sized(*start, readings.sizes))]
 
-    def _starts(self, found: list[Trial]) -> Iterator[tuple[str, Normalisation | None]]:
+    def _starts(self, trials: list[Trial]) -> Iterator[tuple[str, Normalisation | None]]:
         """Normalisations under which other sizes are tried, with their words: the claimed one, and the one that fits
         best of those tried, which at a wrong size may be none that is right."""
         yield "", None
-        best = max((one for one in found if not one.reordered), key=lambda one: one.gain, default=None)
+        best = max((one for one in trials if not one.reordered), key=lambda one: one.gain, default=None)
         if best is not None and best.gain > PROMISING:
             yield best.words, best.normalisation
 

@@ -83,8 +83,8 @@ def read_tensor_file(path: Path, where: str) -> Any:
         raise InputError(f"{where}: {path} {reason}")
 
     def unknown(module: str, name: str) -> NoReturn:
-        found = f"{module}.{name}"
-        raise InputError(f"{where}: {path} holds more than tensors ({found}); refused, none of its code was run")
+        name_found = f"{module}.{name}"
+        raise InputError(f"{where}: {path} holds more than tensors ({name_found}); refused, none of its code was run")
 
     damaged = f"{where}: {path} is no readable weight file: damaged, cut short, or of another format"
     try:

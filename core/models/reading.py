@@ -108,7 +108,7 @@ def check_reading(
     if above and reached and not better:
         return
     stated = f"; its card states {claim.accuracy:.1%}" if claim.accuracy is not None else ""
-    found = (
+    fit = (
         f"{best.hits.double().mean():.1%} {best.words}{_enlarged(best.size, test)}; "
         f"{best.as_stated.double().mean():.1%} as stated: "
         f"{then(best.normalisation, best.reordered, best.size, claim.normalisation.channels)}"
@@ -117,7 +117,7 @@ def check_reading(
     )
     raise InputError(
         f"{where}: expected a classifier that recognises real test images, got {accuracy:.1%} of {len(hits)} "
-        f"(chance {chance:.1%}{stated}); {found}"
+        f"(chance {chance:.1%}{stated}); {fit}"
     )
 
 

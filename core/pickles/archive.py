@@ -126,14 +126,14 @@ def _wide_values(extra: memoryview, values: tuple[int, ...]) -> list[int]:
                 raise Refused("a member of the archive has two 64-bit sizes")
             wide = extra[4 : 4 + length]
         extra = extra[4 + length :]
-    found = []
+    widened = []
     for value in values:
         if value == _FULL32:
             if wide is None or len(wide) < 8:
                 raise Refused("a member of the archive lacks its 64-bit size")
             value, wide = int.from_bytes(wide[:8], "little"), wide[8:]
-        found.append(value)
-    return found
+        widened.append(value)
+    return widened
 
 
 def _content(view: memoryview, entry: _Entry, limit: int) -> tuple[memoryview, int]:

@@ -159,10 +159,10 @@ def numbers(text: str, where: str) -> tuple[int, ...]:
 
 
 def _number(element: Element, key: str, where: str) -> int:
-    found = numbers(element.get(key, ""), f"{where}: {element.tag}: {key}")
-    if len(found) != 1:
+    values = numbers(element.get(key, ""), f"{where}: {element.tag}: {key}")
+    if len(values) != 1:
         raise InputError(f"{where}: {element.tag}: {key}: expected one number, got {quoted(element.get(key, ''))}")
-    return found[0]
+    return values[0]
 
 
 def _connect(edges: list[Element], nodes: dict[int, Node], ports: dict[int, list[int]], where: str) -> None:

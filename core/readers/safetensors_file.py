@@ -84,9 +84,9 @@ def read_header(path: Path) -> dict[str, FiledTensor]:
             source = _Source(path)
             return {
                 name: FiledTensor(
-                    source=source, name=name, size=tuple(found.get_shape()), dtype=_TYPES.get(found.get_dtype())
+                    source=source, name=name, size=tuple(span.get_shape()), dtype=_TYPES.get(span.get_dtype())
                 )
-                for name, found in slices.items()
+                for name, span in slices.items()
             }
     except SafetensorError as error:
         raise UnreadableTensors(" ".join(str(error).split())) from error

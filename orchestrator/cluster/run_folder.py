@@ -47,9 +47,9 @@ def folders() -> Iterator[tuple[int, Path]]:
     for base in dict.fromkeys([_usual_base(), Path(os.path.realpath(tempfile.gettempdir())), SHORT_BASE]):
         for folder in base.glob(f"{PREFIX}*-*"):
             with contextlib.suppress(OSError, ValueError):
-                found = folder.lstat()
+                status = folder.lstat()
                 driver = int(folder.name.removeprefix(PREFIX).split("-")[0])
-                if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid():
+                if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid():
                     yield driver, folder
 
 
@@ -92,25 +92,25 @@ def _unfit(base: Path) -> str | None:
     trusted = {0, os.getuid(), *_unmapped_owners()}
     for place in (base, *base.parents):
         try:
-            found = place.lstat()
+            status = place.lstat()
         except OSError as error:
             return f"{place}: {error.strerror}"
-        if not stat.S_ISDIR(found.st_mode):
+        if not stat.S_ISDIR(status.st_mode):
             return f"{place}, which is no folder"
-        if found.st_uid not in trusted:
-            return f"{place}, which belongs to another user ({found.st_uid})"
-        if found.st_mode & OPEN_TO_OTHERS and not found.st_mode & stat.S_ISVTX:
-            return f"{place}, where others may rename what is not theirs (mode {stat.S_IMODE(found.st_mode):o})"
+        if status.st_uid not in trusted:
+            return f"{place}, which belongs to another user ({status.st_uid})"
+        if status.st_mode & OPEN_TO_OTHERS and not status.st_mode & stat.S_ISVTX:
+            return f"{place}, where others may rename what is not theirs (mode {stat.S_IMODE(status.st_mode):o})"
     return None if os.access(base, os.W_OK | os.X_OK) else f"{base}, which cannot be written"
 
 
 def _check_closed(folder: Path) -> None:
     """Raise InputError unless the folder is ours and closed: some file systems keep no modes."""
-    found = folder.lstat()
-    mode = stat.S_IMODE(found.st_mode)
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or mode != 0o700:
+    status = folder.lstat()
+    mode = stat.S_IMODE(status.st_mode)
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.getuid() or mode != 0o700:
         raise InputError(
-            f"{folder}: expected a folder of this user with mode 700, got owner {found.st_uid} and "
+            f"{folder}: expected a folder of this user with mode 700, got owner {status.st_uid} and "
             f"mode {mode:o}; name another place with {BASE_VARIABLE}"
         )
 

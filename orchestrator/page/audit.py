@@ -185,10 +185,10 @@ def _write_beside(paper: Paper, audit: Audit) -> None:
 
 def _beside_reference(spec: Metric, one: Trained) -> str:
     """`reduces +10.2 [+4, +17]`."""
-    found = leak_verdict(spec, one.leak)
-    if found is None:
+    verdict = leak_verdict(spec, one.leak)
+    if verdict is None:
         return "reference" if one.role == "reference" else "not compared"
-    return f"{found.words} {found.size}"
+    return f"{verdict.words} {verdict.size}"
 
 
 def _access_rows(audit: Audit) -> list[tuple[str, ...]]:

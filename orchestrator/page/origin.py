@@ -70,6 +70,6 @@ class _Head(HTMLParser):
         self.content: str | None = None
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        found = dict(attrs)
-        if tag == "meta" and found.get("name") == NAME and self.content is None:
-            self.content = found.get("content")
+        attributes = dict(attrs)
+        if tag == "meta" and attributes.get("name") == NAME and self.content is None:
+            self.content = attributes.get("content")

@@ -120,12 +120,12 @@ def _checked(stage: Stage, reads: tuple[str, ...]) -> tuple[object, ...]:
 
     Configurations are compared as objects, which trials share: the same objects are the same configuration.
     """
-    found: list[object] = [stage.name]
+    inputs: list[object] = [stage.name]
     for one in (stage, *[stage.inputs.get(role) for role in reads]):
         if one is not None:
             decides = one.task.seed_decides
-            found += (*_objects(one.config, decides), None, *_objects(one.hints, decides), None)
-    return tuple(found)
+            inputs += (*_objects(one.config, decides), None, *_objects(one.hints, decides), None)
+    return tuple(inputs)
 
 
 def _objects(config: Mapping[str, Any], seed_decides: bool) -> Iterable[object]:
@@ -203,10 +203,10 @@ def plan_summary(
 
 
 def _by_name(stages: Iterable[Stage]) -> dict[str, list[Stage]]:
-    found: dict[str, list[Stage]] = defaultdict(list)
+    by_name: dict[str, list[Stage]] = defaultdict(list)
     for stage in stages:
-        found[stage.name].append(stage)
-    return found
+        by_name[stage.name].append(stage)
+    return by_name
 
 
 def _search_summary(forecast: SearchForecast | None, cost: dict[str, Any]) -> dict[str, Any] | None:

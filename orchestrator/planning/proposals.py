@@ -214,10 +214,10 @@ class LookMaker:
 
     def __init__(self, loaded: LoadedSweep, cells: list[Cell]) -> None:
         self.looks = loaded.looks
-        found: dict[str, list[Cell]] = {}
+        by_recipe: dict[str, list[Cell]] = {}
         for cell in cells:
-            found.setdefault(canonical_json(recipe_of(cell.values)), []).append(cell)
-        recipes = sorted(found.values(), key=lambda mine: not any(cell.is_baseline for cell in mine))
+            by_recipe.setdefault(canonical_json(recipe_of(cell.values)), []).append(cell)
+        recipes = sorted(by_recipe.values(), key=lambda mine: not any(cell.is_baseline for cell in mine))
         baselines = sum(any(cell.is_baseline for cell in mine) for mine in recipes)
         if baselines != 1 or len(recipes) < 2:
             expected = "expected a baseline that is one recipe, and another beside it"

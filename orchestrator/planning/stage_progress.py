@@ -33,12 +33,12 @@ def read_stage_progress(stages: Iterable[Stage], store: Store) -> dict[str, Stag
     """Fingerprint -> how far, for those of these unfinished stages that have left something. Brings no artifact here
     but the class names of what is attacked."""
     ready = [stage for stage in stages if all(store.has(source) for source in stage.inputs.values())]
-    found = {}
+    progress = {}
     for stage, mark in zip(ready, store.marks(ready), strict=True):
         known = _classes_done(stage, store) if stage.task.shard else _marked(mark)
         if known is not None:
-            found[stage.fingerprint] = known
-    return found
+            progress[stage.fingerprint] = known
+    return progress
 
 
 def classes_of(stage: Stage, store: Store) -> list[int]:

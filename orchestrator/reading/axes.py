@@ -97,12 +97,12 @@ def by_attack(trials: Sequence[Trial], axes: Sequence[Axis]) -> dict[str, dict[s
 
 def first_finished(trials: Sequence[Trial], axes: Sequence[Axis], store: Store, name: str) -> dict[str, Stage]:
     """Recipe -> the stage of this name of its first finished seed; recipes without any are left out."""
-    found: dict[str, Stage] = {}
+    stages: dict[str, Stage] = {}
     for trial in trials:
         stage = next((stage for stage in trial.stages if stage.name == name), None)
         if stage is not None and store.has(stage):
-            found.setdefault(recipe_label(axes, trial.cell.axes), stage)
-    return found
+            stages.setdefault(recipe_label(axes, trial.cell.axes), stage)
+    return stages
 
 
 def _mappings(names: dict[str, str], trials: Sequence[Trial]) -> dict[str, str]:

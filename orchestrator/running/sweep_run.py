@@ -167,17 +167,17 @@ def begin_run(
 
 def earlier_versions_line(store: Store, missing: Iterable[Stage]) -> str | None:
     """One line where the store has artifacts of the kinds that are missing, by versions of them that are no more."""
-    found = []
+    earlier = []
     for kind in dict.fromkeys(stage.name for stage in missing):
         now = TASKS[kind].version if kind in TASKS else None
         versions = Counter[int](manifest.get("version", now) for manifest in store.newest(kind, VERSIONS_READ))
         old = {version: count for version, count in versions.items() if version != now and isinstance(version, int)}
         if old:
             which = ", ".join(f"version {version}" for version in sorted(old))
-            found.append(f"{sum(old.values())} {stage_title(kind)} ({which}, now {now})")
-    if not found:
+            earlier.append(f"{sum(old.values())} {stage_title(kind)} ({which}, now {now})")
+    if not earlier:
         return None
-    return f"artifacts of earlier versions of the code stay in the store and are not used: {'; '.join(found)}"
+    return f"artifacts of earlier versions of the code stay in the store and are not used: {'; '.join(earlier)}"
 
 
 def earlier_failures(store: Store, name: str) -> dict[str, str]:

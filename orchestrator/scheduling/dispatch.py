@@ -39,16 +39,16 @@ def read_dispatches(task_ids: list[bytes]) -> dict[bytes, TaskDispatch]:
 
     status: Any = common_pb2  # protobuf makes its classes and values when it is imported
     table: Any = gcs_pb2
-    accessor, found = state._connect_and_get_accessor(), {}
+    accessor, dispatches = state._connect_and_get_accessor(), {}
     for raw in accessor.get_task_events():
         if not any(task_id in raw for task_id in task_ids):  # most are not ours: not worth the reading
             continue
         event = table.TaskEvents.FromString(raw)
         if event.task_id in task_ids and status.SUBMITTED_TO_WORKER in event.state_updates.state_ts_ns:
-            known = found.get(event.task_id)
+            known = dispatches.get(event.task_id)
             if known is None or known.attempt_number < event.attempt_number:
-                found[event.task_id] = event
-    if not found:
+                dispatches[event.task_id] = event
+    if not dispatches:
         return {}
     workers = [table.WorkerTableData.FromString(raw) for raw in accessor.get_worker_table()]
     by_id = {worker.worker_address.worker_id: worker for worker in workers if worker.is_alive}
@@ -58,7 +58,7 @@ def read_dispatches(task_ids: list[bytes]) -> dict[bytes, TaskDispatch]:
             runs=status.RUNNING in event.state_updates.state_ts_ns,
             process=_process(by_id.get(event.state_updates.worker_id)),
         )
-        for task_id, event in found.items()
+        for task_id, event in dispatches.items()
     }
 
 
@@ -86,9 +86,9 @@ class StartWatch:
         if not waiting or now < self._next:
             return
         self._next = now + min(LOOK_EVERY_S, self._begin_s / 4)
-        found = await asyncio.to_thread(read_dispatches, list(waiting))
+        dispatches = await asyncio.to_thread(read_dispatches, list(waiting))
         for task_id, task in waiting.items():
-            given = found.get(task_id)
+            given = dispatches.get(task_id)
             if given is None or given.process is None:
                 task.given = None
             elif task.given is None or task.given[0] != given.attempt:

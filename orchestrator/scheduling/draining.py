@@ -35,14 +35,14 @@ def limit_is_near() -> bool:
 def leaving_check(node: str) -> Callable[[], bool]:
     """Whether this node is being drained, or its batch job nears the time limit: asked every few seconds at most, and
     for good once it is so."""
-    asked_at, found = -ASK_EVERY_S, False
+    asked_at, is_leaving = -ASK_EVERY_S, False
 
     def ask() -> bool:
-        nonlocal asked_at, found
-        if not found and time.monotonic() - asked_at >= ASK_EVERY_S:
+        nonlocal asked_at, is_leaving
+        if not is_leaving and time.monotonic() - asked_at >= ASK_EVERY_S:
             asked_at = time.monotonic()
-            found = node in draining_nodes() or limit_is_near()
-        return found
+            is_leaving = node in draining_nodes() or limit_is_near()
+        return is_leaving
 
     return ask
 

@@ -106,10 +106,10 @@ def _refuse_lost_inputs(store: Store, stage: Stage) -> None:
 
 def _finished_elsewhere(store: Store, stage: Stage) -> bool:
     """Whether the artifact is there after all. What we have written beside it since is then swept away."""
-    found = store.has(stage)
-    if found:
+    is_finished = store.has(stage)
+    if is_finished:
         shutil.rmtree(store.work(stage), ignore_errors=True)
-    return found
+    return is_finished
 
 
 def execute_with_inputs(store: Store, stage: Stage) -> None:

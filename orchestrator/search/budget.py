@@ -141,9 +141,9 @@ class _OtherRuns:
 
 def spent(store: Store, name: str) -> tuple[float, float]:
     """(device-seconds, wall-seconds) that the sweep has taken so far."""
-    found = _OtherRuns(store, name)
-    found.look()
-    return _device_s(found.lines), _wall_s(found.lines)
+    other_runs = _OtherRuns(store, name)
+    other_runs.look()
+    return _device_s(other_runs.lines), _wall_s(other_runs.lines)
 
 
 def hours_left(store: Store, name: str, budget: Budget | None) -> float | None:
@@ -171,6 +171,6 @@ def _wall_s(lines: Iterable[dict[str, Any]]) -> float:
 
 def _lines(store: Store, name: str, note: str) -> Lines:
     first, copy = note + NOTE, note + COPY
-    found = read_lines(store, name, first, [SpentLine], f"{copy} is read in its place")
-    found = found or read_lines(store, name, copy, [SpentLine], "what was spent so far is forgotten")
-    return [line.model_dump(exclude_none=True) for line in found]
+    lines = read_lines(store, name, first, [SpentLine], f"{copy} is read in its place")
+    lines = lines or read_lines(store, name, copy, [SpentLine], "what was spent so far is forgotten")
+    return [line.model_dump(exclude_none=True) for line in lines]

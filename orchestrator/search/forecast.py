@@ -128,7 +128,7 @@ def _trials(make: TrialMaker, values: Values, rung: int | str | None) -> list[Tr
 
 
 def _samples(setup: Setup) -> list[Values]:
-    found: list[Values] = []
+    samples: list[Values] = []
     for number in range(SAMPLES):
         for attempt in range(20):
             values = setup.random(FAR + number, attempt)
@@ -136,9 +136,9 @@ def _samples(setup: Setup) -> list[Values]:
                 setup.identity(values)
             except InputError:
                 continue
-            found.append(values)
+            samples.append(values)
             break
-    return found
+    return samples
 
 
 def _counts(setup: Setup, proposals: list[Proposal]) -> list[tuple[int | None, int]]:

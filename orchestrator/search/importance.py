@@ -35,8 +35,8 @@ def importances(loaded: LoadedSweep, record: SearchRecord) -> tuple[Importance, 
         positions = place(setup, proposal.values) if full else None
         if positions is not None:
             known.append((positions, proposal))
-    found = (_importance(loaded, known, objective) for objective in record.objectives)
-    return tuple(one for one in found if one is not None)
+    by_objective = (_importance(loaded, known, objective) for objective in record.objectives)
+    return tuple(one for one in by_objective if one is not None)
 
 
 def _importance(

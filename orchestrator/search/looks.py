@@ -81,8 +81,8 @@ class LookAgenda(Agenda):
         )
         if primary is None:
             return []
-        found = cells.stops(primary)
-        open_ = {recipe for recipe, stop in found.items() if stop.answer == "open" and stop.look == looks_begun}
+        stops = cells.stops(primary)
+        open_ = {recipe for recipe, stop in stops.items() if stop.answer == "open" and stop.look == looks_begun}
         rows = zip(cells.frame["recipe"], cells.frame["trials"], strict=True)
         ids = {trial for recipe, mine in rows if recipe in open_ for trial in mine}
         first, *others = self.make.recipes

@@ -44,9 +44,9 @@ class UnavailableJudge:
 @remembered(lambda settings: (settings.judges, settings.recipe))
 def requested_judges(settings: InversionSweep) -> dict[str, Judge]:
     """Name -> every judge that the sweep asks for, in the order of the table."""
-    found = dict(settings.judges.built)
-    found |= {name: kind() for name, kind in JUDGES.items() if _asks(settings, kind)}
-    return {name: found[name] for name in JUDGES if name in found}
+    judges = dict(settings.judges.built)
+    judges |= {name: kind() for name, kind in JUDGES.items() if _asks(settings, kind)}
+    return {name: judges[name] for name in JUDGES if name in judges}
 
 
 def _asks(settings: InversionSweep, kind: type[Judge]) -> bool:
@@ -62,9 +62,9 @@ def unavailable_judges(settings: InversionSweep) -> tuple[UnavailableJudge, ...]
 
 def unavailable_reasons(settings: InversionSweep) -> dict[str, str]:
     """Judge's stage name -> why it cannot be heard, and what to do about it; of what accompanies such a judge too."""
-    found = {judge.judge: f"{judge.reason}: {judge.remedy}" for judge in unavailable_judges(settings)}
-    found |= {name: found[kind.accompanies] for name, kind in JUDGES.items() if kind.accompanies in found}
-    return {stage_of(name): reason for name, reason in found.items()}
+    reasons = {judge.judge: f"{judge.reason}: {judge.remedy}" for judge in unavailable_judges(settings)}
+    reasons |= {name: reasons[kind.accompanies] for name, kind in JUDGES.items() if kind.accompanies in reasons}
+    return {stage_of(name): reason for name, reason in reasons.items()}
 
 
 def available_judges(settings: InversionSweep) -> dict[str, Judge]:

@@ -64,12 +64,12 @@ def shadow_stages(settings: InversionSweep) -> dict[str, Stage | None]:
     config, hints, kin = target_config(recipe, settings.protocol)
     if recipe.stop_at_test_acc is not None:
         config = {**config, "stop_at_test_acc": recipe.stop_at_test_acc}
-    data, found = data_stage(settings, recipe.image_size), dict[str, Stage | None]()
+    data, stages = data_stage(settings, recipe.image_size), dict[str, Stage | None]()
     for number in range(judge.shadows):
         part = {"model": number, "share": judge.share, "seed": judge.seed}
         config_of_shadow = Shared({**config, "seed": shadow_seed(judge.seed, number), "part": part}, kin=kin)
-        found[shadow_name(number)] = Stage(name="shadow", config=config_of_shadow, hints=hints, inputs={"data": data})
-    return found
+        stages[shadow_name(number)] = Stage(name="shadow", config=config_of_shadow, hints=hints, inputs={"data": data})
+    return stages
 
 
 @dataclass(frozen=True, kw_only=True)

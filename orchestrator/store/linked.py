@@ -64,18 +64,18 @@ class LinkedStore(LocalStore):
 
     def manifest_file(self, kind: str, fingerprint: str) -> Path:
         here_file = super().manifest_file(kind, fingerprint)
-        found = (other.manifest_file(kind, fingerprint) for other in self.others)
-        return here_file if here_file.exists() else next((path for path in found if path.exists()), here_file)
+        files = (other.manifest_file(kind, fingerprint) for other in self.others)
+        return here_file if here_file.exists() else next((path for path in files if path.exists()), here_file)
 
     def finished(self, name: str) -> set[str]:
         return super().finished(name).union(*(other.finished(name) for other in self.others))
 
     def newest_manifests(self, name: str, at_most: int) -> list[Path]:
         """Its own first: what stages cost is best told by one's own machine."""
-        found = super().newest_manifests(name, at_most)
+        manifests = super().newest_manifests(name, at_most)
         for other in self.others:
-            found += other.newest_manifests(name, at_most - len(found)) if len(found) < at_most else []
-        return found
+            manifests += other.newest_manifests(name, at_most - len(manifests)) if len(manifests) < at_most else []
+        return manifests
 
     def examined(self, kind: str, fingerprint: str) -> dict[str, Any]:
         """The manifest of its own artifact, as `doctor` asks; of another store's where it has none."""
@@ -116,11 +116,11 @@ class LinkedStore(LocalStore):
             raise Damage("its manifest states other inputs")
         trusted = {0, os.getuid(), self._owner_of(place.parent.parent)}
         for path in (place, place.parent, *place.iterdir()):
-            found = path.lstat()
-            if found.st_uid not in trusted:
-                raise Damage(f"{path.name} belongs to user {found.st_uid}, who is not the store's owner")
-            if found.st_mode & OPEN_TO_ALL and not found.st_mode & stat.S_ISVTX:
-                raise Damage(f"every user may change {path.name} (mode {stat.S_IMODE(found.st_mode):o})")
+            status = path.lstat()
+            if status.st_uid not in trusted:
+                raise Damage(f"{path.name} belongs to user {status.st_uid}, who is not the store's owner")
+            if status.st_mode & OPEN_TO_ALL and not status.st_mode & stat.S_ISVTX:
+                raise Damage(f"every user may change {path.name} (mode {stat.S_IMODE(status.st_mode):o})")
 
     def _verify(self, other: LocalStore, stage: Stage, files: dict[str, str]) -> None:
         """Raise ArtifactDamaged where a file is not what its manifest says; the artifact is then not used again."""
@@ -140,8 +140,8 @@ class LinkedStore(LocalStore):
 
 
 def _signature(place: Path) -> tuple[int, ...]:
-    found = (place / MANIFEST).stat()
-    return (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+    status = (place / MANIFEST).stat()
+    return (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
 
 
 def with_links(store: LocalStore) -> LocalStore:

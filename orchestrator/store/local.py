@@ -160,14 +160,14 @@ class LocalStore(Store):
         return manifest
 
     def newest_manifests(self, name: str, at_most: int) -> list[Path]:
-        found = []
+        manifests = []
         for entry in self._folders(name):
             path = os.path.join(entry.path, MANIFEST)
             try:
-                found.append((os.stat(path).st_mtime, path))
+                manifests.append((os.stat(path).st_mtime, path))
             except OSError:
                 continue  # not finished
-        return [Path(path) for _, path in heapq.nlargest(at_most, found)]
+        return [Path(path) for _, path in heapq.nlargest(at_most, manifests)]
 
     def prepare(self, stages: Iterable[Stage]) -> None:
         """Nothing to do: they are read where they are."""

@@ -46,12 +46,12 @@ class RobustnessReport:
     def metrics(self) -> dict[str, float | None]:
         """Column -> value: every attack's success over all pictures (the paper's convention) and, as `*_correct`, over
         those that were answered correctly before (None if none was)."""
-        correct, found = self.clean == self.labels, {}
+        correct, metrics = self.clean == self.labels, {}
         for name, answer in self.answers.items():
             succeeded = answer == self.targets if name.endswith("_targeted") else answer != self.labels
-            found[name] = _share(succeeded)
-            found[f"{name}_correct"] = _share(succeeded[correct])
-        return {**found, "zero_gradients": _share(self.zero_gradient), "robust_acc": _share(self.robust)}
+            metrics[name] = _share(succeeded)
+            metrics[f"{name}_correct"] = _share(succeeded[correct])
+        return {**metrics, "zero_gradients": _share(self.zero_gradient), "robust_acc": _share(self.robust)}
 
 
 def measure_robustness(

@@ -164,24 +164,24 @@ class RLBMI(GeneratorSettings, Attack):
         )
         manner = SearchVariant(floored=logarithm == "floored", ask_twice=paper, by_margin=not paper)
         replay = Replay(min(CAPACITY, self.episodes * self.steps), images.z_dim, device)
-        found = Search(
+        result = Search(
             lambda z: view.scores(images(z)), learner, target_class, episodes, manner, draws, replay, keep=self.selected
         ).run()
         return Reconstructions(
-            w=images.w_of(found.z).cpu(),
-            scores=found.confidences,
-            facts=_facts(found),
-            curves={name: torch.tensor(values) for name, values in found.curves.items()},
+            w=images.w_of(result.z).cpu(),
+            scores=result.confidences,
+            facts=_facts(result),
+            curves={name: torch.tensor(values) for name, values in result.curves.items()},
         )
 
 
-def _facts(found: SearchResult) -> dict[str, float]:
+def _facts(result: SearchResult) -> dict[str, float]:
     """Not a number where there is none: nothing was finite, or the policy lived."""
     return {
-        "best_reward": found.best_reward if isfinite(found.best_reward) else nan,
-        "log_margin": float(found.margins[0]),
-        "learning_steps": float(found.learnt),
-        "underflows": float(found.underflows),
-        "died": float(found.died_at is not None),
-        "died_at": nan if found.died_at is None else float(found.died_at),
+        "best_reward": result.best_reward if isfinite(result.best_reward) else nan,
+        "log_margin": float(result.margins[0]),
+        "learning_steps": float(result.learnt),
+        "underflows": float(result.underflows),
+        "died": float(result.died_at is not None),
+        "died_at": nan if result.died_at is None else float(result.died_at),
     }

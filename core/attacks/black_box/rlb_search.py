@@ -157,20 +157,20 @@ class Search:
 
     def run(self) -> SearchResult:
         """Play all episodes, or as many as there are until the policy is no number any more."""
-        total, found = self._config.episodes, self._found
+        total, result = self._config.episodes, self._found
         marks = {math.ceil(total * (point + 1) / CURVE_POINTS) for point in range(CURVE_POINTS)}
         for first in range(0, total, self._config.at_once):
             last = min(first + self._config.at_once, total)
             if not (self._play(last - first) and self._roll_out(last - first)):
-                found.died_at = last
+                result.died_at = last
                 break
             points = sum(first < mark <= last for mark in marks)
             if points or sum(map(len, self._waiting)) >= CANDIDATE_ROWS:
                 self._look()
             self._note(points)
         self._look()
-        self._note(len(marks) - len(found.curves["queries"]))
-        return found
+        self._note(len(marks) - len(result.curves["queries"]))
+        return result
 
     def _play(self, count: int) -> bool:
         """`count` episodes; whether the policy still gives numbers."""
@@ -224,17 +224,17 @@ class Search:
         """Ask about the roll-outs that wait, and keep the best of all."""
         if not self._waiting:
             return
-        z, found = torch.cat(self._waiting), self._found
+        z, result = torch.cat(self._waiting), self._found
         self._waiting = []
         answers = self._answers(z)
         newer = {"z": z.cpu(), "margins": log_margin(answers, self._label), "confidences": answers[:, self._label]}
         if self._manner.by_margin:
-            both = {name: torch.cat([getattr(found, name), value]) for name, value in newer.items()}
+            both = {name: torch.cat([getattr(result, name), value]) for name, value in newer.items()}
         else:  # the last of equals comes first
-            both = {name: torch.cat([value.flip(0), getattr(found, name)]) for name, value in newer.items()}
+            both = {name: torch.cat([value.flip(0), getattr(result, name)]) for name, value in newer.items()}
         order = best_first(both["margins" if self._manner.by_margin else "confidences"])[: self._keep]
         for name, value in both.items():
-            setattr(found, name, value[order])
+            setattr(result, name, value[order])
 
     def _answers(self, z: Tensor) -> Tensor:
         self._asked += len(z)
@@ -247,8 +247,8 @@ class Search:
 
 
 def _log(probabilities: Tensor, floored: bool) -> Tensor:
-    found = probabilities.log().double()
-    return found.clamp_min(FLOOR) if floored else found
+    logarithms = probabilities.log().double()
+    return logarithms.clamp_min(FLOOR) if floored else logarithms
 
 
 def _strongest_other(probabilities: Tensor, label: int) -> Tensor:

@@ -39,8 +39,8 @@ def distillation_loss(logits: Tensor, teacher: Tensor, temperature: float = 1.0)
 
     logits, teacher: [B, C]; the teacher's logits, or the logarithms of its scores, which differ by a constant.
     """
-    wanted, found = (teacher / temperature).log_softmax(1), (logits / temperature).log_softmax(1)
-    terms = torch.where(wanted.isneginf(), 0.0, wanted.exp() * (wanted - found))
+    wanted, student_log_probabilities = (teacher / temperature).log_softmax(1), (logits / temperature).log_softmax(1)
+    terms = torch.where(wanted.isneginf(), 0.0, wanted.exp() * (wanted - student_log_probabilities))
     return terms.sum(1).mean() / temperature**2
 
 
@@ -80,11 +80,11 @@ def distil(
         with torch.random.fork_rng(devices=devices):
             torch.manual_seed(derive_seed(settings.seed, "distil", state.step, *rank_key))
             loss = distillation_loss(state.network(images), teacher(images), settings.temperature)
-        found = team.mean(loss.detach())
-        if not found.isfinite():
-            raise TrainingDiverged(f"distillation diverged at step {state.step}: loss {found.item():.3g}")
+        mean_loss = team.mean(loss.detach())
+        if not mean_loss.isfinite():
+            raise TrainingDiverged(f"distillation diverged at step {state.step}: loss {mean_loss.item():.3g}")
         descend(state.sgd, loss, team)
-        state.losses.append(found.item())
+        state.losses.append(mean_loss.item())
         on_step(state)
 
 

@@ -140,20 +140,20 @@ class IFGMI(SelectConfig, FromPool):
             target_class,
             CandidateConfig(candidates=self.candidates),
         )
-        found = self._staged(view, inputs).invert(w0, target_class, seed=seed)
-        curve, best = found.loss.nanmean(1), found.best
+        inversion = self._staged(view, inputs).invert(w0, target_class, seed=seed)
+        curve, best = inversion.loss.nanmean(1), inversion.best
         return Reconstructions(
             w=best.w,
             images=best.images,
             scores=best.scores,
             rows={"pool_index": index[best.order], "margin": best.margins},
-            curves={"loss": curve, "stage_margin": found.worth},
+            curves={"loss": curve, "stage_margin": inversion.worth},
             facts={
-                "chosen_stage": float(found.chosen),
+                "chosen_stage": float(inversion.chosen),
                 "loss_first": float(curve[0]),
                 "loss_last": float(curve[-1]),
-                "gradient_cosine": float(found.image_cosine.nanmean()),
-                "num_frozen": float(found.frozen.sum()),
+                "gradient_cosine": float(inversion.image_cosine.nanmean()),
+                "num_frozen": float(inversion.frozen.sum()),
             },
         )
 

@@ -79,13 +79,15 @@ class KED(LowResolution):
         with view.execution.arithmetic():
             descent = distribution(start, objective, steps=self.steps, lr=self.lr)
         generator, best_first = inputs.networks[SPECIFIC]["generator"], inputs.protocol == "clean"
-        found = []
+        reconstructions = []
         for row, target_class in enumerate(classes):
             noise = torch.stack([self._noise(z_dim, seed, target_class, "draw", k) for k in range(self.selected)])
             z = sampled(descent.w[row].expand(self.selected, -1, -1), noise.to(descent.w.device), self.clamp)
             rows = torch.tensor([row])
-            found.append(make_reconstructions(view, generator, z, target_class, descent, rows, best_first=best_first))
-        return found
+            reconstructions.append(
+                make_reconstructions(view, generator, z, target_class, descent, rows, best_first=best_first)
+            )
+        return reconstructions
 
     def _objective(self, view: GradientView, inputs: AttackInputs, classes: Sequence[int], seed: int) -> Objective:
         import torch

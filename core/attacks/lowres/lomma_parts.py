@@ -102,11 +102,11 @@ def make_public_features(
     from smoothsweep.core.seeds import generator
 
     chosen = torch.randperm(len(present(inputs.public, "public")), generator=generator("public features"))[:MOST_IMAGES]
-    images, found = resize_uint8(present(inputs.public, "public")[chosen], view.image_size), []
+    images, features = resize_uint8(present(inputs.public, "public")[chosen], view.image_size), []
     with torch.no_grad(), view.execution.arithmetic():
         for batch in images.split(ROWS):
-            found.append(view.features(batch.to(view.execution.device).float() / 127.5 - 1)[0].float().cpu())
-    mean, std = moments(torch.cat(found))
+            features.append(view.features(batch.to(view.execution.device).float() / 127.5 - 1)[0].float().cpu())
+    mean, std = moments(torch.cat(features))
     return MadePart(tensors={"mean": mean, "std": std}, facts={"public_images": float(len(images))})
 
 

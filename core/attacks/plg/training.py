@@ -103,8 +103,8 @@ def train(
             ]
             row = team.mean(torch.stack([*losses, torch.stack(critic).mean()])).tolist()
             if not all(math.isfinite(value) for value in row):
-                found = "generator {:.3g}, inversion {:.3g}, discriminator {:.3g}".format(*row)
-                raise TrainingDiverged(f"conditional GAN training diverged at step {state.step}: {found}")
+                losses_text = "generator {:.3g}, inversion {:.3g}, discriminator {:.3g}".format(*row)
+                raise TrainingDiverged(f"conditional GAN training diverged at step {state.step}: {losses_text}")
             state.losses.append(row)
             state.step += 1
             on_step(state.step, row)

@@ -212,7 +212,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
 
         selector = inputs.targets.get("selection_target")
         stages = {stage: table[getattr(self, stage).kind].function() for stage, table in self.stages.items()}
-        found = invert_class(
+        reconstruction = invert_class(
             present(inputs.prior, "prior"),
             view.logits,
             inputs.parts["candidates"]["confidences"],
@@ -229,7 +229,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
             stages=Stages(**stages),
             execution=view.execution,
         )
-        return as_reconstructions(found)
+        return as_reconstructions(reconstruction)
 
     def invert_batch(
         self, view: GradientView, inputs: AttackInputs, classes: Sequence[int], *, seed: int
@@ -243,7 +243,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
         if not together or not is_default_execution(view.execution) or "selection_target" in inputs.targets:
             return super().invert_batch(view, inputs, classes, seed=seed)
         kinds = {stage: table[getattr(self, stage).kind] for stage, table in self.stages.items()}
-        found = invert_together(
+        reconstructions = invert_together(
             present(inputs.prior, "prior"),
             view,
             inputs.parts["candidates"]["confidences"],
@@ -259,7 +259,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
                 select=kinds["select"].function_together(),
             ),
         )
-        return [as_reconstructions(one) for one in found]
+        return [as_reconstructions(one) for one in reconstructions]
 
     def _temperature(self, inputs: AttackInputs) -> float | None:
         return float(inputs.parts[TEMPERATURE][TEMPERATURE]) if self.temperature else None

@@ -33,11 +33,11 @@ def optimise_together(
 ) -> list[OptimiseResult]:
     """Stage 2 by Adam: every class from its own starts [K, 1 or num_ws, w_dim], as `optimise` moves them."""
     descent = _Descents(asked, config, temperature, starts[0])
-    found: list[OptimiseResult] = []
+    results: list[OptimiseResult] = []
     for first in range(0, len(classes), descent.together):
         span = slice(first, first + descent.together)
-        found += descent.of(starts[span], classes[span])
-    return found
+        results += descent.of(starts[span], classes[span])
+    return results
 
 
 class _Descents:

@@ -244,7 +244,7 @@ def invert_class(
     transform = preprocess_of(config.pool)
     common = {"seed": seed, "protocol": protocol, "transform": transform, "device": device, "execution": run}
     starts = starts_of(stages, confidences, w_pool, target_class, config.candidates, seed=seed)
-    found = stages.optimise(
+    optimised = stages.optimise(
         prior,
         target,
         starts[0],
@@ -257,8 +257,8 @@ def invert_class(
         **({} if temperature is None else {"temperature": temperature}),
     )
     judge, kept = target if selector is None else selector, {} if keep is None else {"keep": keep}
-    best = stages.select(prior, judge, found.w, target_class, config.select, **common, **kept)
-    return reconstructed(target_class, starts, found, best)
+    best = stages.select(prior, judge, optimised.w, target_class, config.select, **common, **kept)
+    return reconstructed(target_class, starts, optimised, best)
 
 
 def starts_of(

@@ -100,5 +100,5 @@ def make_pool_features(
     images = inputs.parts["pool"]["images"]
     with torch.no_grad(), view.execution.arithmetic():
         batches = images.split(DECODE_BATCH)
-        found = [view.features(batch.to(view.execution.device))[0].float().cpu() for batch in batches]
-    return MadePart(tensors={"mean": torch.cat(found).mean(0)}, facts={"pool_images": float(len(images))})
+        features = [view.features(batch.to(view.execution.device))[0].float().cpu() for batch in batches]
+    return MadePart(tensors={"mean": torch.cat(features).mean(0)}, facts={"pool_images": float(len(images))})

@@ -53,6 +53,8 @@ def invert_together(
     asked = SharedInputs(prior=prior, view=view, seed=seed, protocol=protocol, transform=preprocess_of(config.pool))
     sampling = Stages(sample=stages.sample)
     starts = [starts_of(sampling, confidences, w_pool, c, config.candidates, seed=seed) for c in classes]
-    found = stages.optimise(asked, [start[0] for start in starts], classes, config.optimise, temperature=temperature)
-    best = stages.select(asked, [one.w for one in found], classes, config.select)
-    return [reconstructed(*of_class) for of_class in zip(classes, starts, found, best, strict=True)]
+    optimised = stages.optimise(
+        asked, [start[0] for start in starts], classes, config.optimise, temperature=temperature
+    )
+    best = stages.select(asked, [one.w for one in optimised], classes, config.select)
+    return [reconstructed(*of_class) for of_class in zip(classes, starts, optimised, best, strict=True)]

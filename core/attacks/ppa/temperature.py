@@ -48,10 +48,10 @@ def make_temperature(
 
         batch = run.forward_batch("classification", view.logits, most=FORWARD_ROWS)
         logits = torch.cat(batch.run(answer, len(images)))
-    found = fitted_temperature(logits, settings["mean_confidence"])
+    temperature = fitted_temperature(logits, settings["mean_confidence"])
     return MadePart(
-        tensors={TEMPERATURE: torch.tensor([found], dtype=torch.float64)},
-        facts={TEMPERATURE: found, "pool_confidence": mean_confidence(logits, 1.0)},
+        tensors={TEMPERATURE: torch.tensor([temperature], dtype=torch.float64)},
+        facts={TEMPERATURE: temperature, "pool_confidence": mean_confidence(logits, 1.0)},
     )
 
 

@@ -170,8 +170,8 @@ class Execution:
     def _cast(self, function: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:
         low = self.config.precision == "bf16"
         with torch.autocast(self.device.type, dtype=torch.bfloat16) if low else nullcontext():
-            found = function(x)
-        return found.float() if low else found
+            output = function(x)
+        return output.float() if low else output
 
     def _accelerated(self, function: Callable[[Tensor], Tensor]) -> Callable[[Tensor], Tensor]:
         if self.config.compile:

@@ -38,8 +38,8 @@ class TargetLayers:
         logits = output.logits if isinstance(output, LogitsWithAuxiliary) else output
         return logits.float().softmax(1)
 
-    def _require(self, found: bool) -> None:
-        if not found:
+    def _require(self, is_there: bool) -> None:
+        if not is_there:
             raise InputError(
                 "target: expected a network with features under its last layer, got one that shows its answers alone"
             )

@@ -138,12 +138,12 @@ def view_of(
             return torch.cat(batch.run(answer, len(images)))
 
     def scores(images: Tensor) -> Tensor:
-        return answers(images, lambda found: found.softmax(1))
+        return answers(images, lambda scores: scores.softmax(1))
 
     def labels(images: Tensor) -> Tensor:
         if accepts is None:
             return scores(images).argmax(1)
-        return answers(images, lambda found: _accepted(found, accepts))
+        return answers(images, lambda logits: _accepted(logits, accepts))
 
     if access == "labels":
         return LabelView(labels=labels, shown=shown, **common)
@@ -166,8 +166,8 @@ def _defense_access(target: nn.Module | PreparedTarget | None) -> Access:
 
 def _counting(target: Answer, shown: list[int]) -> PreparedTarget:
     def answer(images: Tensor) -> Tensor:
-        found = target(images)
+        logits = target(images)
         shown[0] += len(images)  # after it: what did not fit into memory was not answered
-        return found
+        return logits
 
     return PreparedTarget(answer, shown=shown)

@@ -163,9 +163,9 @@ def _new_surrogate(recipe: SurrogateTraining, number: int, classes: int, view: V
 def _confidences(networks: list[Any], pictures: Tensor, view: View) -> Tensor:
     import torch
 
-    found, run = [], view.execution
+    confidences, run = [], view.execution
     with torch.no_grad(), run.arithmetic():
         for rows in pictures.split(ROWS):
             scaled = rows.to(run.device).float() / 127.5 - 1
-            found.append(torch.stack([network(scaled).float().softmax(1) for network in networks]).mean(0).cpu())
-    return torch.cat(found)
+            confidences.append(torch.stack([network(scaled).float().softmax(1) for network in networks]).mean(0).cpu())
+    return torch.cat(confidences)

@@ -141,8 +141,8 @@ def _parts(
 def _near(seen: ScannedPictures, public: ScannedPictures) -> Pairs:
     """Private pictures that look like a public one, or are one in another frame; the very same are told elsewhere."""
     known = {name for name, _ in identical_pairs(seen, public)}
-    found = dict((*reframed_pairs(seen, public), *similar_pairs(seen, public)))
-    return tuple((name, other) for name, other in found.items() if name not in known)
+    matches = dict((*reframed_pairs(seen, public), *similar_pairs(seen, public)))
+    return tuple((name, other) for name, other in matches.items() if name not in known)
 
 
 def _misfit(seen: ScannedPictures, labels: np.ndarray, public: ScannedPictures | None) -> tuple[str, ...]:

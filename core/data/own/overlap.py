@@ -95,15 +95,15 @@ def near_and_doubts(
 def warnings_of(pairs: Pairs, doubts: tuple[str, ...], *, private: str, named: bool = True) -> tuple[str, ...]:
     """A sentence for the doubts, and one for the pictures that look alike. private: what the private set is called;
     named: whether these pictures are."""
-    found = [f"{'; '.join(doubts)}; a low leak may then be the attacker's weakness"] if doubts else []
+    warnings = [f"{'; '.join(doubts)}; a low leak may then be the attacker's weakness"] if doubts else []
     if pairs:
         changed = "cropped, mirrored or saved again"
         some = f"1 picture of {private} is, or looks like, a public one that was {changed}"
         if len(pairs) > 1:
             some = f"{len(pairs)} pictures of {private} are, or look like, public ones that were {changed}"
         which = f": {few(pair_labels(pairs, '~'))}" if named else ""
-        found.append(f"{some}{which}; an attack that draws them may have drawn what was public")
-    return tuple(found)
+        warnings.append(f"{some}{which}; an attack that draws them may have drawn what was public")
+    return tuple(warnings)
 
 
 def refuse_identical(private: Path, public: Path, pairs: Pairs) -> None:

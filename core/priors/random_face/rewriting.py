@@ -42,8 +42,8 @@ State = dict[str, Tensor]
 def rewritten(mapping: Graph, synthesis: Graph) -> MobileStyleGAN:
     """The network with the numbers of the graphs; the mean of w is still to be measured. Raises InputError."""
     state = _mapping_state(mapping)
-    found, channels = _synthesis_state(synthesis)
-    state |= found
+    synthesis_state, channels = _synthesis_state(synthesis)
+    state |= synthesis_state
     layers = sum(name.endswith("weight") and name.startswith("mapping.") for name in state)
     w_dim, z_dim = state["mapping.layers.0.weight"].shape
     network = MobileStyleGAN(MobileStyleGANConfig(channels=channels, z_dim=z_dim, w_dim=w_dim, mapping_layers=layers))
@@ -65,10 +65,10 @@ class _Walk:
         self.parameter = self.only(graph, "Parameter")
 
     def only(self, graph: Graph, kind: str) -> Node:
-        found = [node for node in graph.nodes if node.kind == kind]
-        if len(found) != 1:
-            raise InputError(f"{self.where}: expected one layer of the kind {kind}, got {len(found)}")
-        return found[0]
+        nodes = [node for node in graph.nodes if node.kind == kind]
+        if len(nodes) != 1:
+            raise InputError(f"{self.where}: expected one layer of the kind {kind}, got {len(nodes)}")
+        return nodes[0]
 
     def refuse(self, node: Node, expected: str) -> NoReturn:
         raise InputError(f"{self.where}: layer {quoted(node.name)}: expected {expected}, got {node.kind}")
@@ -99,8 +99,12 @@ class _Walk:
 
     def equals(self, operand: Operand, value: float) -> None:
         """Refuse a constant that is another number."""
-        found = operand.node.value
-        if found is None or found.size != 1 or abs(float(found.reshape(())) - value) > _CLOSE * max(abs(value), 1):
+        constant = operand.node.value
+        if (
+            constant is None
+            or constant.size != 1
+            or abs(float(constant.reshape(())) - value) > _CLOSE * max(abs(value), 1)
+        ):
             self.refuse(operand.node, f"the constant {value}")
 
     def leaky(self, operand: Operand) -> Operand:
@@ -186,16 +190,16 @@ def _styled(walk: _Walk, operand: Operand) -> dict:
     convolved, noise = walk.with_constant(noisy, "Add")
     padding = "0, 0" if convolved.node.inputs and convolved.node.inputs[0].node.kind == "GroupConvolution" else "1, 1"
     x, pointwise = walk.of(convolved, "Convolution", said=_still(padding))
-    found = {"separable": padding == "0, 0", "noise": walk.constant(noise, 1, 1, None, None)}
-    if found["separable"]:
+    state = {"separable": padding == "0, 0", "noise": walk.constant(noise, 1, 1, None, None)}
+    if state["separable"]:
         x, depthwise = walk.of(x, "GroupConvolution", said=_still("1, 1"))
-        found["depthwise"] = walk.constant(depthwise, None, 1, 1, 3, 3)[:, 0]
-        found["pointwise"] = walk.constant(pointwise, None, None, 1, 1)[:, :, 0, 0]
+        state["depthwise"] = walk.constant(depthwise, None, 1, 1, 3, 3)[:, 0]
+        state["pointwise"] = walk.constant(pointwise, None, None, 1, 1)[:, :, 0, 0]
     else:
-        found["pointwise"] = walk.constant(pointwise, None, None, 3, 3)
-    found["style"], found["input"] = _modulated(walk, x)
-    found["bias"] = walk.constant(bias, 1, len(found["pointwise"]), 1, 1).reshape(-1)
-    return found
+        state["pointwise"] = walk.constant(pointwise, None, None, 3, 3)
+    state["style"], state["input"] = _modulated(walk, x)
+    state["bias"] = walk.constant(bias, 1, len(state["pointwise"]), 1, 1).reshape(-1)
+    return state
 
 
 def _still(padding: str) -> dict[str, str]:

@@ -50,18 +50,20 @@ class Finding:
 def examine_artifacts(location: str) -> list[Finding]:
     """Read everything in a store."""
     store = open_store(location)
-    found = examine_store(store)
-    if not found.artifacts and not found.damaged and not found.unread:
+    examined = examine_store(store)
+    if not examined.artifacts and not examined.damaged and not examined.unread:
         return [Finding(fine=False, needed=False, text=f"store {store.location}: no artifacts there")]
-    damaged = [Finding(fine=False, needed=True, text=f"store: {line}; a run makes it again") for line in found.damaged]
-    size = f", {found.bytes / GIB:.2f} GiB" if found.bytes else ""  # older manifests tell none
-    read = f"{found.artifacts} artifacts{size}, as they were written"
-    unsealed = f"{found.unsealed} of them have no seal: they are from before manifests had one"
+    damaged = [
+        Finding(fine=False, needed=True, text=f"store: {line}; a run makes it again") for line in examined.damaged
+    ]
+    size = f", {examined.bytes / GIB:.2f} GiB" if examined.bytes else ""  # older manifests tell none
+    read = f"{examined.artifacts} artifacts{size}, as they were written"
+    unsealed = f"{examined.unsealed} of them have no seal: they are from before manifests had one"
     return [
         *damaged,
-        *(Finding(fine=False, needed=True, text=f"store: {line}") for line in found.unread),
+        *(Finding(fine=False, needed=True, text=f"store: {line}") for line in examined.unread),
         Finding(fine=True, needed=True, text=f"store {store.location}: {read}"),
-        *([Finding(fine=False, needed=False, text=unsealed)] if found.unsealed else []),
+        *([Finding(fine=False, needed=False, text=unsealed)] if examined.unsealed else []),
     ]
 
 
@@ -150,11 +152,11 @@ def _staged() -> Finding:
     except ImportError:
         return Finding(fine=False, needed=False, text="no look for published weights without torch")
     here = [name for name in WEIGHT_FILES if find_weight_file(name, weight_folders())]
-    found = f"{len(here)} of {len(WEIGHT_FILES)}{': ' if here else ''}{', '.join(here)}"
+    staged = f"{len(here)} of {len(WEIGHT_FILES)}{': ' if here else ''}{', '.join(here)}"
     return Finding(
         fine=bool(here),
         needed=False,
-        text=f"published weights here: {found} (the paper's sweeps need some: smoothsweep weights stage)",
+        text=f"published weights here: {staged} (the paper's sweeps need some: smoothsweep weights stage)",
     )
 
 

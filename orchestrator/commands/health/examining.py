@@ -74,8 +74,8 @@ def _made_from_others(manifests: dict[tuple[str, str], dict[str, Any]]) -> Itera
     for (kind, fingerprint), manifest in manifests.items():
         for source in manifest.get("inputs", {}).values():
             place = source["stage"], source["fingerprint"]
-            stated, found = source.get(RESULT), manifests.get(place, {}).get(RESULT)
-            if stated and found and stated != found:
+            stated, actual = source.get(RESULT), manifests.get(place, {}).get(RESULT)
+            if stated and actual and stated != actual:
                 yield (
                     f"{stage_label(kind, fingerprint)}: was made from another {stage_label(*place)} than the store "
                     "has: that one's numbers or files have changed since"

@@ -63,9 +63,9 @@ def import_target_file(request: TargetRequest) -> int:
         protocol="paper",
     )
     weights = {name: value.contiguous() for name, value in model.state_dict().items()}
-    found = test_on_data(request, card, partial(_adopt, weights))
+    tested = test_on_data(request, card, partial(_adopt, weights))
     source = {"file": request.file.name, **asdict(facts)}
-    card = card.found(source=source, **found)
+    card = card.found(source=source, **tested)
     write_folder(request.out, card, weights)
     tensors = f"{facts.tensors} tensors ({facts.wrapping})"
     screen.out(f"{request.file.name}: {card.architecture} of {card.num_classes} classes, {tensors}")

@@ -148,7 +148,7 @@ def _gives(opened: OpenedModel, held: Recogniser, embed: Embedding) -> dict[str,
     from smoothsweep.core.external.opening import try_external
     from smoothsweep.core.external.recogniser import SimilarityClassifier
 
-    found = try_external(
+    abilities = try_external(
         replace(opened, answer=SimilarityClassifier(opened.answer, held.templates, held.owners)),
         answers="logits",
         num_classes=int(held.owners.max()) + 1,
@@ -156,7 +156,7 @@ def _gives(opened: OpenedModel, held: Recogniser, embed: Embedding) -> dict[str,
         normalisation=embed.normalisation,
         where=embed.where,
     )
-    return {"access": found.access, "rows": found.rows}
+    return {"access": abilities.access, "rows": abilities.rows}
 
 
 def _embedder(source: Source) -> _Embedder:

@@ -99,7 +99,7 @@ def _import(
             )
     opened = open_external(kind, file, {"answers": answers}, torch.device("cpu"))
     card = make_card(request, architecture=kind, image_size=opened.side, outside=stated)
-    found = try_external(
+    abilities = try_external(
         opened,
         answers=answers,
         num_classes=card.num_classes,
@@ -107,7 +107,7 @@ def _import(
         normalisation=Normalisation(mean=card.mean, std=card.std, channels=card.channels),
         where=str(request.file),
     )
-    card = card.found(outside={**stated, "access": found.access, "rows": found.rows})
+    card = card.found(outside={**stated, "access": abilities.access, "rows": abilities.rows})
     measured, name = test_on_data(request, card, partial(_adopt, file)), request.file.name
     facts_source = None if facts is None else {"file": name, **asdict(facts)}
     source = facts_source or program_source(name, kind, card.num_classes, file_sha256(file))
@@ -115,7 +115,7 @@ def _import(
     with making_folder(request.out) as draft:
         shutil.copyfile(file, draft / model.file)
         write_file(draft / CARD, card.text)
-    _tell(request, model, card, found.access, opened.remark)
+    _tell(request, model, card, abilities.access, opened.remark)
     return 0
 
 

@@ -99,10 +99,10 @@ def _summary(folder: Path) -> str:
     line = (
         f"{facts['resolution']} pixels: {made.get('psnr_db')} dB from the whole image on {made.get('held_out')} latents"
     )
-    if (found := made.get("agreement")) is not None:
+    if (agreement := made.get("agreement")) is not None:
         line += (
-            f"; {found['judge']}: cosine {found['cosine_with_whole_image']} with it, "
-            f"{found['cosine_with_other_images']} with others"
+            f"; {agreement['judge']}: cosine {agreement['cosine_with_whole_image']} with it, "
+            f"{agreement['cosine_with_other_images']} with others"
         )
     return line
 

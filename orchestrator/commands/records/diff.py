@@ -34,35 +34,35 @@ def print_differences(a: str, b: str, location: str, other_location: str | None,
     other = store if other_location is None else open_existing_store(other_location)
     one, two = find_trials(store, a), find_trials(other, b)
     makers = (ProvenanceReader(store), ProvenanceReader(other))
-    found = differences(one, two, makers)
+    changes = differences(one, two, makers)
     if as_json:
-        screen.out_text(json.dumps({"a": one.title, "b": two.title, **asdict(found)}, indent=1, default=str))
+        screen.out_text(json.dumps({"a": one.title, "b": two.title, **asdict(changes)}, indent=1, default=str))
     else:
-        screen.out_text("\n".join(map(printable, differences_text(one, two, found))))
+        screen.out_text("\n".join(map(printable, differences_text(one, two, changes))))
     return 0
 
 
-def differences_text(a: NamedTrials, b: NamedTrials, found: Differences) -> list[str]:
+def differences_text(a: NamedTrials, b: NamedTrials, changes: Differences) -> list[str]:
     """Lines for a terminal."""
     lines = [f"A  {a.title}", f"B  {b.title}"]
     several = not (a.is_single_trial and b.is_single_trial)
     if several:
-        lines.append(f"{found.pairs} pairs of trials that agree on the seed and on what both vary")
-    for name, only in (("A", found.only_a), ("B", found.only_b)):
+        lines.append(f"{changes.pairs} pairs of trials that agree on the seed and on what both vary")
+    for name, only in (("A", changes.only_a), ("B", changes.only_b)):
         if only:
             lines.append(f"{len(only)} trials of {name} have no counterpart: {_few(only)}")
     for what, title in _TITLES.items():
-        rows = [_change(change, count, found.pairs) for change, count in found.changes if change.what == what]
+        rows = [_change(change, count, changes.pairs) for change, count in changes.changes if change.what == what]
         lines += ["", f"{title}:", *(f"  {row}" for row in rows)] if rows else []
-    alike = [kind for kind, count in found.same.items() if count == found.pairs]
-    differing = [number for number in found.numbers if number.a != number.b or number.apart]
+    alike = [kind for kind, count in changes.same.items() if count == changes.pairs]
+    differing = [number for number in changes.numbers if number.a != number.b or number.apart]
     if differing:
         lines += ["", "numbers:", *(f"  {_number(number)}" for number in differing)]
-    if equal := len(found.numbers) - len(differing):
+    if equal := len(changes.numbers) - len(differing):
         lines += ["", f"{equal} numbers are equal"]
     if alike:
         lines += ["", f"one and the same artifact: {', '.join(map(_stage, alike))}"]
-    if not found.changes and not differing and found.pairs and not found.only_a and not found.only_b:
+    if not changes.changes and not differing and changes.pairs and not changes.only_a and not changes.only_b:
         lines += ["", "nothing differs"]
     return lines
 

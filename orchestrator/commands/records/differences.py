@@ -82,16 +82,16 @@ def differences(a: NamedTrials, b: NamedTrials, makers: tuple[ProvenanceReader, 
     same: Counter[str] = Counter()
     numbers: dict[tuple[str, str], list[tuple[float, float]]] = {}
     for one, other in pairs:
-        found = _Walk()
+        walk = _Walk()
         ends = [
             {kind: maker(kind, fingerprint) for kind, fingerprint in trial.stages.items()}
             for trial, maker in zip((one, other), makers, strict=True)
         ]
-        found.ends(*ends)
-        for change in found.changes:
+        walk.ends(*ends)
+        for change in walk.changes:
             changes.setdefault(repr(change), change)
-        seen.update({repr(change) for change in found.changes})
-        same.update(list(found.same))
+        seen.update({repr(change) for change in walk.changes})
+        same.update(list(walk.same))
         for kind, key, values in _numbers(*ends):
             numbers.setdefault((kind, key), []).append(values)
     return Differences(

@@ -48,8 +48,8 @@ def find_trials(store: Store, name: str) -> NamedTrials:
         return NamedTrials(name=name, sweep=sweep, trials=selected(name, trials, wanted) if colon else tuple(trials))
     if not colon and _TRIAL.fullmatch(name):
         return _trial(store, name, known)
-    if found := _recipe(store, name, known):
-        return found
+    if of_recipe := _recipe(store, name, known):
+        return of_recipe
     there = ", ".join(known[:20]) or "none"
     ways = "SWEEP:RECIPE, SWEEP:axis=value, or the id of a trial"
     expected = f"expected a sweep of {store.location} ({there}), {ways}"
@@ -68,26 +68,26 @@ def _noted(store: Store, sweep: str) -> list[TrialNote]:
 def _recipe(store: Store, name: str, known: list[str]) -> NamedTrials | None:
     """The recipe of this name. Raises InputError where several sweeps have one."""
     wanted = plain_name(name)
-    found = {}
+    by_sweep = {}
     for sweep in known:
         if trials := tuple(note for note in read_trial_notes(store, sweep) if plain_name(note.recipe) == wanted):
-            found[sweep] = trials
-    if len(found) > 1:
-        names = ", ".join(f"{sweep}:{wanted}" for sweep in [*found][:5])
+            by_sweep[sweep] = trials
+    if len(by_sweep) > 1:
+        names = ", ".join(f"{sweep}:{wanted}" for sweep in [*by_sweep][:5])
         raise InputError(
-            f"{shortened(name)}: expected a recipe that one sweep has, got {len(found)}: {shortened(names)}"
+            f"{shortened(name)}: expected a recipe that one sweep has, got {len(by_sweep)}: {shortened(names)}"
         )
-    return next((NamedTrials(name=name, sweep=sweep, trials=trials) for sweep, trials in found.items()), None)
+    return next((NamedTrials(name=name, sweep=sweep, trials=trials) for sweep, trials in by_sweep.items()), None)
 
 
 def _trial(store: Store, name: str, known: list[str]) -> NamedTrials:
     """The trial whose id begins so; one that several sweeps share is one."""
-    found: dict[str, NamedTrials] = {}
+    by_id: dict[str, NamedTrials] = {}
     for sweep in known:
         for trial in read_trial_notes(store, sweep):
             if trial.trial.startswith(name):
-                found.setdefault(trial.trial, NamedTrials(name=name, sweep=sweep, trials=(trial,)))
-    if len(found) != 1:
-        got = f"{len(found)}: {', '.join(sorted(found)[:5])}" if found else "none"
+                by_id.setdefault(trial.trial, NamedTrials(name=name, sweep=sweep, trials=(trial,)))
+    if len(by_id) != 1:
+        got = f"{len(by_id)}: {', '.join(sorted(by_id)[:5])}" if by_id else "none"
         raise InputError(f"trial {name}: expected one trial in {store.location} whose id begins so, got {got}")
-    return next(iter(found.values()))
+    return next(iter(by_id.values()))

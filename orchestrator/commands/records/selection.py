@@ -32,10 +32,10 @@ def selected(name: str, trials: Sequence[TrialNote], wanted: str) -> tuple[Trial
     parts = _parts(text, known)
     if parts is None:
         _refuse(name, text, known, trials)
-    found = [trial for index, trial in enumerate(trials) if all(index in part for part in parts)]
-    if not found:
+    matches = [trial for index, trial in enumerate(trials) if all(index in part for part in parts)]
+    if not matches:
         raise InputError(f"{shortened(name)}: expected trials to which all of it applies, got none")
-    return tuple(found)
+    return tuple(matches)
 
 
 def plain_name(text: str) -> str:
@@ -89,8 +89,8 @@ def _parts(text: str, known: dict[str, set[int]]) -> list[set[int]] | None:
         read[start] = None
         for end in reversed([end for end in ends if end >= start]):  # the longest first
             rest = read[end + 1]
-            if rest is not None and (found := _one(text[start:end].strip(), known)):
-                read[start] = [found, *rest]
+            if rest is not None and (part := _one(text[start:end].strip(), known)):
+                read[start] = [part, *rest]
                 break
     return read[0]
 

@@ -60,8 +60,8 @@ def members_used(settings: Sequence[InversionSweep]) -> dict[str, str]:
     defenses = [
         _named("defenses", one.kind) for one in defended if plugin_version("defenses", one.kind)
     ]  # recipes name ours
-    found = {"Private data": data, "Model": models, "Defense": defenses, "Attack": attacks, "Prior": priors}
-    return {name: "; ".join(dict.fromkeys(words)) for name, words in found.items() if words}
+    members = {"Private data": data, "Model": models, "Defense": defenses, "Attack": attacks, "Prior": priors}
+    return {name: "; ".join(dict.fromkeys(words)) for name, words in members.items() if words}
 
 
 def _named(family: str, kind: str) -> str:

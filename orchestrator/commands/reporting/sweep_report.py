@@ -77,13 +77,13 @@ def write_gathered(data: ReportData, summary: Summary, out: Path) -> tuple[str, 
     `write_sweep_report`."""
     page = write_report(data, out, summary)
     files = [out / "results.parquet", page, *figure_files(out)]
-    texts, found = [text_table(summary)], hiding_verdicts(summary)
+    texts, hiding = [text_table(summary)], hiding_verdicts(summary)
     if summary.by_setting and summary.primary is not None:
         texts.append(settings_text(summary))
     elif len(summary.attacks) > 1 and len(summary.recipes) > 1:
-        texts.append(verdict_text(summary, found))
-    if found.verdicts:
-        write_rows(verdict_frame(summary, found), out / VERDICTS)
+        texts.append(verdict_text(summary, hiding))
+    if hiding.verdicts:
+        write_rows(verdict_frame(summary, hiding), out / VERDICTS)
         files.append(out / VERDICTS)
     if (leaks := two_leaks(data, summary)) is not None:
         write_rows(leaks.frame(summary), out / TWO_LEAKS)
@@ -99,7 +99,7 @@ def write_gathered(data: ReportData, summary: Summary, out: Path) -> tuple[str, 
         write_rows(published_frame(published), out / COMPARISON)
         texts.append(published_text(published))
         files.append(out / COMPARISON)
-    return "\n\n".join(texts), files, verdicts_of(summary, found, find(data, summary).answer[0])
+    return "\n\n".join(texts), files, verdicts_of(summary, hiding, find(data, summary).answer[0])
 
 
 def gather_report(

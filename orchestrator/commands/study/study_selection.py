@@ -104,19 +104,19 @@ def _with_pictures(
     loaded: LoadedSweep, chosen: Mapping[str, list[Trial]], store: Store
 ) -> dict[int, tuple[InversionStages, ...]]:
     """Training seed -> stages by recipe, of the seeds under which every recipe's reconstructions are in the store."""
-    found: dict[str, dict[int, InversionStages]] = {}
+    by_recipe: dict[str, dict[int, InversionStages]] = {}
     for recipe, trials in chosen.items():
         every = {trial.seed: inversion_stages(as_inversion(trial.settings), trial.seed) for trial in trials}
-        found[recipe] = {seed: one for seed, one in every.items() if one.has_pictures(store)}
-        if not found[recipe]:
+        by_recipe[recipe] = {seed: one for seed, one in every.items() if one.has_pictures(store)}
+        if not by_recipe[recipe]:
             raise InputError(
                 f"{loaded.source}: expected reconstructions of {ascii_text(recipe)} in {store.location}, got none: "
                 "smoothsweep run makes them"
             )
-    shared = [seed for seed in next(iter(found.values())) if all(seed in seeds for seeds in found.values())]
+    shared = [seed for seed in next(iter(by_recipe.values())) if all(seed in seeds for seeds in by_recipe.values())]
     if not shared:
         raise InputError(f"{loaded.source}: expected reconstructions of all recipes under one seed, got none")
-    return {seed: tuple(seeds[seed] for seeds in found.values()) for seed in shared}
+    return {seed: tuple(seeds[seed] for seeds in by_recipe.values()) for seed in shared}
 
 
 def published_preferences(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[float | None, ...]:
@@ -130,11 +130,11 @@ def published_preferences(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple
     if dataset not in {row.first.dataset for row in rows}:
         return nothing
     axes = [recipe_axes(as_inversion(trial.settings), dataset, PREFERENCE_TABLE) for trial in trials]
-    found = [matching(one, PREFERENCE_TABLE) if one else None for one in axes]
+    matches = [matching(one, PREFERENCE_TABLE) if one else None for one in axes]
     theirs = {row.first.row for row in rows if row.first.dataset == dataset}
-    if {row.first.row for row in found if row is not None} != theirs or len(found) != len(theirs):
+    if {row.first.row for row in matches if row is not None} != theirs or len(matches) != len(theirs):
         return nothing
-    return tuple(present(row, "row").numbers[PREFERENCE].value for row in found)
+    return tuple(present(row, "row").numbers[PREFERENCE].value for row in matches)
 
 
 def _one_of(names: Mapping[str, object]) -> str:

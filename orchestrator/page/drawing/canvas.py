@@ -209,9 +209,9 @@ def _tidy(tree: ElementTree.Element, prefix: str) -> None:
         for name, value in node.attrib.items():
             if name == "href" and value.startswith("#row"):
                 continue
-            found = re.fullmatch(r"url\(#(.+)\)|#(.+)", value)
-            if found:
-                used.add(found[1] or found[2])
+            match = re.fullmatch(r"url\(#(.+)\)|#(.+)", value)
+            if match:
+                used.add(match[1] or match[2])
                 node.set(name, value.replace("#", f"#{prefix}-", 1))
             elif name in ("d", "x", "y", "transform"):
                 node.set(name, re.sub(r"-?\d+\.\d{3,}", lambda n: f"{float(n[0]):.2f}", value).replace("\n", ""))

@@ -84,13 +84,13 @@ def numeric_order(summary: Summary) -> list[tuple[str, float]]:
     axes = [axis for axis in summary.axes if axis.role == "recipe"]
     if len(axes) != 1 or summary.baseline_recipe is None:
         return []
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for row in summary.cells.values():
         value = row[axes[0].key]
         if is_null(value) or isinstance(value, (str, bool, dict, list, tuple)):
             return []
-        found[row["recipe"]] = float(value)
-    return sorted(found.items(), key=lambda item: item[1])
+        values[row["recipe"]] = float(value)
+    return sorted(values.items(), key=lambda item: item[1])
 
 
 def _diverging(ordered: list[tuple[str, float]], baseline: str | None) -> dict[str, Pair]:

@@ -79,7 +79,7 @@ class Labels:
 
 def _options(x: float, y: float, width: float, within: Box, lines: int) -> list[tuple[float, Spot, Box]]:
     """Every place within the panel with its distance, the nearest first."""
-    found = []
+    options = []
     above, below = 11.0, 3.0 + LINE_HEIGHT * (lines - 1)
     heights = [y + 4 + _STEP * step for step in range(-200, 201)]
     for base in (one for one in heights if within[1] + above <= one <= within[3] - below):
@@ -93,8 +93,8 @@ def _options(x: float, y: float, width: float, within: Box, lines: int) -> list[
                 leader = far > 16 or aside > 10
                 distance = math.hypot(far, aside - 10) + 0.5 * (side < 0)
                 spot = Spot(start, base, left_aligned=side > 0, leader=leader)
-                found.append((distance, spot, (left, base - above, left + width, base + below)))
-    return sorted(found, key=lambda one: one[0])
+                options.append((distance, spot, (left, base - above, left + width, base + below)))
+    return sorted(options, key=lambda one: one[0])
 
 
 def _along(start: tuple[float, float], end: tuple[float, float]) -> list[Box]:

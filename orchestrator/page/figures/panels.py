@@ -100,8 +100,8 @@ class Panels:
         if metric is None or metric not in summary.measured:
             return None
         rows = self._in_group(group, metric)
-        found = {family.key: best_point(summary, group, family.points) for family in group.families}
-        best = {key: held for key, held in found.items() if held is not None and held[0].recipe in rows}
+        best_points = {family.key: best_point(summary, group, family.points) for family in group.families}
+        best = {key: held for key, held in best_points.items() if held is not None and held[0].recipe in rows}
         if len(best) < 2:
             return None
         floor = accuracy_floor(summary, group)
@@ -231,8 +231,8 @@ class Panels:
 
     def _control(self, metric: str) -> tuple[float, str] | None:
         """The most that the judge credits to a control, and its name."""
-        found = self.summary.worst_of_control(metric)
-        return None if found is None else (float(self.summary.frame.loc[found[1], metric]), f"control: {found[0]}")
+        row = self.summary.worst_of_control(metric)
+        return None if row is None else (float(self.summary.frame.loc[row[1], metric]), f"control: {row[0]}")
 
     def _reference(self, group: DefenseGroup, rows: Mapping[str, int], metric: str) -> tuple[float, float] | None:
         return self._spot(rows[present(group.reference, "reference")], metric) if group.reference in rows else None

@@ -70,16 +70,16 @@ def coordinates(view: SearchView, objective: Objective) -> Canvas | None:
 
 def importance(view: SearchView) -> Canvas | None:
     """Bars of every parameter's share, a panel for each objective; None without any."""
-    found = view.importances
-    if not found:
+    importances = view.importances
+    if not importances:
         return None
-    most = max(len(one.shares) for one in found)
+    most = max(len(one.shares) for one in importances)
     width, height = 420.0, 62.0 + 24.0 * most + 40.0
     canvas = Canvas(
-        width * len(found), height, "Share of the variance between recipes that each parameter accounts for"
+        width * len(importances), height, "Share of the variance between recipes that each parameter accounts for"
     )
     by_column = {objective.column: objective for objective in view.objectives}
-    for number, one in enumerate(found):
+    for number, one in enumerate(importances):
         left = number * width
         axes = canvas.axes(left + 120, 40, left + width - 40, height - 44, grid="x")
         names = [words_for(name) for name, _ in one.shares]

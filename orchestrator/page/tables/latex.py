@@ -142,8 +142,10 @@ def _row(table: PrintedTable, part: Part, row: PrintedRow, marks: Mapping[str, s
     cells = [f"{begin}{_breakable(row.recipe)}{mark}{baseline}", escaped(row.seeds)]
     cells += [_cell(metric_of(key), row.metrics[key]) for key in part.metrics]
     if part.compares:
-        found = row.reduction
-        cells.append("" if found is None else _cell(metric_of(present(table.leak, "leak")), found, is_reduction=True))
+        reduction = row.reduction
+        cells.append(
+            "" if reduction is None else _cell(metric_of(present(table.leak, "leak")), reduction, is_reduction=True)
+        )
     return " & ".join(cells)
 
 

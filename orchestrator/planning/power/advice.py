@@ -52,14 +52,14 @@ class Advisor:
 
     def cheapest(self, difference: float) -> Option | None:
         """The cheapest number of seeds and classes that tells a difference; None where there are too few classes."""
-        found: list[tuple[float, Design]] = []
+        designs: list[tuple[float, Design]] = []
         for classes in self._numbers_of_classes():
             design = replace(self.now, classes=classes)
             seeds = seeds_to_detect(self.components, design, difference)
             if seeds is not None:
                 design = replace(design, seeds=seeds)
-                found.append((self._price(design), design))
-        return self._option(min(found, key=lambda one: one[0])[1]) if found else None
+                designs.append((self._price(design), design))
+        return self._option(min(designs, key=lambda one: one[0])[1]) if designs else None
 
     def seeds_alone(self, difference: float) -> int | None:
         """How many seeds tell a difference with the present classes; None where `MOST_SEEDS` would not do."""

@@ -50,13 +50,13 @@ def measured(store: Store, leak: Metric, data: str | None) -> Measured | None:
 
     data: fingerprint of the sweep's private images. Trials on these are preferred to others, which are never mixed in.
     """
-    found: dict[Data, Met] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
+    by_data: dict[Data, Met] = defaultdict(lambda: defaultdict(lambda: defaultdict(dict)))
     history = _Judged(store)
     for path in store.newest_manifests(present(leak.stage, "stage of the leak"), READ_AT_MOST):
         if (judged := history.trial(path.parent.parent.name, path.parent.name, leak.key)) is not None:
             of, attack, recipe, seed, rates = judged
-            found[of][attack][recipe][seed] = rates
-    ranked = [(of[0] == data, *one) for of, met in found.items() if (one := _pooled(met, of[1])) is not None]
+            by_data[of][attack][recipe][seed] = rates
+    ranked = [(of[0] == data, *one) for of, met in by_data.items() if (one := _pooled(met, of[1])) is not None]
     if not ranked:
         return None
     same, freedom, trials, components = max(ranked, key=lambda one: one[:3])

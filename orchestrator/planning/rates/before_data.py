@@ -84,7 +84,7 @@ def _stated(plan: Plan, history: History, price: float | None, device: str | Non
         return None
     hours = sum(cost.hours for cost in costs)
     rates = list(dict.fromkeys(cost.work.rate for cost in costs))
-    found = {
+    stated = {
         "attacks": [
             {
                 "attacks": one.attacks,
@@ -101,7 +101,7 @@ def _stated(plan: Plan, history: History, price: float | None, device: str | Non
         "rate": ", ".join(f"{rate.hours:g} h for {rate.latents:,} latents on one {rate.device}" for rate in rates),
         "source": "; ".join(rate.source + derived(rate, device or rate.device) for rate in rates),
     }
-    return found if price is None else {**found, "dollars": price * hours}
+    return stated if price is None else {**stated, "dollars": price * hours}
 
 
 def stated_costs(plan: Plan, history: History, device: str | None = None) -> list[StatedCost]:
@@ -116,12 +116,12 @@ def stated_costs(plan: Plan, history: History, device: str | None = None) -> lis
 
 def sizes_of_attacks(plan: Plan) -> dict[str, tuple[int, StatedWork]]:
     """Fingerprint of an attack -> its classes and the work of one; without those that no rate is of."""
-    found: dict[str, tuple[int, StatedWork]] = {}
+    sizes: dict[str, tuple[int, StatedWork]] = {}
     for trial in plan.trials:
         for stage in trial.stages:
-            if stage.name == "attack" and stage.fingerprint not in found and (size := _size_of_attack(trial)):
-                found[stage.fingerprint] = size
-    return found
+            if stage.name == "attack" and stage.fingerprint not in sizes and (size := _size_of_attack(trial)):
+                sizes[stage.fingerprint] = size
+    return sizes
 
 
 def _size_of_attack(trial: Trial) -> tuple[int, StatedWork] | None:

@@ -59,8 +59,8 @@ def hiding_verdicts(summary: Summary) -> HidingVerdicts:
     """The verdicts of a sweep by the metric that decides."""
     if summary.primary is None:
         return HidingVerdicts(reason="no leak was measured")
-    found = {recipe: summary.verdict(recipe) for recipe in summary.recipes}
-    verdicts = {recipe: one for recipe, one in found.items() if one is not None}
+    by_recipe = {recipe: summary.verdict(recipe) for recipe in summary.recipes}
+    verdicts = {recipe: one for recipe, one in by_recipe.items() if one is not None}
     cases = summary.cases(summary.primary)
     references = summary.references
     return HidingVerdicts(

@@ -104,5 +104,5 @@ def _front(summary: Summary, rows: dict[str, int], sign: int) -> tuple[str, ...]
     if not len(places):
         return ()
     leak = sign * places[summary.primary].to_numpy(float)
-    found = accuracy_leak_frontier(places["test_acc"].to_numpy(float), leak, min_accuracy=summary.min_test_acc)
-    return tuple(places["recipe"].iloc[list(found.members)])
+    frontier = accuracy_leak_frontier(places["test_acc"].to_numpy(float), leak, min_accuracy=summary.min_test_acc)
+    return tuple(places["recipe"].iloc[list(frontier.members)])

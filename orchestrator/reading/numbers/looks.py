@@ -61,7 +61,7 @@ def stops(cells: AttackedCells, metric: str, looks: SeedLooks, baseline: str | N
     does. cells: with all the samples there are."""
     met = cells.met(metric)
     attacks = tuple(dict.fromkeys(attack for under in met.values() for attack, seeds in under.items() if seeds))
-    found: dict[str, Stop] = {}
+    by_recipe: dict[str, Stop] = {}
     pending = [recipe for recipe in met if recipe != baseline]
     among = len(pending)
     for number, error in enumerate(looks.design.errors):
@@ -79,7 +79,7 @@ def stops(cells: AttackedCells, metric: str, looks: SeedLooks, baseline: str | N
         )
         is_last = number + 1 == len(looks.looks)
         for recipe, one in estimates.items():
-            found[recipe] = Stop(
+            by_recipe[recipe] = Stop(
                 look=number + 1,
                 answer=_answer(one, looks.smallest, is_last=is_last),
                 error=error,
@@ -88,8 +88,8 @@ def stops(cells: AttackedCells, metric: str, looks: SeedLooks, baseline: str | N
                 reduction=one,
                 cases=cases,
             )
-        pending = [recipe for recipe in able if recipe != baseline and found[recipe].answer == "open"]
-    return found
+        pending = [recipe for recipe in able if recipe != baseline and by_recipe[recipe].answer == "open"]
+    return by_recipe
 
 
 def _has(under: Mapping[str, set[int]], attacks: tuple[str, ...], seeds: tuple[int, ...]) -> bool:

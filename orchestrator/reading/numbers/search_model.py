@@ -73,9 +73,9 @@ class ProposalRow:
 
     def point(self, objectives: Sequence[Objective]) -> list[float] | None:
         """Its objectives in their order, None where any is missing."""
-        found = [self.objectives.get(objective.column) for objective in objectives]
-        values = [float(value) for value in found if value is not None and value == value]
-        return values if len(values) == len(found) else None
+        numbers = [self.objectives.get(objective.column) for objective in objectives]
+        values = [float(value) for value in numbers if value is not None and value == value]
+        return values if len(values) == len(numbers) else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -189,9 +189,9 @@ def _worst(objective: Objective, seen: Sequence[float]) -> float:
 def paired_with_full(view: SearchView, rung: int, column: str) -> list[tuple[float, float]]:
     """(by the rung's cheap attack, by the full attack) of every recipe that met both, by one objective."""
     full = {p.key: p.objectives.get(column) for p in view.full if p.status == "done"}
-    found = []
+    pairs = []
     for proposal in dict(view.on_rungs).get(rung, ()):
         cheap, dear = proposal.objectives.get(column), full.get(proposal.key)
         if cheap is not None and dear is not None and cheap == cheap and dear == dear:
-            found.append((float(cheap), float(dear)))
-    return found
+            pairs.append((float(cheap), float(dear)))
+    return pairs

@@ -229,8 +229,8 @@ def _of_seeds(samples: Mapping[str, Seeds], seeds: Sequence[int]) -> dict[str, S
 def _references(groups: Mapping[Key, Any], data: ReportData) -> list[int | None]:
     """The row that each row is compared with, None for a baseline itself and where there is none."""
     place = {key: row for row, key in enumerate(groups)}
-    found = [place.get(_reference_key(key, data)) if data.baseline else None for key in groups]
-    return [None if reference == row else reference for row, reference in enumerate(found)]
+    rows = [place.get(_reference_key(key, data)) if data.baseline else None for key in groups]
+    return [None if reference == row else reference for row, reference in enumerate(rows)]
 
 
 def _reference_key(key: Key, data: ReportData) -> Key:
@@ -241,12 +241,12 @@ def _reference_key(key: Key, data: ReportData) -> Key:
 def _defenses(data: ReportData, frame: pd.DataFrame) -> dict[str, Defended]:
     others = [axis for axis in data.axes if not axis.defense]
     needed = dict.fromkeys(("recipe", "trials", *(axis.key for axis in others)))
-    found = {}
+    defenses = {}
     for row in frame.filter(list(needed)).to_dict("records"):
         defense = data.defenses.get(row["trials"][0])
-        if defense is not None and row["recipe"] not in found:
-            found[row["recipe"]] = Defended(words=recipe_words(defense), setting=_label(others, row, "recipe"))
-    return found
+        if defense is not None and row["recipe"] not in defenses:
+            defenses[row["recipe"]] = Defended(words=recipe_words(defense), setting=_label(others, row, "recipe"))
+    return defenses
 
 
 def recipe_label(axes: Sequence[Axis], values: Mapping[str, Any]) -> str:
@@ -272,8 +272,8 @@ def _row(
     """A cell without its differences."""
     row = _counts(trials, data.axes) | {"is_baseline": bool(data.baseline) and key == _reference_key(key, data)}
     for spec in METRICS:
-        found = estimate(spec, samples[spec.key], settings)
-        row |= {f"{spec.key}{end}": one for end, one in zip(("", "_low", "_high", "_n"), found, strict=True)}
+        interval = estimate(spec, samples[spec.key], settings)
+        row |= {f"{spec.key}{end}": one for end, one in zip(("", "_low", "_high", "_n"), interval, strict=True)}
     return row
 
 

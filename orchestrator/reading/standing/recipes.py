@@ -25,7 +25,7 @@ def recipe_standings(summary: Summary) -> tuple[RecipeStanding, ...]:
         return ()
     choice = decide(summary)
     rows = dict.fromkeys(row for row in (choice.reference, choice.best) if row is not None)
-    found = (
+    standings_of_recipes = (
         RecipeStanding(
             recipe=str(summary.frame.loc[row, "recipe"]),
             attack=str(summary.frame.loc[row, "attack"]),
@@ -33,7 +33,7 @@ def recipe_standings(summary: Summary) -> tuple[RecipeStanding, ...]:
         )
         for row in rows
     )
-    return tuple(one for one in found if one.judged)
+    return tuple(one for one in standings_of_recipes if one.judged)
 
 
 def _beside_anything(one: Standing) -> bool:

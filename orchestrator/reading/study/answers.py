@@ -42,16 +42,16 @@ def read_answers(paths: Sequence[Path], key: StudyKey) -> list[Answers]:
     """The files of all annotators. Raises InputError, one line, for one that is no such file, belongs to another study,
     does not fit its questions, or repeats another."""
     read: dict[str, Path] = {}
-    found = []
+    files_read = []
     for path in paths:
         answers = _read(path, key)
         if (earlier := read.setdefault(answers.annotator.id, path)) is not path:
             who = shortened(answers.known_as)
             raise InputError(f"{path}: expected every annotator once, got {who} here and in {earlier}")
-        found.append(answers)
-    if all(choice is None for answers in found for choice in answers.answers):
+        files_read.append(answers)
+    if all(choice is None for answers in files_read for choice in answers.answers):
         raise InputError(f"{paths[0]}: expected at least one question answered, got none")
-    return found
+    return files_read
 
 
 def _read(path: Path, key: StudyKey) -> Answers:

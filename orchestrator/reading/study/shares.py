@@ -153,7 +153,11 @@ def _of_answers(counted: Sequence[Choices], recipe: int) -> Share:
     if not shared:
         return Share(value=None, low=None, high=None, count=0, of=0)
     chosen = [[float(choices[number] == recipe) for number in shared] for choices in counted]
-    found = rate_interval(chosen, level=LEVEL)
+    interval = rate_interval(chosen, level=LEVEL)
     return Share(
-        value=found.mean, low=found.low, high=found.high, count=sum(map(sum, chosen)), of=len(shared) * len(counted)
+        value=interval.mean,
+        low=interval.low,
+        high=interval.high,
+        count=sum(map(sum, chosen)),
+        of=len(shared) * len(counted),
     )

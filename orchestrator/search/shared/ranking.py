@@ -39,12 +39,12 @@ def ordered(points: np.ndarray, directions: Sequence[Direction]) -> list[int]:
 
 def fronts(points: np.ndarray, directions: Sequence[Direction]) -> list[list[int]]:
     """Indices of the points that nothing dominates, then of those that only the first dominate, and so on."""
-    remaining, found = np.arange(len(points)), []
+    remaining, ordered_fronts = np.arange(len(points)), []
     while len(remaining):
         mask = pareto_mask(points[remaining], directions)
-        found.append(remaining[mask].tolist())
+        ordered_fronts.append(remaining[mask].tolist())
         remaining = remaining[~mask]
-    return found
+    return ordered_fronts
 
 
 def crowding(points: np.ndarray) -> np.ndarray:

@@ -32,9 +32,9 @@ def propose_noise_aware(setup: Setup, proposals: Sequence[Proposal], outcomes: O
     """A new recipe under the first seeds, or one more seed for one that was tried."""
     if not all_tried(setup, proposals):
         visible = max(0, len(proposals) - (setup.lag or 1) + 1)
-        found = _new_or_more(setup, proposals, tried_recipes(setup, proposals, outcomes, visible=visible))
-        if found is not None:
-            return found
+        proposal = _new_or_more(setup, proposals, tried_recipes(setup, proposals, outcomes, visible=visible))
+        if proposal is not None:
+            return proposal
     return _last_seeds(setup, proposals, outcomes)
 
 
@@ -52,12 +52,12 @@ def _new_or_more(setup: Setup, proposals: Sequence[Proposal], known: Sequence[Tr
     worth = expected_worth(setup, known, candidates, number)
     by_chance = np.random.default_rng([setup.seed, number, 2]).random(len(pool))  # among equals, such as none of worth
     order = np.lexsort((by_chance, -worth[len(more) :]))
-    found, drawn = _new(setup, proposals, [pool[index] for index in order], "noise_aware")
-    if found is None or not more:
-        return found
+    new, drawn = _new(setup, proposals, [pool[index] for index in order], "noise_aware")
+    if new is None or not more:
+        return new
     best = int(np.argmax(worth[: len(more)]))
     of_new = worth[len(more) + order[drawn]] if drawn < len(order) else 0.0
-    return _more(more[best], number, more[best].seeds + 1) if worth[best] > of_new else found
+    return _more(more[best], number, more[best].seeds + 1) if worth[best] > of_new else new
 
 
 def _last_seeds(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes) -> Proposal | Wait | None:
@@ -148,13 +148,13 @@ def expected_worth(
     best, worst = seen.min(axis=0), seen.max(axis=0)
     reference = worst + BEYOND * (worst - best)
     front, rest = slice(len(measured), len(measured) + len(offered)), slice(len(measured) + len(offered), None)
-    found = expected_gains(
+    gains_of_new = expected_gains(
         costs[:, front], costs[:, rest], reference, front_counts=counts[:, front], candidates_count=counts[:, rest]
     )
-    return found / max(float(np.prod(reference - best)), 1e-300)
+    return gains_of_new / max(float(np.prod(reference - best)), 1e-300)
 
 
 def _seen(setup: Setup, measured: Sequence[TriedRecipe], points: np.ndarray, column: str) -> SeenTrials:
-    trials = [(row, seed, found[column]) for row, one in enumerate(measured) for seed, found in one.by_seed.items()]
+    trials = [(row, seed, values[column]) for row, one in enumerate(measured) for seed, values in one.by_seed.items()]
     recipe, seed, values = (np.array(side) for side in zip(*trials, strict=True))
     return SeenTrials(places=points, groups=groups_of(setup.space), recipe=recipe, seed=seed, values=values)

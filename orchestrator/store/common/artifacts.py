@@ -35,10 +35,10 @@ def read_artifact(folder: Path, *, unsealed: bool = True) -> dict[str, Any]:
     if folder.is_symlink():
         raise Damage("it is a link")
     manifest = read_manifest(_content(folder), folder.parent.name, folder.name, unsealed=lambda: unsealed)
-    found = verifying.sizes(folder, manifest["files"])
+    sizes = verifying.sizes(folder, manifest["files"])
     for name, size in manifest.get("sizes", {}).items():
-        if found.get(name) != size:
-            raise Damage(f"{name} has {found.get(name)} bytes instead of {size}")
+        if sizes.get(name) != size:
+            raise Damage(f"{name} has {sizes.get(name)} bytes instead of {size}")
     return manifest
 
 
@@ -48,10 +48,10 @@ def is_whole(folder: Path, *, unsealed: bool = True) -> bool:
     It is looked at again when its manifest has changed.
     """
     try:
-        found = os.stat(folder / MANIFEST)
+        status = os.stat(folder / MANIFEST)
     except OSError:
         return False
-    signature = (found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino)
+    signature = (status.st_mtime_ns, status.st_ctime_ns, status.st_size, status.st_ino)
     if _whole.get(folder) == signature:
         return True
     try:

@@ -101,15 +101,15 @@ class Objects:
         with self._one_line_errors(prefix):
             selector = FileSelector(base, recursive=True, allow_not_found=True)
             infos: list[FileInfo] = _filesystem().get_file_info(selector)
-        found = [
+        objects = [
             Listed(key=info.path[len(base) + 1 :], size=info.size, changed=info.mtime_ns or 0)
             for info in infos
             if info.type == FileType.File
         ]
-        for item in found:  # keys become paths of this machine
+        for item in objects:  # keys become paths of this machine
             if not is_inner_path(item.key):
                 raise InputError(f"{self.url}/{prefix}: expected objects of plain names, got {item.key[:80]!r}")
-        return found
+        return objects
 
     def info(self, key: str) -> Listed | None:
         """The object's size and time of change, None if there is none."""

@@ -24,15 +24,15 @@ def commit() -> str | None:
     """The full commit of this source tree, None where there is no git."""
     if not (TREE / ".git").exists() or not shutil.which("git"):
         return None
-    found = subprocess.run(["git", "-C", str(TREE), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    return found.stdout.strip() if found.returncode == 0 else None
+    git = subprocess.run(["git", "-C", str(TREE), "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    return git.stdout.strip() if git.returncode == 0 else None
 
 
 def provenance_tags() -> dict[str, str]:
     """Commit and the versions that matter, as tags of the sweep's run."""
     tags = {"smoothsweep.python": platform.python_version(), "smoothsweep.platform": platform.platform()}
-    found = {name.lower() for name, _ in _installed()}
-    tags.update({f"smoothsweep.{name}": version(name) for name in SHOWN if name in found})
+    installed = {name.lower() for name, _ in _installed()}
+    tags.update({f"smoothsweep.{name}": version(name) for name in SHOWN if name in installed})
     head = commit()
     return {**tags, **({"mlflow.source.git.commit": head} if head else {})}
 

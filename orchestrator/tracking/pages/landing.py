@@ -32,17 +32,17 @@ def list_sweep_pages(uri: str) -> list[SweepPages]:
     Views that are missing, of a sweep recorded before there were any, are added. InputError if there is no MLflow.
     """
     client = connect(uri)
-    found = []
+    pages = []
     for experiment in client.search_experiments(max_results=AT_MOST, order_by=["last_update_time DESC"]):
         last = _last_run(client, experiment.experiment_id)
         if last is not None:
             leak = experiment.tags.get(f"{PRIMARY_METRIC}.name")
             show(client, experiment, leak if leak in BY_KEY and BY_KEY[leak].group == "leak" else None)
-            found.append((last, experiment))
-    found.sort(key=lambda pair: -pair[0])
+            pages.append((last, experiment))
+    pages.sort(key=lambda pair: -pair[0])
     return [
         SweepPages(sweep=one.name, table=route(one.experiment_id), charts=route(one.experiment_id, charts=True))
-        for _, one in found
+        for _, one in pages
     ]
 
 

@@ -98,20 +98,20 @@ class Runs:
         """A new run with these tags, in one transaction. started: when its work began, in milliseconds; None: now."""
         tags = {KIND: kind, KEYS[kind]: fingerprint, "mlflow.runName": name, **tags}
         run = self._client.create_run(self._experiment_id, start_time=started, tags=tags)
-        found = StoredRun(run_id=run.info.run_id, status="RUNNING", started=run.info.start_time)
-        return self.note(kind, fingerprint, found)
+        stored = StoredRun(run_id=run.info.run_id, status="RUNNING", started=run.info.start_time)
+        return self.note(kind, fingerprint, stored)
 
-    def note(self, kind: str, fingerprint: str, found: StoredRun) -> StoredRun:
+    def note(self, kind: str, fingerprint: str, stored: StoredRun) -> StoredRun:
         """Remember what has become of a run."""
-        self._known[kind, fingerprint] = found
-        return found
+        self._known[kind, fingerprint] = stored
+        return stored
 
     def drop(self, kind: str, fingerprint: str) -> None:
         """Delete a run, to start over."""
-        found = self._known.pop((kind, fingerprint), None)
-        if found is not None:
+        stored = self._known.pop((kind, fingerprint), None)
+        if stored is not None:
             with already_gone():
-                self._client.delete_run(found.run_id)
+                self._client.delete_run(stored.run_id)
 
 
 def _enter(known: dict[tuple[str, str], StoredRun], key: tuple[str, str], run: Any) -> dict[str, str]:

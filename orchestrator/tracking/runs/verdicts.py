@@ -76,7 +76,7 @@ class Verdicts:
     answer: str = ""
 
 
-def verdicts_of(summary: Summary, found: HidingVerdicts, answer: str = "") -> Verdicts:
+def verdicts_of(summary: Summary, hiding: HidingVerdicts, answer: str = "") -> Verdicts:
     """What the report's table and its verdicts say, for every trial that they count. answer: its first sentence."""
     of_trials: dict[str, RunVerdict] = {}
     if summary.primary is None:
@@ -86,7 +86,7 @@ def verdicts_of(summary: Summary, found: HidingVerdicts, answer: str = "") -> Ve
     marked = None if choice.marked is None else summary.frame.loc[choice.marked, "recipe"]
     inaccurate = ascii_text(too_inaccurate(summary))
     for index, row in summary.cells.items():
-        one = found.verdicts.get(row["recipe"])
+        one = hiding.verdicts.get(row["recipe"])
         look = ascii_text(look_words(summary, last[row["recipe"]])) if row["recipe"] in last else ""
         numbers = {} if one is None else _numbers(one)
         if row["recipe"] in worst:
@@ -104,7 +104,7 @@ def verdicts_of(summary: Summary, found: HidingVerdicts, answer: str = "") -> Ve
             mark=choice.mark if row["recipe"] == marked else inaccurate if row["recipe"] in choice.below else "",
         )
         of_trials.update(dict.fromkeys(row["trials"] if not row["control"] and verdict.tags else (), verdict))
-    words = "; ".join(f"{ascii_text(recipe)}: {one.word}" for recipe, one in found.verdicts.items())
+    words = "; ".join(f"{ascii_text(recipe)}: {one.word}" for recipe, one in hiding.verdicts.items())
     return Verdicts(of_trials=of_trials, whole={HIDING: words} if words else {}, answer=answer)
 
 
@@ -124,11 +124,11 @@ def _places(summary: Summary, worst: Mapping[str, int]) -> dict[Hashable, float]
 def _numbers(one: LeakComparison) -> dict[str, float]:
     """The numbers of a verdict by the names of their metrics, the earlier names too."""
     part = one.hidden.part if one.hidden else None
-    found = {"reduction": one.reduction, "reduction_low": one.low, "reduction_high": one.high}
-    found |= {earlier: found[name] for name, earlier in EARLIER.items()}
+    numbers = {"reduction": one.reduction, "reduction_low": one.low, "reduction_high": one.high}
+    numbers |= {earlier: numbers[name] for name, earlier in EARLIER.items()}
     if part is not None:
-        found |= {"hidden": part.value, "hidden_low": part.low, "hidden_high": part.high}
-    return {name: float(present(value, "value")) for name, value in found.items() if not is_null(value)}
+        numbers |= {"hidden": part.value, "hidden_low": part.low, "hidden_high": part.high}
+    return {name: float(present(value, "value")) for name, value in numbers.items() if not is_null(value)}
 
 
 def write_verdict(client: Any, run_id: str, verdict: RunVerdict, *, before: str, at: int) -> None:

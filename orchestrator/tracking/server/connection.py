@@ -203,5 +203,5 @@ def _nothing_there(uri: str, reason: str) -> InputError:
 def _cause(error: BaseException) -> str:
     """The last words of a chain of wrapped connection errors: what the operating system said."""
     text = str(error)
-    found = re.search(r"(Connection refused|Name or service not known|No route to host|[A-Z][a-z]+ error: [^)]*)", text)
-    return found[1].lower() if found else text
+    match = re.search(r"(Connection refused|Name or service not known|No route to host|[A-Z][a-z]+ error: [^)]*)", text)
+    return match[1].lower() if match else text

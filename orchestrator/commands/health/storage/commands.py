@@ -96,11 +96,11 @@ def verify(location: str) -> int:
     store = _local(location)
     code = DONE
     for one in (LocalStore(root=store.root), *(other_store(other, store) for other in links_of(store))):
-        found = examine_store(one)
-        for line in (*found.damaged, *found.unread):
+        examined = examine_store(one)
+        for line in (*examined.damaged, *examined.unread):
             screen.out(printable(f"{one.location}: {line}"))
             code = FAILED
-        screen.out(printable(f"{one.location}: {found.artifacts} artifacts as they were written"))
+        screen.out(printable(f"{one.location}: {examined.artifacts} artifacts as they were written"))
     return code
 
 

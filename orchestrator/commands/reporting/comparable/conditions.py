@@ -96,13 +96,13 @@ def conditions_of(trials: Sequence[Trial], names: Mapping[str, tuple[str, str]])
         recipe, label = names[trial.id]
         if attack not in attacks:
             words = label or ("" if settings.attack is None else settings.attack.words)
-            found = _condition(attack, settings_json, "attack", "prior", "public", "classes")
-            attacks[attack] = AttackNote(label=words, **dict(found))
+            condition = _condition(attack, settings_json, "attack", "prior", "public", "classes")
+            attacks[attack] = AttackNote(label=words, **dict(condition))
         fingerprint, defense = stages.target.fingerprint, trial.stated_defense
         notes.append(TrialNote(trial=trial.id, recipe=fingerprint, label=recipe, attack=attack, defense=defense))
     return Conditions(
         data=tuple(data.values()),
-        judges={name: tuple(found.values()) for name, found in judges.items()},
+        judges={name: tuple(conditions.values()) for name, conditions in judges.items()},
         attacks=attacks,
         trials=tuple(notes),
     )

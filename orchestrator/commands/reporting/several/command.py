@@ -27,10 +27,10 @@ def report_several(named: Sequence[Path], overrides: list[str], location: str, o
     if len(named) > MOST_SWEEPS:
         raise InputError(f"report: expected at most {MOST_SWEEPS} sweeps, got {len(named)}")
     _refuse_place(out)
-    found = read_sweeps(named, location, out)
-    pairings = [pair_sweeps(found[0], other) for other in found[1:]]
-    alike = [found[0], *(side for side, one in zip(found[1:], pairings, strict=True) if one.compared)]
-    several = Several(sides=found, pairings=pairings, merged=merged(alike) if len(alike) > 1 else None)
+    sweeps = read_sweeps(named, location, out)
+    pairings = [pair_sweeps(sweeps[0], other) for other in sweeps[1:]]
+    alike = [sweeps[0], *(side for side, one in zip(sweeps[1:], pairings, strict=True) if one.compared)]
+    several = Several(sides=sweeps, pairings=pairings, merged=merged(alike) if len(alike) > 1 else None)
     text, page = write_several(several, out)
     screen.out_text(text)
     screen.err(f"report: {page}")

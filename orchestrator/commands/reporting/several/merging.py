@@ -124,20 +124,20 @@ def _data(
 
 def _standing_notes(sides: Sequence[ComparedSweep]) -> list[str]:
     """Where the first sweep's settings hold for the others."""
-    first, found = sides[0], []
+    first, notes = sides[0], []
     for side in sides[1:]:
         if _reference(side) != _reference(first):
             theirs = side.standing.baseline or "none"
-            found.append(
+            notes.append(
                 f"The baseline is that of {first.name} ({first.standing.baseline or 'none'}); "
                 f"{side.name} has its own ({theirs})."
             )
     if len({side.standing.min_test_acc for side in sides}) > 1:
-        found.append("The sweeps ask for different test accuracies, so that none is asked for here.")
+        notes.append("The sweeps ask for different test accuracies, so that none is asked for here.")
     if len({side.standing.accuracy_margin for side in sides}) > 1:
         margin = 100 * first.standing.accuracy_margin
-        found.append(f"A loss of test accuracy below {margin:g} points counts as none, as in {first.name}.")
-    return found
+        notes.append(f"A loss of test accuracy below {margin:g} points counts as none, as in {first.name}.")
+    return notes
 
 
 def _reference(side: ComparedSweep) -> str | None:

@@ -90,8 +90,8 @@ def _judge(first: ComparedSweep, other: ComparedSweep) -> str:
 
 
 def _of_judge(side: ComparedSweep, metric: str) -> tuple[str, ...]:
-    found = side.conditions.judges.get(metric_of(metric).stage or "", ())
-    return tuple(sorted(one.digest for one in found))
+    conditions = side.conditions.judges.get(metric_of(metric).stage or "", ())
+    return tuple(sorted(one.digest for one in conditions))
 
 
 def _attacks(first: ComparedSweep, other: ComparedSweep) -> str:
@@ -104,9 +104,9 @@ def _attacks(first: ComparedSweep, other: ComparedSweep) -> str:
         one, two = alike[0]
         return f"the attacks differ ({one.label}: {_settings(one.settings, two.settings) or 'other settings'})"
     lacking = [
-        f"only the recipes of {side.name} were attacked by {_listed([one.label for one in found.values()])}"
-        for side, found in zip((first, other), only, strict=True)
-        if found
+        f"only the recipes of {side.name} were attacked by {_listed([one.label for one in attacks.values()])}"
+        for side, attacks in zip((first, other), only, strict=True)
+        if attacks
     ]
     return f"the attacks differ ({'; '.join(lacking)})"
 

@@ -41,14 +41,14 @@ def read_sweeps(named: Sequence[Path], location: str, out: Path) -> list[Compare
 
     Raises InputError for what cannot be read, and for one sweep named twice.
     """
-    found: list[ComparedSweep] = []
+    sweeps: list[ComparedSweep] = []
     for path in named:
         side = _bundled(path) if path.suffix == ".zip" else _stored(path, location, out)
-        if any(same_rows(side, other) for other in found):
+        if any(same_rows(side, other) for other in sweeps):
             raise InputError(f"{path}: expected sweeps that differ, got the same results twice")
-        alike = sum(other.name.partition(" #")[0] == side.name for other in found)
-        found.append(replace(side, name=f"{side.name} #{alike + 1}") if alike else side)
-    return found
+        alike = sum(other.name.partition(" #")[0] == side.name for other in sweeps)
+        sweeps.append(replace(side, name=f"{side.name} #{alike + 1}") if alike else side)
+    return sweeps
 
 
 def same_rows(one: ComparedSweep, other: ComparedSweep) -> bool:

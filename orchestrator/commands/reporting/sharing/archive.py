@@ -70,12 +70,12 @@ def _add(archive: zipfile.ZipFile, name: str, content: Content, size: int, *, de
     entry = zipfile.ZipInfo(name)  # of no date: the same content is the same file
     entry.compress_type = zipfile.ZIP_DEFLATED if deflate else zipfile.ZIP_STORED
     entry.external_attr, entry.file_size = 0o644 << 16, size
-    found = sha256()
+    digest = sha256()
     with archive.open(entry, "w") as target:
         for piece in _pieces(content):
-            found.update(piece)
+            digest.update(piece)
             target.write(piece)
-    return found.hexdigest()
+    return digest.hexdigest()
 
 
 def _pieces(content: Content) -> Iterator[bytes]:

@@ -16,10 +16,10 @@ SMOOTHING = "label_smoothing"
 
 def bibliography_of(trials: Iterable[Trial]) -> str:
     """A BibTeX file. The software and the paper whose question it asks are always in it."""
-    found = {SOFTWARE, PAPER}
+    keys = {SOFTWARE, PAPER}
     for trial in trials:
-        found |= set(cited(as_inversion(trial.settings)))
-    return bibliography(found)
+        keys |= set(cited(as_inversion(trial.settings)))
+    return bibliography(keys)
 
 
 def cited(settings: InversionSweep) -> Iterable[str]:

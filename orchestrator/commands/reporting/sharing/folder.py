@@ -86,7 +86,7 @@ def _listed(index: Path) -> dict[str, str]:
 
 
 def _digest_of(path: Path) -> str:
-    found = sha256()
+    digest = sha256()
     for piece in pieces_of(path, most_bytes=MOST_FILE):
-        found.update(piece)
-    return found.hexdigest()
+        digest.update(piece)
+    return digest.hexdigest()

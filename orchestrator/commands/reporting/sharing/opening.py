@@ -56,13 +56,13 @@ def report_bundle(path: Path, out: Path | None) -> int:
 
 
 def _take_out(members: Members, name: str, expected: str, place: Path, where: Path) -> None:
-    found = sha256()
+    digest = sha256()
 
     def pieces() -> Iterator[bytes]:
         for piece in members.pieces(name):
-            found.update(piece)
+            digest.update(piece)
             yield piece
-        if found.hexdigest() != expected:
+        if digest.hexdigest() != expected:
             raise InputError(f"{where}: {name}: expected the content whose digest {INDEX} has, got another")
 
     place.parent.mkdir(parents=True, exist_ok=True)

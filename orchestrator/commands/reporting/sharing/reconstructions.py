@@ -55,7 +55,7 @@ def trials_to_export(
     if choice == "none":
         return []
     strongest = {} if summary.primary is None else summary.rows(summary.primary)
-    found = []
+    exported = []
     for attack, recipes in by_attack([trial for trial in trials if trial.phase == "sweep"], axes).items():
         for recipe, of_recipe in recipes.items():
             best = recipe not in strongest or summary.frame.loc[strongest[recipe], "attack"] == attack
@@ -65,8 +65,10 @@ def trials_to_export(
                 stages = _stages(trial, store)
                 if stages is not None:
                     ranks = None if choice == "all" else 1
-                    found.append(ExportedTrial(recipe=recipe, attack=attack, trial=trial, stages=stages, ranks=ranks))
-    return found
+                    exported.append(
+                        ExportedTrial(recipe=recipe, attack=attack, trial=trial, stages=stages, ranks=ranks)
+                    )
+    return exported
 
 
 def reconstruction_files(sweep: str, pictures: Sequence[ExportedTrial], store: Store) -> Iterator[tuple[str, bytes]]:

@@ -39,11 +39,11 @@ def training_curves(curves: Mapping[str, Sequence[Mapping[str, float]]], colours
     """Loss, and accuracy on training (dashed) and test images, by epoch."""
 
     def series(key: str) -> dict[str, Curve]:
-        found = {
+        by_recipe = {
             name: [(row["epoch"] + 1, row[key]) for row in rows if row.get(key) == row.get(key) is not None]
             for name, rows in curves.items()
         }
-        return {name: points for name, points in found.items() if points}
+        return {name: points for name, points in by_recipe.items() if points}
 
     loss, train, test = series("loss"), series("train_acc"), series("test_acc")
     if not (loss or train or test):

@@ -44,17 +44,17 @@ def new_recipes(setup: Setup, known: Sequence[TriedRecipe], number: int) -> list
     """
     space = setup.space
     if all(one.values is not None for one in space.dimensions) and not space.is_larger_than(MOST):
-        found = list(space.enumerate())
+        designs = list(space.enumerate())
     else:
         random = np.random.default_rng([setup.seed, number, 0])
-        found = [space.sample(random) for _ in range(MOST - NEAR)]
+        designs = [space.sample(random) for _ in range(MOST - NEAR)]
         centres = [shares_of(space, one.positions) for one in known if one.positions is not None and one.by_seed]
         for index in range(NEAR if centres else 0):
             centre = centres[index % len(centres)]
             moved = random.random(len(centre)) < OTHERS_MOVE
             moved[random.integers(len(centre))] = True
             steps = moved * random.normal(0.0, STEP, len(centre))
-            found.append(from_shares(space, np.clip(centre + steps, 0.0, 1.0)))
+            designs.append(from_shares(space, np.clip(centre + steps, 0.0, 1.0)))
     there = {repr(sorted(one.values.items())) for one in known}
-    fresh = {text: values for values in found if (text := repr(sorted(values.items()))) not in there}
+    fresh = {text: values for values in designs if (text := repr(sorted(values.items()))) not in there}
     return list(fresh.values())

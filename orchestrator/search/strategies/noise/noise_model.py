@@ -96,11 +96,11 @@ def fit(seen: SeenTrials) -> NoiseModel:
         return float(0.5 * rest @ rest + np.log(np.diag(lower)).sum() + 0.5 * (((logs - centre) / width) ** 2).sum())
 
     bounds = list(zip(centre - 5 * width, centre + 5 * width, strict=True))
-    found = minimize(minus_log_density, centre, method="L-BFGS-B", bounds=bounds, options={"maxiter": 60}).x
-    signal, noise, seed = (float(value) for value in np.exp(found[-3:]))
+    optimum = minimize(minus_log_density, centre, method="L-BFGS-B", bounds=bounds, options={"maxiter": 60}).x
+    signal, noise, seed = (float(value) for value in np.exp(optimum[-3:]))
     return NoiseModel(
         seen=seen,
-        lengths=np.exp(found[:-3]),
+        lengths=np.exp(optimum[:-3]),
         signal=signal,
         seed=seed * seeds_differ,
         shift=shift,
