@@ -38,6 +38,6 @@ def key_of(entry: str) -> str:
 def bibliography(cites: Iterable[str]) -> str:
     """A BibTeX file of these keys and entries, each once, by key. Raises InputError for what is neither."""
     known = known_citations()
-    entries = [known.get(one, one) for one in cites]
+    entries = [known.get(key, key) for key in cites]
     by_key = {key_of(entry): entry.strip() for entry in entries}
     return "\n\n".join(by_key[key] for key in sorted(by_key)) + "\n"

@@ -31,8 +31,8 @@ def build(declared: type[T], values: Mapping[str, Any], *, what: str, prefix: st
         if name not in known:
             raise InputError(f"{what}: does not read {name!r}; it reads {', '.join(known) or 'no parameter'}")
     if default is None:
-        for name, one in known.items():
-            if one.is_needed and name not in values:
+        for name, rules in known.items():
+            if rules.is_needed and name not in values:
                 raise InputError(f"{what}: expected {name}, got nothing")
     given = {name: _value(known[name], value, what, prefix) for name, value in values.items()}
     return declared(**given) if default is None else replace(default, **given)
@@ -40,10 +40,10 @@ def build(declared: type[T], values: Mapping[str, Any], *, what: str, prefix: st
 
 def check_fields(settings: Any, what: str) -> None:
     """Raise InputError, one line that begins with `what` and the field, for one that is not what its type says."""
-    for name, one in _field_rules(type(settings)).items():
+    for name, rules in _field_rules(type(settings)).items():
         value = getattr(settings, name)
-        if not one.holds(value):
-            check_value(one.hint, value, f"{what}{name}")
+        if not rules.holds(value):
+            check_value(rules.hint, value, f"{what}{name}")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,13 +85,13 @@ def _read_field_rules(field: Field[Any], hint: Any) -> _FieldRules:
     )
 
 
-def _value(one: _FieldRules, value: Any, what: str, prefix: str) -> Any:
-    name = one.field.name
-    if one.nested is not None and isinstance(value, Mapping):
-        return build(one.nested, value, what=f"{what}: {name}", prefix=f"{prefix}{name}.", default=one.usual)
+def _value(rules: _FieldRules, value: Any, what: str, prefix: str) -> Any:
+    name = rules.field.name
+    if rules.nested is not None and isinstance(value, Mapping):
+        return build(rules.nested, value, what=f"{what}: {name}", prefix=f"{prefix}{name}.", default=rules.usual)
     value = tuple(value) if isinstance(value, list) else value
-    if not one.holds(value):
-        check_value(one.hint, value, f"{prefix}{name}")
+    if not rules.holds(value):
+        check_value(rules.hint, value, f"{prefix}{name}")
     return value
 
 

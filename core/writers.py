@@ -122,7 +122,7 @@ def _beat() -> None:
 
 
 def _let_go_of_gone() -> None:
-    for folder in [one for one in _held if not one.exists()]:
+    for folder in [path for path in _held if not path.exists()]:
         _close(folder)
 
 

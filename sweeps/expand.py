@@ -72,7 +72,7 @@ def expand(loaded: LoadedSweep) -> list[Cell]:
     _check_baseline(loaded)
     make = CellMaker(loaded)
     chosen = loaded.sweep.cells or [{}]
-    cells = [make({**one, **combination}) for one in chosen for combination in loaded.sweep.combinations]
+    cells = [make({**cell, **combination}) for cell in chosen for combination in loaded.sweep.combinations]
     _refuse_repeats(loaded, cells)
     _refuse_controls_alone(loaded, cells)
     _refuse_unread(loaded, make, cells)
@@ -85,8 +85,8 @@ def _refuse_controls_alone(loaded: LoadedSweep, cells: list[Cell]) -> None:
     Of an imported model controls alone are taken: what an endpoint may be asked can be too little for any attack.
     """
     every = [cell.settings for cell in cells if isinstance(cell.settings, InversionSweep)]
-    attacks = [one.attack for one in every if one.attack is not None]
-    imported = any(isinstance(one.recipe, ImportedClassifier) for one in every)
+    attacks = [cell.attack for cell in every if cell.attack is not None]
+    imported = any(isinstance(cell.recipe, ImportedClassifier) for cell in every)
     if attacks and not imported and all(attack.built.control for attack in attacks):
         kinds = ", ".join(dict.fromkeys(attack.kind for attack in attacks))
         raise InputError(f"{loaded.source}: attack: expected at least one that is no control, got {kinds}")
@@ -98,20 +98,20 @@ def _refuse_unread(loaded: LoadedSweep, make: CellMaker, cells: list[Cell]) -> N
     What one attack of a portfolio leaves alone another may need, so that this is said of a sweep, not of a cell.
     """
     seen = [cell.settings for cell in cells if isinstance(cell.settings, InversionSweep)]
-    prior = next((one.prior.kind for one in seen if one.prior), None)
-    public = next((one.public.kind for one in seen if one.public), None)
-    if (prior is None or any(one.reads_prior for one in seen)) and (
-        public is None or any(one.reads_public for one in seen)
+    prior = next((settings.prior.kind for settings in seen if settings.prior), None)
+    public = next((settings.public.kind for settings in seen if settings.public), None)
+    if (prior is None or any(settings.reads_prior for settings in seen)) and (
+        public is None or any(settings.reads_public for settings in seen)
     ):
         return
     rungs = loaded.sweep.search.rungs if loaded.sweep.search else ()
     tried = [make(values, rung.set).settings for rung in rungs for values in loaded.sweep.combinations]
     seen += [settings for settings in tried if isinstance(settings, InversionSweep)]
-    kinds = ", ".join(dict.fromkeys(one.attack.kind for one in seen if one.attack is not None))
-    if prior is not None and not any(one.reads_prior for one in seen):
+    kinds = ", ".join(dict.fromkeys(settings.attack.kind for settings in seen if settings.attack is not None))
+    if prior is not None and not any(settings.reads_prior for settings in seen):
         expected = f"expected none, since no attack of the sweep reads it ({kinds})"
         raise InputError(f"{loaded.source}: prior: {expected}, got {prior}")
-    if public is not None and not any(one.reads_public for one in seen):
+    if public is not None and not any(settings.reads_public for settings in seen):
         why = f"a {prior} prior is already fitted" if prior else f"no attack of the sweep learns from them ({kinds})"
         raise InputError(f"{loaded.source}: public: expected none, since {why}, got {public}")
 

@@ -89,7 +89,7 @@ def _usual(name: str, value: Any) -> tuple[Any, Any]:
     field = AnyClassifier.model_fields[name]
     hint = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
     if is_dataclass(value):
-        value = Augmentation(**{key: one for key, one in asdict(value).items() if key in Augmentation.model_fields})
+        value = Augmentation(**{key: part for key, part in asdict(value).items() if key in Augmentation.model_fields})
     return hint, value
 
 

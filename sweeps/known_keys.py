@@ -21,7 +21,7 @@ def known_keys(schema: type[BaseModel], raw: Mapping[str, Any], location: Sequen
         holders = [model for model in models if part in model.model_fields]
         if holders:
             walked.append(str(part))
-            models = [one for model in holders for one in _models(model.model_fields[str(part)].annotation)]
+            models = [choice for model in holders for choice in _models(model.model_fields[str(part)].annotation)]
             models = [_chosen(model, raw, walked) for model in models]
         else:  # the chosen kind, or the number of an item
             models = [model for model in models if _is_of_kind(model, part)] or models

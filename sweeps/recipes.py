@@ -29,8 +29,8 @@ def check_search(loaded: LoadedSweep) -> SearchRecipes:
     named = [key for key in loaded.sweep.baseline if key in search.space]
     baseline = {key: loaded.sweep.baseline[key] for key in sorted(named, key=lambda key: key.count("."))}
     stated = _stated(make({**baseline, **attacks[0]}), search) if baseline else {}
-    one = next(_draws(search.dimensions, np.random.default_rng(search.start), None, 0, 1))
-    _check_rungs(make, attacks, one, source)
+    recipe = next(_draws(search.dimensions, np.random.default_rng(search.start), None, 0, 1))
+    _check_rungs(make, attacks, recipe, source)
     return SearchRecipes(choices=tuple(choices), baseline=baseline, stated=stated)
 
 

@@ -96,7 +96,7 @@ class Range(Model):
 
     def dimension(self, key: str) -> Dimension:
         """This range as a dimension of `sweeps.space`."""
-        when = {other: tuple(one) if isinstance(one, list | tuple) else (one,) for other, one in self.when.items()}
+        when = {other: tuple(value) if isinstance(value, list | tuple) else (value,) for other, value in self.when.items()}
         if self.choices is not None:
             return Dimension(key=key, choices=self.choices, when=when)
         step = 1.0 if self.integer and self.step is None else self.step
@@ -266,7 +266,7 @@ class Search(Model):
     def _check_finite(self, strategy: str) -> None:
         """Raise ValueError where the space cannot be tried as a whole."""
         dimensions = zip(self.dimensions.keys, self.dimensions.dimensions, strict=True)
-        if endless := [key for key, one in dimensions if one.values is None]:
+        if endless := [key for key, dimension in dimensions if dimension.values is None]:
             raise ValueError(f"space.{endless[0]}: expected choices or a step with {strategy}, got a range")
         if self.dimensions.is_larger_than(MAX_TRIALS):
             raise ValueError(f"space: expected at most {MAX_TRIALS} recipes with {strategy}, got more")

@@ -141,9 +141,9 @@ def _check_references(dimension: Dimension, by_key: Mapping[str, Dimension]) -> 
         return
     if dimension.above == key or dimension.above not in by_key:
         raise ValueError(f"{key}.above: expected the key of another dimension of the space, got {dimension.above}")
-    for one in (dimension, by_key[dimension.above]):
-        if one.choices is not None:
-            raise ValueError(f"{key}.above: expected ranges of numbers on both sides, got choices for {one.key}")
+    for member in (dimension, by_key[dimension.above]):
+        if member.choices is not None:
+            raise ValueError(f"{key}.above: expected ranges of numbers on both sides, got choices for {member.key}")
 
 
 def _in_order(by_key: Mapping[str, Dimension]) -> list[Dimension]:
@@ -175,18 +175,18 @@ def _check_existence(dimension: Dimension, by_key: Mapping[str, Dimension]) -> N
     chain = [by_key[key] for key in _conditions(dimension.key, by_key)]
     if len(chain) < 2:
         return  # values of one dimension that it does have
-    required = [_asked(one, [dimension, *chain]) for one in chain]
+    required = [_asked(link, [dimension, *chain]) for link in chain]
     for combination in itertools.islice(itertools.product(*required), MOST_COMBINATIONS):
-        values = dict(zip((one.key for one in chain), combination, strict=True))
-        if dimension.exists(values) and all(one.exists(values) for one in chain):
+        values = dict(zip((link.key for link in chain), combination, strict=True))
+        if dimension.exists(values) and all(link.exists(values) for link in chain):
             return
     raise ValueError(f"{dimension.key}.when: expected conditions that can hold together, got none that do")
 
 
-def _asked(one: Dimension, others: Sequence[Dimension]) -> list[Any]:
+def _asked(dimension: Dimension, others: Sequence[Dimension]) -> list[Any]:
     """The values of a dimension that some condition asks for: among the others no condition can tell a difference."""
-    required = [value for other in others for value in other.when.get(one.key, ())]
-    return [value for value in one.values or () if any(same_value(value, other) for other in required)]
+    required = [value for other in others for value in other.when.get(dimension.key, ())]
+    return [value for value in dimension.values or () if any(same_value(value, other) for other in required)]
 
 
 def _conditions(key: str, by_key: Mapping[str, Dimension]) -> list[str]:
@@ -205,7 +205,7 @@ def _check_room(dimension: Dimension, by_key: Mapping[str, Dimension]) -> None:
     if dimension.above is None:
         return
     other = by_key[dimension.above]
-    highest, top = (one.values[-1] if one.values else one.high for one in (other, dimension))
+    highest, top = (member.values[-1] if member.values else member.high for member in (other, dimension))
     if highest >= top:
         raise ValueError(
             f"{dimension.key}.above: expected room above {other.key}, which reaches {highest:g}, got at most {top:g}"

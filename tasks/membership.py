@@ -47,7 +47,7 @@ def judge_membership(config: Config, inputs: Inputs, out: Path, context: TaskCon
 def _shadows(inputs: Inputs) -> list[tuple[np.ndarray, np.ndarray]]:
     """What each shadow model answers to all images, and which of them it was trained on."""
     answers = [load_tensors(inputs[name] / "answers.safetensors") for name in sorted(inputs) if "shadow" in name]
-    return [(one["phi"].numpy(), one["inside"].numpy()) for one in answers]
+    return [(answer["phi"].numpy(), answer["inside"].numpy()) for answer in answers]
 
 
 def _save(measured: Measured, out: Path) -> None:
@@ -55,5 +55,5 @@ def _save(measured: Measured, out: Path) -> None:
     save_rows(out / "scores.parquet", pd.DataFrame(rows))
     by_class = measured.by_class()
     classes = sorted(next(iter(by_class.values())))
-    columns = {f"membership_{name}": [values.get(one) for one in classes] for name, values in by_class.items()}
+    columns = {f"membership_{name}": [values.get(label) for label in classes] for name, values in by_class.items()}
     save_rows(out / "per_class.parquet", pd.DataFrame({"class": classes, **columns}))

@@ -60,9 +60,9 @@ def judge_by_asking(config: Config, inputs: Inputs, out: Path, context: TaskCont
     questions = list(_questions(config, inputs))
     order = torch.randperm(len(questions), generator=generator(config["seed"], "order")).tolist()
     for number, place in enumerate(order, start=1):
-        one = questions[place]
-        answer = model.same_person(question_picture(one.image, one.references))
-        rows.append({"kind": one.kind, "class": one.of_class, "rank": one.rank, "hit": answer})
+        question = questions[place]
+        answer = model.same_person(question_picture(question.image, question.references))
+        rows.append({"kind": question.kind, "class": question.of_class, "rank": question.rank, "hit": answer})
         context.progress(number / len(order), f"question {number}/{len(order)}")
     answers_table = pd.DataFrame(rows).sort_values(["kind", "class", "rank"], ignore_index=True)
     save_rows(out / "per_image.parquet", answers_table.astype({"hit": "boolean"}))

@@ -115,7 +115,7 @@ _OWN_PARTS: dict[str, PartKind] = {
 
 def _parts_of_others(name: str, attack: type[Attack], known: Mapping[str, type[Attack]]) -> str | None:
     """Why the parts of a plugin's attack cannot stand in the table; None where they can."""
-    taken = {part: kind for one in known.values() for part, kind in one.own_parts.items()} | _OWN_PARTS
+    taken = {part: kind for attack_kind in known.values() for part, kind in attack_kind.own_parts.items()} | _OWN_PARTS
     again = [part for part, kind in attack.own_parts.items() if taken.get(part, kind) != kind]
     if again:
         return f"expected names of parts that no other attack has, got {', '.join(again)}"

@@ -61,8 +61,8 @@ def results_of(
     """The reconstructions of every attack under every seed, [attacks][seeds]. attacks: the settings of each."""
     return [
         [
-            AttackResult(inverted=attacker.invert(one, classes, seed=seed, on_progress=on_progress), seed=seed)
+            AttackResult(inverted=attacker.invert(attack, classes, seed=seed, on_progress=on_progress), seed=seed)
             for seed in seeds
         ]
-        for one in attacks
+        for attack in attacks
     ]

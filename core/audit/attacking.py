@@ -100,14 +100,14 @@ class Attacker:
         inputs, spent = self._prepare_inputs(attack, kind, on_progress)
         started, queries_before = time.monotonic(), view.queries
         reconstructions = self._batches(attack, inputs, classes, combined_seed([attack.seed, seed]), kind, on_progress)
-        w = torch.cat([one.w for one in reconstructions])
-        scores = [one.scores for one in reconstructions if one.scores is not None]
+        w = torch.cat([result.w for result in reconstructions])
+        scores = [result.scores for result in reconstructions if result.scores is not None]
         return InvertedClasses(
             attack=attack,
             kind=kind,
             images=self._pictures(attack, inputs, reconstructions),
             w=w,
-            labels=torch.tensor(list(classes)).repeat_interleave(torch.tensor([len(one.w) for one in reconstructions])),
+            labels=torch.tensor(list(classes)).repeat_interleave(torch.tensor([len(result.w) for result in reconstructions])),
             scores=torch.cat(scores) if len(scores) == len(reconstructions) else None,
             queries=(view.queries - queries_before + sum(made.queries for made in spent)) / len(classes),
             seconds=(time.monotonic() - started + sum(made.seconds for made in spent)) / len(classes),
@@ -117,9 +117,9 @@ class Attacker:
         """The reconstructions as pictures, uint8 [M, 3, R, R]: the attack's images, else its decoded latents."""
         side, execution = attack.reconstruction_size, self.model.execution
         if attack.leaves_images:
-            return torch.cat([_bytes_of(present(one.images, "images").float(), side) for one in reconstructions])
+            return torch.cat([_bytes_of(present(result.images, "images").float(), side) for result in reconstructions])
         decoder: Any = inputs.prior if attack.decoder == "prior" else inputs.networks[attack.decoder]["generator"]
-        return decode(decoder, torch.cat([one.w for one in reconstructions]), attack.crop, side, execution)
+        return decode(decoder, torch.cat([result.w for result in reconstructions]), attack.crop, side, execution)
 
     def attack_of(self, settings: Mapping[str, Any]) -> tuple[str, Attack]:
         """Build an attack from its settings and check that model, prior and public images suffice; sends no query.
@@ -147,9 +147,9 @@ class Attacker:
         return kind, attack
 
     def _check_classes(self, classes: Sequence[int]) -> None:
-        for one in classes:
-            if isinstance(one, bool) or not isinstance(one, int) or not 0 <= one < self.model.num_classes:
-                raise InputError(f"classes: expected numbers from 0 to {self.model.num_classes - 1}, got {one!r}")
+        for label in classes:
+            if isinstance(label, bool) or not isinstance(label, int) or not 0 <= label < self.model.num_classes:
+                raise InputError(f"classes: expected numbers from 0 to {self.model.num_classes - 1}, got {label!r}")
         if not classes or len(set(classes)) < len(classes):
             raise InputError(f"classes: expected one or more, each once, got {list(classes)}")
 
@@ -167,8 +167,8 @@ class Attacker:
             protocol=protocol,
             prior=self.prior,
             public=self.public,
-            parts={name: one.part.tensors for name, one in made.items()},
-            networks={name: one.part.networks for name, one in made.items()},
+            parts={name: part.part.tensors for name, part in made.items()},
+            networks={name: part.part.networks for name, part in made.items()},
         )
 
     def _part(self, part: Part, earlier: Mapping[str, _CachedPart], kind: str, on_progress: OnProgress) -> _CachedPart:
@@ -250,10 +250,10 @@ def settings_to_try(attacker: Attacker, attacks: str | Sequence[Mapping[str, Any
     settings: list[Mapping[str, Any]] = list(
         portfolio(attacker.model.access, whole=whole, adapted=adapted) if isinstance(attacks, str) else attacks
     )
-    made = [attacker.attack_of(one)[1] for one in settings]
-    if {one.control for one in made} != {False, True}:
+    made = [attacker.attack_of(setting)[1] for setting in settings]
+    if {attack.control for attack in made} != {False, True}:
         raise InputError(
             "attacks: expected one or more, and a control (random_latents) beside, got "
-            + (", ".join(str(one["kind"]) for one in settings) or "none")
+            + (", ".join(str(setting["kind"]) for setting in settings) or "none")
         )
     return settings

@@ -195,15 +195,15 @@ def within_table(measured: Measured) -> pd.DataFrame:
     """The table `MembershipAudit.by_shadows`."""
     return pd.DataFrame(
         {
-            "attack": one.attack,
-            "shadow_models": one.has_shadows,
-            "auc_within": one.auc,
-            "low": one.low,
-            "high": one.high,
-            "found_at_1_percent": one.found["fpr1"],
-            "found_at_0_1_percent": one.found["fpr01"],
+            "attack": attack.attack,
+            "shadow_models": attack.has_shadows,
+            "auc_within": attack.auc,
+            "low": attack.low,
+            "high": attack.high,
+            "found_at_1_percent": attack.found["fpr1"],
+            "found_at_0_1_percent": attack.found["fpr01"],
         }
-        for one in measure_within_persons(measured)[0]
+        for attack in measure_within_persons(measured)[0]
     )
 
 
@@ -234,7 +234,7 @@ def attack_table(runs: Sequence[Measured]) -> pd.DataFrame:
         measured_rows = np.isfinite(scores).all(axis=1)
         scores, member = scores[measured_rows], first.member[measured_rows]
         auc = over_persons(_mean_auc, scores, member, first.labels[measured_rows])
-        rates = [tpr_at(one[member], one[~member], RATES["fpr1"]) for one in scores.T]
+        rates = [tpr_at(column[member], column[~member], RATES["fpr1"]) for column in scores.T]
         rows.append(
             {
                 "attack": name,
@@ -242,7 +242,7 @@ def attack_table(runs: Sequence[Measured]) -> pd.DataFrame:
                 "auc": auc.value if auc else float("nan"),
                 "low": auc.low if auc else float("nan"),
                 "high": auc.high if auc else float("nan"),
-                "tpr_fpr1": None if None in rates else float(np.mean([one for one in rates if one is not None])),
+                "tpr_fpr1": None if None in rates else float(np.mean([rate for rate in rates if rate is not None])),
             }
         )
     return pd.DataFrame(rows).sort_values("auc", ascending=False, ignore_index=True)

@@ -128,12 +128,12 @@ class Audit:
         rows = self.standing[self.standing["metric"].str.endswith(f"verified_{FIRST}")] if len(self.standing) else ()
         if not len(rows):
             return ()
-        one = rows.iloc[0]
+        first_row = rows.iloc[0]
         return (
-            f"A face recogniser that accepts 1 % of strangers accepts {_percent(one['leak'], 1)} of these images as "
-            f"the person; of the control's, {_percent(one['control'], 1)}; of real photographs, "
-            f"{_percent(one['ceiling'])}; of these photographs as the attacker's prior can draw them, "
-            f"{_percent(one['reach'])}",
+            f"A face recogniser that accepts 1 % of strangers accepts {_percent(first_row['leak'], 1)} of these images as "
+            f"the person; of the control's, {_percent(first_row['control'], 1)}; of real photographs, "
+            f"{_percent(first_row['ceiling'])}; of these photographs as the attacker's prior can draw them, "
+            f"{_percent(first_row['reach'])}",
         )
 
 
@@ -176,7 +176,7 @@ def read_audit(
         notes: Sentences on the public images.
     """
     tallies = [
-        Tally.of([ruler.hits(one.inverted.images, one.inverted.labels)[1] for one in seeds], seeds[0].inverted.labels)
+        Tally.of([ruler.hits(seed.inverted.images, seed.inverted.labels)[1] for seed in seeds], seeds[0].inverted.labels)
         for seeds in reconstructions
     ]
     order = sorted(
@@ -201,7 +201,7 @@ def read_audit(
         strongest=tallies[best],
         tallies={reconstructions[at][0].name: tallies[at] for at in attacks},
         by=ruler,
-        seeds=tuple(one.seed for one in reconstructions[best]),
+        seeds=tuple(result.seed for result in reconstructions[best]),
         published=tuple(
             reconstructions[at][0].name for at in attacks if reconstructions[at][0].inverted.attack.published
         ),
@@ -219,7 +219,7 @@ def _compare_with_references(
 ) -> LeakReferences:
     attack = reconstructions[best][0].inverted.attack
     drawn, drawn_by_control = (
-        [(one.inverted.images, one.inverted.labels) for one in reconstructions[at]] for at in (best, control)
+        [(result.inverted.images, result.inverted.labels) for result in reconstructions[at]] for at in (best, control)
     )
     return compare_with_references(
         by=ruler.recogniser,
@@ -277,8 +277,8 @@ def _row(seeds: Sequence[AttackResult], tally: Tally, control: Tally, ruler: Jud
         "high": _known(leak.high),
         **dict(zip(("corrected", "corrected_low", "corrected_high"), map(_known, ends), strict=True)),
         "seeds": len(seeds),
-        "queries": float(np.mean([one.inverted.queries for one in seeds])),
-        "seconds": float(np.mean([one.inverted.seconds for one in seeds])),
+        "queries": float(np.mean([tally.inverted.queries for tally in seeds])),
+        "seconds": float(np.mean([tally.inverted.seconds for tally in seeds])),
     }
 
 

@@ -110,21 +110,21 @@ def compare_with_references(
     rows, labels = [first], drawn[0][1]
     for name, false_accepts in RATES.items():
         if accepted[0].rates[name] is not None:
-            tally = Tally.of([one.hits[name] for one in accepted], labels)
+            tally = Tally.of([report.hits[name] for report in accepted], labels)
             row = {"metric": f"{by.prefix}verified_{name}", "leak": tally.leak.mean, **_ends(tally)}
-            row |= {"chance": false_accepts, "control": _mean(accepted_of_control, lambda one, of=name: one.rates[of])}
+            row |= {"chance": false_accepts, "control": _mean(accepted_of_control, lambda report, of=name: report.rates[of])}
             reach = of_prior.accepted if name == FIRST else None
             rows.append({**row, "reach": reach, "ceiling": accepted[0].real[name]})
     if accepted[0].rank is not None:
         ranks = {
-            "leak": _mean(accepted, lambda one: one.rank),
-            "control": _mean(accepted_of_control, lambda one: one.rank),
+            "leak": _mean(accepted, lambda report: report.rank),
+            "control": _mean(accepted_of_control, lambda report: report.rank),
         }
         rank = {"metric": f"{by.prefix}gallery_rank", "chance": MIDDLE_RANK, "ceiling": accepted[0].rank_real}
         rows.append({**rank, **ranks})
     if FIRST not in accepted[0].hits:
         return LeakReferences(table=_table(rows), verified={}, why_not=few_strangers_note(len(strangers)))
-    return LeakReferences(table=_table(rows), verified=_by_class([one.hits[FIRST] for one in accepted], labels))
+    return LeakReferences(table=_table(rows), verified=_by_class([report.hits[FIRST] for report in accepted], labels))
 
 
 def _reach(
@@ -149,13 +149,13 @@ def _ends(tally: Tally) -> dict[str, float | None]:
 
 def _mean(results: Sequence[RecognitionReport], number: Callable[[RecognitionReport], float | None]) -> float:
     """The mean of a number over the seeds where it was measured; NaN where it never was."""
-    values = [value for one in results if (value := number(one)) is not None]
+    values = [value for result in results if (value := number(result)) is not None]
     return float(np.mean(values)) if values else float("nan")
 
 
 def _by_class(hits: Sequence[Tensor], labels: Tensor) -> dict[int, float]:
     classes = class_means(hits[0], labels)[0].tolist()
-    shares = torch.stack([class_means(one, labels)[1] for one in hits]).mean(dim=0).tolist()
+    shares = torch.stack([class_means(hits_of_seed, labels)[1] for hits_of_seed in hits]).mean(dim=0).tolist()
     return dict(zip(classes, shares, strict=True))
 
 

@@ -68,7 +68,7 @@ class Endpoint:
         Raises InputError where the budget is spent, and for an answer of another form.
         """
         pixels = (images.detach().clamp(0, 1) * 255).round().to(torch.uint8).permute(0, 2, 3, 1).cpu().numpy()
-        answers = [self._answer(np.ascontiguousarray(one)) for one in pixels]
+        answers = [self._answer(np.ascontiguousarray(picture)) for picture in pixels]
         if self._key == "scores" and len({len(scores) for scores in answers}) > 1:
             raise InputError(f"{self._url}: expected as many scores each time, got different numbers")
         return torch.tensor(answers, dtype=torch.int64 if self._key == "label" else torch.float32)

@@ -91,10 +91,10 @@ def threshold_of(strangers: Tensor) -> float:
     return float(torch.nextafter(torch.tensor(reached), torch.tensor(2.0)))  # accepted is what reaches it
 
 
-def is_same_embedder(one: Tensor, other: Tensor) -> bool:
+def is_same_embedder(first: Tensor, other: Tensor) -> bool:
     """Whether two embedders see the same in images: unit features [N, D] and [N, E] of N images, at least three."""
-    above = torch.triu_indices(len(one), len(one), 1)
-    pairs = [(features @ features.T)[above[0], above[1]].double() for features in (one, other)]
+    above = torch.triu_indices(len(first), len(first), 1)
+    pairs = [(features @ features.T)[above[0], above[1]].double() for features in (first, other)]
     return bool(torch.corrcoef(torch.stack(pairs))[0, 1] > SAME)
 
 
@@ -110,7 +110,7 @@ def check_embedder_reading(embed: Embedding, train: ImageSet, test: ImageSet, re
     probes = probes[torch.randperm(len(probes), generator=torch.Generator().manual_seed(1))[: 2 * SCREENED]]
     place = {int(person): at for at, person in enumerate(people)}
     wanted = torch.tensor([place[int(label)] for label in test.labels[probes]])
-    rows, owners = torch.cat(enrolled), torch.tensor([at for at, one in enumerate(enrolled) for _ in one])
+    rows, owners = torch.cat(enrolled), torch.tensor([at for at, features in enumerate(enrolled) for _ in features])
 
     def hits(normalisation: Normalisation, size: int) -> tuple[Tensor, float]:
         seen = embed.read(torch.cat([train.images[rows], test.images[probes]]), normalisation, size)
@@ -125,7 +125,7 @@ def check_embedder_reading(embed: Embedding, train: ImageSet, test: ImageSet, re
     tried = list(_tried(hits, as_stated, embed, readings))
     if not tried:
         return
-    best, _ = max(tried, key=lambda one: (one[0].gain, one[1]))  # of two that are right, the one that sees more
+    best, _ = max(tried, key=lambda features: (features[0].gain, features[1]))  # of two that are right, the one that sees more
     if best.fits_better:
         raise InputError(
             f"{embed.where}: expected an embedder that tells the people of the gallery apart, got "

@@ -137,13 +137,13 @@ def _leave_out_remarks(graph: dict[str, Any]) -> None:
         module["module_call_graph"] = [call for call in calls if isinstance(call, dict) and call.get("fqn") == ""]
     pending: list[Any] = [graph]
     while pending:
-        one = pending.pop()
-        if isinstance(one, dict):
-            if isinstance(one.get("metadata"), dict):
-                one["metadata"] = {}
-            pending += one.values()
-        elif isinstance(one, list):
-            pending += one
+        value = pending.pop()
+        if isinstance(value, dict):
+            if isinstance(value.get("metadata"), dict):
+                value["metadata"] = {}
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
 
 
 def _check(tree: Any, where: str) -> None:

@@ -29,7 +29,7 @@ def _same_name_or_file(name: str, kind: type[ForeignModel], known: Mapping[str, 
     """Why a plugin's kind cannot stand beside those before it; None where it can."""
     if name in get_args(Architecture):
         return f"expected a name that no architecture has, got {name!r}"
-    again = kind.file in {one.file for one in known.values()}
+    again = kind.file in {other_kind.file for other_kind in known.values()}
     return f"expected a file in folders that no other kind of model has, got {kind.file!r}" if again else None
 
 
@@ -129,6 +129,6 @@ def apply_options(kind: str | None, options: Mapping[str, Any], source: Source) 
     known = set() if kind is None else {field.name for field in fields(KINDS[kind])}
     for name in given:
         if name not in known:
-            whose = next(one.words for one in KINDS.values() if name in {field.name for field in fields(one)})
+            whose = next(other_kind.words for other_kind in KINDS.values() if name in {field.name for field in fields(other_kind)})
             raise InputError(f"--{name.replace('_', '-')}: expected it with {whose} alone, got {source}")
     return None if kind is None else KINDS[kind](**given)

@@ -46,7 +46,7 @@ class Body:
         for argument in (*node.args.args, *node.args.kwonlyargs):
             if argument.annotation is not None:
                 check_type(argument.annotation, self._declared)
-        for default in (*node.args.defaults, *(one for one in node.args.kw_defaults if one is not None)):
+        for default in (*node.args.defaults, *(default for default in node.args.kw_defaults if default is not None)):
             check_constant(default)
         if node.returns is not None:
             check_type(node.returns, self._declared)

@@ -98,7 +98,7 @@ def _parsed(content: bytes, where: str) -> ast.Module:
         raise InputError(f"{where}: expected TorchScript, got {shortened(str(error) or 'too much nesting')}") from None
     for node in ast.walk(tree):
         constant = isinstance(node, ast.Constant)
-        wide = constant and isinstance(node.value, str) and any(ord(one) > 255 for one in node.value)
+        wide = constant and isinstance(node.value, str) and any(ord(value) > 255 for value in node.value)
         other = wide or (constant and isinstance(node.value, bytes | type(...)))
         if not isinstance(node, _SYNTAX) or other:
             raise InputError(
@@ -130,7 +130,7 @@ def _written(tree: ast.Module) -> str:
 
 
 def _quoted(text: str) -> str:
-    plain = (one if " " <= one <= "~" and one not in '"\\' else f"\\{ord(one):03o}" for one in text)
+    plain = (character if " " <= character <= "~" and character not in '"\\' else f"\\{ord(character):03o}" for character in text)
     return '"' + "".join(plain) + '"'
 
 

@@ -65,8 +65,8 @@ def check_torchscript(members: Members, where: str) -> dict[str, bytes | None]:
             raise InputError(f"{where}: expected {WHAT}, got an archive without its {name}")
         kept[name] = pickled = members.read(name)
         named = _texts(pickled, f"{where}: {name}")
-        tensors = {one: _TENSORS.fullmatch(one) for one in members}
-        kept |= {one: None for one, dtype in tensors.items() if dtype and dtype[1] == folder and dtype[2] in named}
+        tensors = {member: _TENSORS.fullmatch(member) for member in members}
+        kept |= {name: None for name, dtype in tensors.items() if dtype and dtype[1] == folder and dtype[2] in named}
     code = {name: members.read(name) for name in members if _CODE.fullmatch(name)}
     return kept | checked_code(code, where)
 

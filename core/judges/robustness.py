@@ -107,4 +107,4 @@ class Robustness(RobustnessSettings, Judge):
     def counts(cls, answers: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
         """The images that were attacked; of the rates over correct ones, those that were answered correctly before."""
         correct = int((answers["answer"] == answers["class"]).sum())
-        return {one.key: correct if one.null == NONE_CORRECT else len(answers) for one in COLUMNS}
+        return {column.key: correct if column.null == NONE_CORRECT else len(answers) for column in COLUMNS}

@@ -213,7 +213,7 @@ class ReachByEmbedder(Accompanying):
     @classmethod
     def counts(cls, answers: Any, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, int]:
         """The photographs that were projected."""
-        return {one.key: len(answers) for one in cls.columns if one.unit == "percent"}
+        return {column.key: len(answers) for column in cls.columns if column.unit == "percent"}
 
     def wanted(self, sweep: Any) -> bool:
         """Strangers, and a prior."""

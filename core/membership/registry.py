@@ -16,7 +16,7 @@ from smoothsweep.core.plugins import refuse_broken, with_plugin_name, with_plugi
 
 def _same_title(name: str, attack: type[MembershipAttack], known: Mapping[str, type[MembershipAttack]]) -> str | None:
     """Why a plugin's attack cannot stand beside those before it; None where it can."""
-    again = attack.title in {one.title for one in known.values()}
+    again = attack.title in {other_kind.title for other_kind in known.values()}
     return f"expected a title that no other membership attack has, got {attack.title!r}" if again else None
 
 

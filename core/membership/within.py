@@ -62,7 +62,7 @@ def measure_within_persons(measured: Measured) -> tuple[tuple[WithinPersons, ...
     names = tuple(name for name in measured.scores if MEMBERSHIP_ATTACKS[name].access == SEES)
     by_class = measured.by_class(names)
     results = [_attack_within_persons(measured, name, list(by_class[name].values())) for name in names]
-    return tuple(sorted(results, key=lambda one: -one.auc)), len(by_class[names[0]]) if names else 0
+    return tuple(sorted(results, key=lambda result: -result.auc)), len(by_class[names[0]]) if names else 0
 
 
 def _attack_within_persons(measured: Measured, name: str, of_persons: Sequence[float]) -> WithinPersons:

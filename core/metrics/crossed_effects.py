@@ -133,11 +133,11 @@ class CrossedEffects:
         own = np.take_along_axis(self._seeds_by_pair, both[..., None], axis=-2)
         own = own / _pairs_of_columns(np.where(first == second, 1, 2), attacks)
         pair = _of_contrasts(weights, own)
-        one, other = (self._seeds_within(weights, recipe) for recipe in (first, second))
+        of_first, other = (self._seeds_within(weights, recipe) for recipe in (first, second))
         squares = MeanSquares(
             seeds=classes * _of_contrasts(weights, self._seeds_pooled),
             seeds_own=classes * pair,
-            seeds_alone=classes * (pair + np.abs(one - other)),
+            seeds_alone=classes * (pair + np.abs(of_first - other)),
             classes=None,
             residual=None,
         )

@@ -80,7 +80,7 @@ def exposures(shares: ArrayLike, images: ArrayLike | None = None, *, top: int = 
     hits = table * counts
     # People with the same hits are alike, whichever seeds they had them under.
     order = np.argsort(hits + 1e-3 * counts, axis=0, kind="stable")
-    sorted_rows = np.concatenate([np.take_along_axis(one, order, axis=0) for one in (hits, counts)]).T
+    sorted_rows = np.concatenate([np.take_along_axis(array, order, axis=0) for array in (hits, counts)]).T
     kinds, kind = np.unique(sorted_rows, axis=0, return_inverse=True)
     kind, seeds = kind.ravel(), len(table)
     posterior = _posterior(kinds[:, :seeds], kinds[:, seeds:], np.bincount(kind))

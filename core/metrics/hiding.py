@@ -70,13 +70,13 @@ def hidden_claim(cells: LeakCells, recipe: int, baseline: int, published: Sequen
     every, both = np.eye(len(cells.attacks)), (recipe, baseline)
     best, best_there = cells.best(recipe), cells.best(baseline)
     known, known_there = cells.best(recipe, published), cells.best(baseline, published)
-    one = cells.single_attack
+    weights_of = cells.single_attack
     # Every published attack beside every attack.
     p, a = (each.reshape(-1, len(every)) for each in np.broadcast_arrays(every[list(published)][:, None], every[None]))
     claimed = cells.leak(baseline, known_there) - cells.leak(recipe, known)
     return Claim(
         value=claimed - cells.reduction(*both).value,
-        low=cells.weights(*both, of_recipe=one(best) - p, of_reference=one(known_there) - a),
-        high=cells.weights(*both, of_recipe=a - one(known), of_reference=p - one(best_there)),
+        low=cells.weights(*both, of_recipe=weights_of(best) - p, of_reference=weights_of(known_there) - a),
+        high=cells.weights(*both, of_recipe=a - weights_of(known), of_reference=p - weights_of(best_there)),
         looked_at=len(every) * len(published),
     )

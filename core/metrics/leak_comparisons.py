@@ -113,7 +113,7 @@ class LeakComparisons:
     @property
     def verdicts(self) -> dict[str, LeakComparison]:
         """Recipe -> its comparison with the baseline."""
-        return {recipe: one for (recipe, reference), one in self.by_pair.items() if reference == self.baseline}
+        return {recipe: comparison for (recipe, reference), comparison in self.by_pair.items() if reference == self.baseline}
 
     def against(self, recipe: str, reference: str) -> LeakComparison | None:
         """The comparison of two recipes; None where they were not compared."""
@@ -124,8 +124,8 @@ class LeakComparisons:
     @property
     def pairs(self) -> Comparisons:
         """The comparisons as differences, first recipe minus second, by which recipes are chosen."""
-        pairs = tuple(_pair(*names, one) for names, one in self.by_pair.items())
-        counted = max((one.comparisons for one in self.by_pair.values()), default=1)
+        pairs = tuple(_pair(*names, comparison) for names, comparison in self.by_pair.items())
+        counted = max((comparison.comparisons for comparison in self.by_pair.values()), default=1)
         return Comparisons(
             means=dict(self.leaks),
             pairs=pairs,
@@ -173,18 +173,18 @@ def compare_leaks(
     if reference is not None:
         beside = _with_baseline(cells, reference, published, span, among)
         undecided = {
-            row: bounds for row, (one, bounds) in beside.items() if one.word == INCONCLUSIVE and one.low is not None
+            row: bounds for row, (comparison, bounds) in beside.items() if comparison.word == INCONCLUSIVE and comparison.low is not None
         }
         needs = needed(cells.cells, reference, undecided, level=level, smallest=smallest, available=available)
         by_pair = {
-            (names[row], names[reference]): replace(one, needed=needs.get(row)) for row, (one, _) in beside.items()
+            (names[row], names[reference]): replace(comparison, needed=needs.get(row)) for row, (comparison, _) in beside.items()
         }
     if every_pair:
         pairs = [(j, k) for j, k in combinations(range(len(names)), 2) if reference not in (j, k)]
         family = Bonferroni(comparisons=max(1, len(names) * (len(names) - 1) // 2))
         bounded = cells.all_bounded([cells.reduction(*pair) for pair in pairs], family=family, span=span)
-        for (j, k), one in zip(pairs, bounded, strict=True):
-            by_pair[names[j], names[k]] = _word_comparison(cells, j, k, one, family)
+        for (j, k), interval in zip(pairs, bounded, strict=True):
+            by_pair[names[j], names[k]] = _word_comparison(cells, j, k, interval, family)
     return LeakComparisons(
         leaks={name: float(cells.leak(row, cells.best(row))) for row, name in enumerate(names)},
         baseline=baseline,
@@ -207,8 +207,8 @@ def _with_baseline(
     if 0 < len(known) < len(cells.attacks):
         hidden = hidden_parts(cells, others, baseline, known, family=family, span=span)
     return {
-        row: (_word_comparison(cells, row, baseline, one, family, behind), one)
-        for row, one, behind in zip(others, bounded, hidden, strict=True)
+        row: (_word_comparison(cells, row, baseline, interval, family, behind), interval)
+        for row, interval, behind in zip(others, bounded, hidden, strict=True)
     }
 
 
@@ -244,16 +244,16 @@ def _word(interval: Bounded, hidden: HiddenLeak | None) -> Word:
     return HIDES if hidden is not None and hidden.is_clear else INCONCLUSIVE
 
 
-def _pair(recipe: str, reference: str, one: LeakComparison) -> Pair:
+def _pair(recipe: str, reference: str, comparison: LeakComparison) -> Pair:
     """Recipe minus reference."""
-    low, high = (None if end is None else -end for end in (one.high, one.low))
+    low, high = (None if end is None else -end for end in (comparison.high, comparison.low))
     return Pair(
         first=recipe,
         second=reference,
-        difference=-one.reduction,
+        difference=-comparison.reduction,
         low=low,
         high=high,
-        p=one.p,
-        p_corrected=one.p,
-        verdict=turned(verdict(one.low, one.high, seeds=one.seeds)),
+        p=comparison.p,
+        p_corrected=comparison.p,
+        verdict=turned(verdict(comparison.low, comparison.high, seeds=comparison.seeds)),
     )

@@ -94,7 +94,7 @@ def person_auc(scores: ArrayLike, member: ArrayLike, labels: ArrayLike, *, seed:
     """
     values, inside, classes = np.asarray(scores, np.float64), np.asarray(member, bool), np.asarray(labels)
     people = np.unique(classes)
-    rows = [[np.flatnonzero((classes == one) & (inside == kind)) for kind in (True, False)] for one in people]
+    rows = [[np.flatnonzero((classes == person) & (inside == kind)) for kind in (True, False)] for person in people]
     size = min((len(own) for pair in rows for own in pair), default=0)
     if size < 1:
         return None
@@ -123,16 +123,16 @@ def over_persons(
     value = measure(values[inside], values[~inside])
     if value is None:
         return None
-    people = [np.flatnonzero(classes == one) for one in np.unique(classes)]
+    people = [np.flatnonzero(classes == person) for person in np.unique(classes)]
     draw, samples = np.random.default_rng(seed), []
     for _ in range(RESAMPLES):
-        rows = np.concatenate([people[one] for one in draw.integers(len(people), size=len(people))])
+        rows = np.concatenate([people[person] for person in draw.integers(len(people), size=len(people))])
         again = values[rows], inside[rows]
         if again[1].all() or not again[1].any():
             continue
-        one = measure(again[0][again[1]], again[0][~again[1]])
-        if one is not None:
-            samples.append(one)
+        resampled = measure(again[0][again[1]], again[0][~again[1]])
+        if resampled is not None:
+            samples.append(resampled)
     low, high = np.quantile(samples, [(1 - level) / 2, (1 + level) / 2]) if samples else (value, value)
     return Bootstrapped(value=value, low=float(min(low, value)), high=float(max(high, value)))
 

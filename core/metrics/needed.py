@@ -60,10 +60,10 @@ def needed(
     design = Design(seeds=seeds, classes=classes, recipes=recipes, attacks=attacks)
     pooled, spreads = components_of(cells, baseline=baseline), _spreads(cells, baseline)
     by_recipe = {}
-    for recipe, one in undecided.items():
-        if not _is_negligible(one, smallest):
+    for recipe, interval in undecided.items():
+        if not _is_negligible(interval, smallest):
             own = replace(pooled, seed=max(pooled.seed, spreads[recipe]))
-            by_recipe[recipe] = _needed(own, design, abs(one.value), level, available)
+            by_recipe[recipe] = _needed(own, design, abs(interval.value), level, available)
     return by_recipe
 
 

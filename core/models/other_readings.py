@@ -130,20 +130,20 @@ class Trials:
         none is tried."""
         if 1 - self._as_stated(self._chosen).double().mean().item() <= BETTER_BY:
             return []
-        trials = [one for words, other in readings.usual.items() for one in self._normalised(words, other)]
+        trials = [trial for words, other in readings.usual.items() for trial in self._normalised(words, other)]
         for words, other in readings.further.items():
             if other != self._claim.normalisation and self._promises(other, self._size):
                 trials += self._normalised(words, other)
-        if any(1 - one.hits.double().mean().item() <= BETTER_BY for one in trials):
+        if any(1 - trial.hits.double().mean().item() <= BETTER_BY for trial in trials):
             return trials  # no size could be better, and sizes are the dearest to try
         starts = [*self._starts(trials), *self._swapped(readings)]
-        return [*trials, *(one for start in starts for one in self._sized(*start, readings.sizes))]
+        return [*trials, *(trial for start in starts for trial in self._sized(*start, readings.sizes))]
 
     def _starts(self, trials: list[Trial]) -> Iterator[tuple[str, Normalisation | None]]:
         """Normalisations under which other sizes are tried, with their words: the claimed one, and the one that fits
         best of those tried, which at a wrong size may be none that is right."""
         yield "", None
-        best = max((one for one in trials if not one.reordered), key=lambda one: one.gain, default=None)
+        best = max((trial for trial in trials if not trial.reordered), key=lambda trial: trial.gain, default=None)
         if best is not None and best.gain > PROMISING:
             yield best.words, best.normalisation
 

@@ -72,7 +72,7 @@ def nearest_latents(
         on_progress(start / len(images), f"projecting photograph {start}/{len(images)}")
         wanted = images[start : start + _BATCH]
         with torch.no_grad():
-            first = torch.stack([draws[_loss(drawn, one[None]).argmin()] for one in wanted])
+            first = torch.stack([draws[_loss(drawn, images[None]).argmin()] for images in wanted])
         latents.append(_descend(synthesize, wanted, first, unit, steps, rate))
     return torch.cat(latents)
 

@@ -96,11 +96,11 @@ def read_safetensors(path: Path, *, most_bytes: int) -> dict[str, Tensor]:
     """All tensors of the file in memory. Raises as `read_header`, and InputError for more than `most_bytes`."""
     header = read_header(path)
     check_bytes(header, f"{path}", most_bytes=most_bytes)
-    return {name: one.tensor() for name, one in header.items()}
+    return {name: entry.tensor() for name, entry in header.items()}
 
 
 def check_bytes(tensors: Mapping[str, Any], where: str, *, most_bytes: int) -> None:
     """Raise InputError, one line that begins with `where`, if they take more. tensors: each with a size and dtype."""
-    taken = sum(torch.Size(one.size).numel() * (one.dtype.itemsize if one.dtype else 8) for one in tensors.values())
+    taken = sum(torch.Size(tensor.size).numel() * (tensor.dtype.itemsize if tensor.dtype else 8) for tensor in tensors.values())
     if taken > most_bytes:
         raise InputError(f"{where}: expected tensors of {too_large(most_bytes, taken)}")

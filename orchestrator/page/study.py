@@ -40,7 +40,7 @@ class StudyPictures:
 def draw_pictures(questions: Sequence[StudyPictures]) -> list[StudyPictures]:
     """Every picture of the page as a JPEG of one and the same size, so that no recipe is told by its resolution."""
     side = min(LARGEST, max(picture.shape[1] for question in questions for picture in question.pictures))
-    return [StudyPictures(examples=_jpegs(one.examples, side), options=_jpegs(one.options, side)) for one in questions]
+    return [StudyPictures(examples=_jpegs(question.examples, side), options=_jpegs(question.options, side)) for question in questions]
 
 
 def pictures_digest(questions: Sequence[StudyPictures]) -> str:
@@ -55,8 +55,8 @@ def pictures_digest(questions: Sequence[StudyPictures]) -> str:
 def study_page(questions: Sequence[StudyPictures], *, digest: str, real_people: bool) -> str:
     """The whole page. digest: of the study's key, which the answers carry."""
     question_views = [
-        {"number": number, "examples": map(_uri, one.examples), "options": map(_uri, one.options)}
-        for number, one in enumerate(questions)
+        {"number": number, "examples": map(_uri, question.examples), "options": map(_uri, question.options)}
+        for number, question in enumerate(questions)
     ]
     return fill(
         "study.html",

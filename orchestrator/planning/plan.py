@@ -121,10 +121,10 @@ def _checked(stage: Stage, reads: tuple[str, ...]) -> tuple[object, ...]:
     Configurations are compared as objects, which trials share: the same objects are the same configuration.
     """
     inputs: list[object] = [stage.name]
-    for one in (stage, *[stage.inputs.get(role) for role in reads]):
-        if one is not None:
-            decides = one.task.seed_decides
-            inputs += (*_objects(one.config, decides), None, *_objects(one.hints, decides), None)
+    for source in (stage, *[stage.inputs.get(role) for role in reads]):
+        if source is not None:
+            decides = source.task.seed_decides
+            inputs += (*_objects(source.config, decides), None, *_objects(source.hints, decides), None)
     return tuple(inputs)
 
 

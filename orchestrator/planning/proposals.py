@@ -116,7 +116,7 @@ class ProposalLog:
         Those of a recipe that met more seeds later are there once, as part of the last that was proposed of it.
         """
         proposals = self.proposals() if self.loaded.sweep.search or self.loaded.sweep.looks else []
-        further = [one for one in proposals if one.look or self.loaded.sweep.search]  # the file has the first look
+        further = [proposal for proposal in proposals if proposal.look or self.loaded.sweep.search]  # the file has the first look
         trials = [*self.listed, *(trial for proposal in further for trial in self.make(proposal))]
         if any(proposal.seeds is not None for proposal in further):
             trials = list({trial.id: trial for trial in trials}.values())

@@ -215,8 +215,8 @@ def borrowed_forecast(
     for count, samples in steps:
         lent = [borrowed(sample, history, held) for sample in samples]
         if lent:
-            seconds += count * sum(one for one, _ in lent) / len(lent)
-            without += count * max(one for _, one in lent)
+            seconds += count * sum(seconds_lent for seconds_lent, _ in lent) / len(lent)
+            without += count * max(stages_without for _, stages_without in lent)
     return seconds, without
 
 

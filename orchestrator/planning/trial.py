@@ -152,7 +152,7 @@ def stages_to_start_early(stages: Sequence[Stage]) -> list[Stage]:
     known = {stage.fingerprint for stage in [*attacks, *stages]}
     judges = [stage for stage in stages if "attack" in _names_below(stage)]
     needed = [source for judge in judges for source in judge.inputs.values() if source.fingerprint not in known]
-    early = [one for one in needed if not {"attack", "imported"} & _names_below(one) and not _asks_elsewhere(one)]
+    early = [stage for stage in needed if not {"attack", "imported"} & _names_below(stage) and not _asks_elsewhere(stage)]
     return list({stage.fingerprint: stage for stage in early}.values())
 
 

@@ -68,9 +68,9 @@ def _differing(loaded: LoadedSweep) -> tuple[str, ...]:
     """Keys other than the defense in which the recipes listed in full in a sweep differ; imported ones do not count."""
     sweep = loaded.sweep
     listed = [*sweep.grid.get(RECIPE, ()), *(cell[RECIPE] for cell in sweep.cells if RECIPE in cell)]
-    trained = [one for one in listed if isinstance(one, dict) and "imported" not in one]
-    keys = dict.fromkeys(key for one in trained for key in one if key != "defense")
-    return tuple(key for key in keys if any(one.get(key) != trained[0].get(key) for one in trained))
+    trained = [recipe for recipe in listed if isinstance(recipe, dict) and "imported" not in recipe]
+    keys = dict.fromkeys(key for recipe in trained for key in recipe if key != "defense")
+    return tuple(key for key in keys if any(recipe.get(key) != trained[0].get(key) for recipe in trained))
 
 
 def _whole_recipe(trial: Trial, differing: Sequence[str]) -> str:

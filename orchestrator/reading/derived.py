@@ -74,6 +74,6 @@ def _of_judge(stage: Stage, store: Store, all_attacked: bool) -> Mapping[str, in
     kind = COUNTED[stage.name]
     path = store.file(stage, kind.answers)
     if path is not None:
-        return kind.counts(pd.read_parquet(path), {role: one.config for role, one in stage.inputs.items()})
+        return kind.counts(pd.read_parquet(path), {role: source.config for role, source in stage.inputs.items()})
     data = stage.inputs.get("data")
     return kind.counts_of_all(store.manifest(data)["metrics"]) if all_attacked and data and store.has(data) else {}

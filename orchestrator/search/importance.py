@@ -36,13 +36,13 @@ def importances(loaded: LoadedSweep, record: SearchRecord) -> tuple[Importance, 
         if positions is not None:
             known.append((positions, proposal))
     by_objective = (_importance(loaded, known, objective) for objective in record.objectives)
-    return tuple(one for one in by_objective if one is not None)
+    return tuple(importance for importance in by_objective if importance is not None)
 
 
 def _importance(
     loaded: LoadedSweep, known: Sequence[tuple[Positions, ProposalRecord]], objective: str
 ) -> Importance | None:
-    values = [(at, float(value)) for at, one in known if (value := one.objectives.get(objective)) is not None]
+    values = [(at, float(value)) for at, recipe in known if (value := recipe.objectives.get(objective)) is not None]
     if len(values) < LEAST or len({value for _, value in values}) < 2:
         return None
     import optuna  # seconds, which a report of a grid does without
@@ -51,10 +51,10 @@ def _importance(
     from smoothsweep.orchestrator.search.strategies.optuna_choice import distribution
 
     dimensions = loaded.search.dimensions.dimensions
-    space = {one.key: distribution(one) for one in dimensions}
+    space = {dimension.key: distribution(dimension) for dimension in dimensions}
     study = optuna.create_study(sampler=optuna.samplers.RandomSampler(seed=SEED))
     study.add_trials([create_trial(params=at, distributions=space, value=value) for at, value in values])
     evaluator = optuna.importance.FanovaImportanceEvaluator(seed=SEED)
     shares = optuna.importance.get_param_importances(study, evaluator=evaluator)
-    ranked = sorted(((key, float(share)) for key, share in shares.items()), key=lambda one: -one[1])
+    ranked = sorted(((key, float(share)) for key, share in shares.items()), key=lambda pair: -pair[1])
     return Importance(objective=objective, recipes=len(values), shares=tuple(ranked))

@@ -63,7 +63,7 @@ class LookAgenda(Agenda):
     def _still_open(self, looks_begun: int) -> list[dict[str, Any]]:
         """The baseline and the recipes still open after `looks_begun` looks; empty where none is open."""
         trials = [
-            trial for one in self.proposals if present(one.look, "look") < looks_begun for trial in self.make(one)
+            trial for proposal in self.proposals if present(proposal.look, "look") < looks_begun for trial in self.make(proposal)
         ]
         table = results_table(trials, self.store, {})
         per_class = per_class_rows(trials, self.store)

@@ -102,7 +102,7 @@ def read_search(loaded: LoadedSweep, store: Store) -> SearchRecord | None:
     return SearchRecord(
         strategy=search.strategy,
         objectives=dict(search.objectives),
-        constraints={key: one.model_dump(exclude_none=True) for key, one in search.constraints.items()},
+        constraints={key: constraint.model_dump(exclude_none=True) for key, constraint in search.constraints.items()},
         budget=budget.model_dump(exclude_none=True) if budget else None,
         spent_device_hours=spent(store, loaded.sweep.name)[0] / 3600,
         stopped_by=read_end(proposed),
@@ -183,7 +183,7 @@ def _complete_rungs(proposals: Sequence[Proposal]) -> dict[int, bool]:
     """Rungs that some recipe has left."""
     by_number = {proposal.number: proposal for proposal in proposals}
     alive = [by_number[p.of] for p in proposals if p.of in by_number]
-    return {one.rung: True for one in alive if one.rung is not None}
+    return {recipe.rung: True for recipe in alive if recipe.rung is not None}
 
 
 def _feasible(outcome: Outcome, aims: Aims) -> bool | None:

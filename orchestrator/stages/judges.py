@@ -54,7 +54,7 @@ def shadow_stages(settings: InversionSweep) -> dict[str, Stage | None]:
     The parts of the images and the seeds of a model follow from its number and the judge's seed, so that recipes are
     compared on the same parts, and more models keep those that there are.
     """
-    name = next((name for name, one in settings.judges.built.items() if isinstance(one, Membership)), None)
+    name = next((name for name, judge in settings.judges.built.items() if isinstance(judge, Membership)), None)
     if name is None:
         return {}
     judge: Any = settings.judges.built[name]
@@ -85,7 +85,7 @@ class _PlannedStage:
 def _of_trial(source: Any, made: Mapping[str, Stage | None]) -> Stage:
     """The stage that an input of a plan stands for."""
     if isinstance(source, _PlannedStage):
-        inputs = {role: _of_trial(one, made) for role, one in source.inputs.items()}
+        inputs = {role: _of_trial(stage, made) for role, stage in source.inputs.items()}
         return Stage(name=source.name, config=source.config, hints=source.hints, inputs=inputs)
     if isinstance(source, Stage):
         return source

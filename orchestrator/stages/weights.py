@@ -57,7 +57,7 @@ class MissingWeights:
     @property
     def lines(self) -> list[str]:
         """What a run does not measure for want of weights, as one line; none where every judge is heard."""
-        lines = [f"{one.judge} ({len(one.columns)} columns): {one.reason}: {one.remedy}" for one in self.unmeasured]
+        lines = [f"{judge.judge} ({len(judge.columns)} columns): {judge.reason}: {judge.remedy}" for judge in self.unmeasured]
         return [f"not measured: {'; '.join(lines)}"] if lines else []
 
 
@@ -82,7 +82,7 @@ def missing_imagenet_weights(settings: Iterable[InversionSweep]) -> list[StartRe
             needed_for=f"pretrained {name}",
             message=f"pretrained {name}: expected its ImageNet weights here, got none; {STAGE_THEM}",
         )
-        for name in dict.fromkeys(name for one in settings for name in pretrained_architectures(one))
+        for name in dict.fromkeys(name for sweep in settings for name in pretrained_architectures(sweep))
         if staged_file(name) is None
     ]
 
@@ -120,7 +120,7 @@ def find_missing_weights(loaded: LoadedSweep, trials: Iterable[Trial], *, elsewh
     if sweep.search:
         stops += unmeasured_objectives(sweep, sweep.search, loaded.source)
     return MissingWeights(
-        unmeasured=tuple(dict.fromkeys(judge for one in met for judge in unavailable_judges(one))), stops=stops
+        unmeasured=tuple(dict.fromkeys(judge for sweep in met for judge in unavailable_judges(sweep))), stops=stops
     )
 
 

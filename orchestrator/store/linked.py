@@ -111,7 +111,7 @@ class LinkedStore(LocalStore):
         if canonical_json(manifest["config"]) != canonical_json(json.loads(json.dumps(expected["config"]))):
             raise Damage("its manifest states another configuration")
         # A manifest also states the digest of each input's result, which is not known when a stage is planned.
-        inputs = {role: {key: one[key] for key in ("stage", "fingerprint")} for role, one in manifest["inputs"].items()}
+        inputs = {role: {key: source[key] for key in ("stage", "fingerprint")} for role, source in manifest["inputs"].items()}
         if inputs != expected["inputs"]:
             raise Damage("its manifest states other inputs")
         trusted = {0, os.getuid(), self._owner_of(place.parent.parent)}
@@ -160,7 +160,7 @@ def links_of(store: LocalStore) -> list[str]:
     path = store.root / LINKS_FILE
     try:
         named = json.loads(plain_content(path))["stores"]
-        if not isinstance(named, list) or not all(isinstance(one, str) for one in named):
+        if not isinstance(named, list) or not all(isinstance(path, str) for path in named):
             raise ValueError
     except (FileNotFoundError, NotADirectoryError):
         return []

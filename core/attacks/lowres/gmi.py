@@ -82,8 +82,8 @@ class GMI(LowResolution):
         )
         rows = torch.arange(self.selected)
         return [
-            make_reconstructions(view, networks["generator"], one.w, target_class, one, rows, best_first=best_first)
-            for target_class, one in zip(classes, descents, strict=True)
+            make_reconstructions(view, networks["generator"], descent.w, target_class, descent, rows, best_first=best_first)
+            for target_class, descent in zip(classes, descents, strict=True)
         ]
 
     def _search(self, view: GradientView, inputs: AttackInputs, seed: int) -> Search:

@@ -100,7 +100,7 @@ class KED(LowResolution):
         z_dim = networks["generator"].config.z_dim
 
         def latent(leaf: Tensor, step: int) -> Tensor:
-            noise = torch.stack([self._noise(z_dim, seed, one, "step", step) for one in classes])
+            noise = torch.stack([self._noise(z_dim, seed, target_class, "step", step) for target_class in classes])
             return sampled(leaf, noise.to(leaf.device), self.clamp)
 
         return Objective(

@@ -45,7 +45,7 @@ def descend_classes(
     ):
         whole = search(classes, steps)
         return [descent_rows(whole, _span(number, rows)) for number in range(len(classes))]
-    return [search([one], steps) for one in classes]
+    return [search([target_class], steps) for target_class in classes]
 
 
 def _span(number: int, rows: int) -> slice:

@@ -259,7 +259,7 @@ class PlugAndPlay(CandidateConfig, OptimiseConfig, SelectConfig, Attack):
                 select=kinds["select"].function_together(),
             ),
         )
-        return [as_reconstructions(one) for one in reconstructions]
+        return [as_reconstructions(reconstruction) for reconstruction in reconstructions]
 
     def _temperature(self, inputs: AttackInputs) -> float | None:
         return float(inputs.parts[TEMPERATURE][TEMPERATURE]) if self.temperature else None

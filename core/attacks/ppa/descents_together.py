@@ -118,10 +118,10 @@ class _Descents:
             first = number * self.count
             for span in batch_spans(self.count, self.config.batch_size):
                 rows = slice(first + span.start, first + span.stop)
-                one = self._single_objective(classes[number], span, w[first : first + self.count])(w[rows], 0)
-                if not same_tensors(one, _rows_of_step(whole, rows)):
+                alone = self._single_objective(classes[number], span, w[first : first + self.count])(w[rows], 0)
+                if not same_tensors(alone, _rows_of_step(whole, rows)):
                     return False
-                if not same_tensors(self._walk(w[rows], lambda *_, one=one: one, 2), descent_rows(moved, rows)):
+                if not same_tensors(self._walk(w[rows], lambda *_, loss=alone: loss, 2), descent_rows(moved, rows)):
                     return False
         return True
 

@@ -56,5 +56,5 @@ def invert_together(
     optimised = stages.optimise(
         asked, [start[0] for start in starts], classes, config.optimise, temperature=temperature
     )
-    best = stages.select(asked, [one.w for one in optimised], classes, config.select)
+    best = stages.select(asked, [result.w for result in optimised], classes, config.select)
     return [reconstructed(*of_class) for of_class in zip(classes, starts, optimised, best, strict=True)]

@@ -24,16 +24,16 @@ def sample_positions(classes: int) -> list[int]:
     return sorted({0, classes // 2, classes - 1})
 
 
-def same_bits(one: Tensor, other: Tensor) -> bool:
+def same_bits(first: Tensor, other: Tensor) -> bool:
     """Whether two tensors are the same to the bit, what is not a number included."""
-    if one.shape != other.shape or one.dtype != other.dtype:
+    if first.shape != other.shape or first.dtype != other.dtype:
         return False
-    return torch.equal(*(tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (one, other)))
+    return torch.equal(*(tensor.contiguous().reshape(-1).view(torch.uint8) for tensor in (first, other)))
 
 
-def same_tensors(one: Descent | StepGradient, other: Descent | StepGradient) -> bool:
+def same_tensors(first: Descent | StepGradient, other: Descent | StepGradient) -> bool:
     """Whether all tensors of both are the same to the bit."""
-    return all(same_bits(part, getattr(other, name)) for name, part in vars(one).items())
+    return all(same_bits(part, getattr(other, name)) for name, part in vars(first).items())
 
 
 def descent_rows(descent: Descent, rows: slice) -> Descent:

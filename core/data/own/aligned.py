@@ -52,11 +52,11 @@ def same_photographs(some: np.ndarray, others: np.ndarray) -> tuple[np.ndarray, 
     if not len(some) or not len(others):
         return partners, likeness
     ours = _alike(some, others, _VIEWS)
-    theirs = ((column, row, one) for row, column, one in _alike(others, some, _CROPS))
-    for row, column, one in (*ours, *theirs):
-        if one > likeness[row]:
-            likeness[row] = one
-            partners[row] = column if one >= ALIGNED else partners[row]
+    theirs = ((column, row, similarity) for row, column, similarity in _alike(others, some, _CROPS))
+    for row, column, similarity in (*ours, *theirs):
+        if similarity > likeness[row]:
+            likeness[row] = similarity
+            partners[row] = column if similarity >= ALIGNED else partners[row]
     return partners, likeness
 
 

@@ -128,10 +128,10 @@ def _mean(pictures: np.ndarray) -> np.ndarray:
     return grey_of(pictures).mean(axis=0)
 
 
-def _correlation(one: np.ndarray, other: np.ndarray) -> float:
-    one, other = one - one.mean(), other - other.mean()
-    scale = np.linalg.norm(one) * np.linalg.norm(other)
-    return float((one * other).sum() / scale) if scale > 0 else 0.0
+def _correlation(first: np.ndarray, other: np.ndarray) -> float:
+    first, other = first - first.mean(), other - other.mean()
+    scale = np.linalg.norm(first) * np.linalg.norm(other)
+    return float((first * other).sum() / scale) if scale > 0 else 0.0
 
 
 def _aligned(private: np.ndarray, public: np.ndarray) -> tuple[float, float, tuple[float, float]]:
@@ -144,7 +144,7 @@ def _aligned(private: np.ndarray, public: np.ndarray) -> tuple[float, float, tup
     grid = F.affine_grid(rows, [len(views), 1, SIDE, SIDE], align_corners=False)
     source = torch.from_numpy(np.ascontiguousarray(public, dtype=np.float32))[None, None].expand(len(views), 1, -1, -1)
     seen = F.grid_sample(source, grid, mode="bilinear", padding_mode="border", align_corners=False)[:, 0].numpy()
-    correlations = np.array([_correlation(private, one) for one in seen])
+    correlations = np.array([_correlation(private, picture) for picture in seen])
     best = int(correlations.argmax()) if correlations.max() > correlations[0] + 0.05 else 0
     scale, right, down = views[best]
     return float(correlations[best]), scale, (float(100 * right / SIDE), float(100 * down / SIDE))

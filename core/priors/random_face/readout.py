@@ -132,8 +132,8 @@ def _seen(
     w = network.map(torch.from_numpy(network.sample_z(count, seed)))[:, 0]
     psi = torch.empty(count, 1).uniform_(*PSI, generator=torch.Generator().manual_seed(seed))
     mean = network.mapping.mean
-    for index, one in enumerate((mean + psi * (w - mean)).split(1)):
-        yield _sample_latent(network, one, resolutions, features=index < closed, tested=tested)
+    for index, latent in enumerate((mean + psi * (w - mean)).split(1)):
+        yield _sample_latent(network, latent, resolutions, features=index < closed, tested=tested)
 
 
 @torch.no_grad()

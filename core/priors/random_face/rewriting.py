@@ -139,8 +139,8 @@ def _mapping_state(graph: Graph) -> State:
 def _unit_mean_square(walk: _Walk, operand: Operand) -> None:
     """z / sqrt(mean of z squared + epsilon)."""
     z, inverse = walk.of(operand, "Multiply")
-    power, one = walk.with_constant(inverse, "Multiply")
-    walk.equals(one, 1)
+    power, exponent = walk.with_constant(inverse, "Multiply")
+    walk.equals(exponent, 1)
     root, minus = walk.of(power, "Power")
     walk.equals(minus, -1)
     total, half = walk.of(root, "Power")

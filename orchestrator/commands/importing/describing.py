@@ -112,7 +112,7 @@ def make_card(
 
 def as_typed(value: object) -> str:
     """A flag's value as it stands on a command line: several numbers with spaces between."""
-    return " ".join(f"{one:g}" for one in value) if isinstance(value, list) else str(value)
+    return " ".join(f"{part:g}" for part in value) if isinstance(value, list) else str(value)
 
 
 def normalised(reading: Reading, architecture: str | None = None) -> Normalisation:

@@ -32,13 +32,13 @@ def print_differences(a: str, b: str, location: str, other_location: str | None,
     """
     store = open_existing_store(location)
     other = store if other_location is None else open_existing_store(other_location)
-    one, two = find_trials(store, a), find_trials(other, b)
+    first, two = find_trials(store, a), find_trials(other, b)
     makers = (ProvenanceReader(store), ProvenanceReader(other))
-    changes = differences(one, two, makers)
+    changes = differences(first, two, makers)
     if as_json:
-        screen.out_text(json.dumps({"a": one.title, "b": two.title, **asdict(changes)}, indent=1, default=str))
+        screen.out_text(json.dumps({"a": first.title, "b": two.title, **asdict(changes)}, indent=1, default=str))
     else:
-        screen.out_text("\n".join(map(printable, differences_text(one, two, changes))))
+        screen.out_text("\n".join(map(printable, differences_text(first, two, changes))))
     return 0
 
 

@@ -179,10 +179,10 @@ class _Walk:
                 self._note(name, "input", role, *labels)
 
     def _mapping(self, stage: str, what: str, a: dict[str, Any], b: dict[str, Any]) -> None:
-        one, other = dict(leaves(a)), dict(leaves(b))
-        for key in dict.fromkeys((*one, *other)):
+        mine, other = dict(leaves(a)), dict(leaves(b))
+        for key in dict.fromkeys((*mine, *other)):
             kind = "input" if what == "setting" and key.split(".")[-1] == CONTENT else what
-            self._note(stage, kind, key, one.get(key, ABSENT), other.get(key, ABSENT))
+            self._note(stage, kind, key, mine.get(key, ABSENT), other.get(key, ABSENT))
 
     def _note(self, stage: str, what: str, key: str, a: Any, b: Any) -> None:
         if a != b:
@@ -205,5 +205,5 @@ def _is_number(value: Any) -> bool:
 
 def _number(kind: str, key: str, values: list[tuple[float, float]]) -> Number:
     ours, theirs = zip(*values, strict=True)
-    apart = max((other - one for one, other in values), key=abs)
+    apart = max((other - value for value, other in values), key=abs)
     return Number(stage=kind, key=key, a=fmean(ours), b=fmean(theirs), apart=apart, pairs=len(values))

@@ -128,11 +128,11 @@ def _of_trial(store: Store, name: str, number: str | None) -> tuple[str, list[Pr
 
 def _measuring(number: str, artifacts: dict[str, Provenance]) -> str:
     """The stage whose manifest has the number, or that the table says it comes from."""
-    for kind, one in artifacts.items():
-        if number in (one.value_of("metrics") or {}):
+    for kind, artifact in artifacts.items():
+        if number in (artifact.value_of("metrics") or {}):
             return kind
     if number not in BY_KEY:
-        known = {key for one in artifacts.values() for key in one.value_of("metrics") or {}} | set(BY_KEY)
+        known = {key for artifact in artifacts.values() for key in artifact.value_of("metrics") or {}} | set(BY_KEY)
         near = suggestion(number, known)
         raise InputError(f"--number: expected a column of results.parquet, got {quoted(number)}{near}")
     kind = BY_KEY[number].stage

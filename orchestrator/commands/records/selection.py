@@ -83,7 +83,7 @@ def _short_keys(trials: Sequence[TrialNote]) -> dict[str, str]:
 
 def _parts(text: str, known: dict[str, set[int]]) -> list[set[int]] | None:
     """The trials of each part of the text; None where it cannot be read."""
-    ends = [index for index, one in enumerate(text) if one == ","] + [len(text)]
+    ends = [index for index, character in enumerate(text) if character == ","] + [len(text)]
     read: dict[int, list[set[int]] | None] = {len(text) + 1: []}  # place -> the parts from there on
     for start in reversed([0, *(end + 1 for end in ends[:-1])]):
         read[start] = None
@@ -103,8 +103,8 @@ def _one(text: str, known: dict[str, set[int]]) -> set[int]:
     number = _number(value)
     if not equals or number is None:
         return set()
-    alike = (one for one in known if one.startswith(f"{key}=") and _number(one[len(key) + 1 :]) == number)
-    return set().union(*(known[one] for one in alike))
+    alike = (candidate for candidate in known if candidate.startswith(f"{key}=") and _number(candidate[len(key) + 1 :]) == number)
+    return set().union(*(known[candidate] for candidate in alike))
 
 
 def _number(text: str) -> float | None:
@@ -120,14 +120,14 @@ def _refuse(name: str, text: str, known: dict[str, set[int]], trials: Sequence[T
     recipes = list(dict.fromkeys(trial.recipe for trial in trials if trial.recipe))
     key, equals, _ = _first_unknown(text, known).partition("=")
     if equals and key in (*keys, "seed"):
-        values = [one[len(key) + 1 :] for one in sorted(known) if one.startswith(f"{key}=")]
+        values = [candidate[len(key) + 1 :] for candidate in sorted(known) if candidate.startswith(f"{key}=")]
         message = f"expected trials with these values, got none; {key} is one of {', '.join(values[:_MOST])}"
         raise InputError(f"{shortened(name)}: {message}")
     expected = f"expected axis=value with an axis of {', '.join([*keys, 'seed'][:_MOST])}"
     if recipes:
         expected = f"{expected}, or a recipe's name ({'; '.join(map(plain_name, recipes[:_MOST]))})"
     got = _first_unknown(text, known)
-    near = suggestion(key, [*keys, "seed"]) if equals else suggestion(got, [plain_name(one) for one in recipes])
+    near = suggestion(key, [*keys, "seed"]) if equals else suggestion(got, [plain_name(recipe) for recipe in recipes])
     raise InputError(f"{shortened(name)}: {expected}, got {quoted(got)}{near}")
 
 

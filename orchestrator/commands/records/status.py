@@ -81,7 +81,7 @@ def status_text(summary: dict[str, Any]) -> str:
     stages = ", ".join(f"{stage_title(kind)} {row['done']}/{row['total']}" for kind, row in summary["stages"].items())
     lines.append(f"stages: {stages}")
     lines += summary["incomplete"]
-    width = max((len(stage_title(one["stage"])) for one in (*summary["running"], *summary["begun"])), default=0)
+    width = max((len(stage_title(stage["stage"])) for stage in (*summary["running"], *summary["begun"])), default=0)
     for title, entries in (("running:", summary["running"]), ("begun, not running:", summary["begun"])):
         lines += [title, *(_line(entry, width) for entry in entries)] if entries else []
     return "\n".join(map(printable, lines))

@@ -39,10 +39,10 @@ def serve_pages(location: str, port: int, *, browser: bool) -> None:
         for line in remarks:
             screen.err(line)
         lines = [f"MLflow on {with_token(root, token)} (Ctrl-C ends it; the token is for you alone)"]
-        for one in pages:
+        for page in pages:
             lines += [
-                f"{printable(one.sweep)}: {what:<7} {with_token(root + route, token)}"
-                for what, route in (("trials", one.table), ("charts", one.charts))
+                f"{printable(page.sweep)}: {what:<7} {with_token(root + route, token)}"
+                for what, route in (("trials", page.table), ("charts", page.charts))
             ]
         screen.out_with_token("\n".join(lines))
         first = with_token(root + pages[0].table, token) if pages else ""

@@ -51,14 +51,14 @@ def sweep_facts(loaded: LoadedSweep, trials: list[Trial], store: Store) -> dict[
 
 def members_used(settings: Sequence[InversionSweep]) -> dict[str, str]:
     """What of each family all these trials use, in words; of one that a package brings with its name and version."""
-    attacks = [one.attack.words for one in settings if one.attack is not None]
-    priors = [_named("priors", one.prior.kind) for one in settings if one.reads_prior and one.prior is not None]
-    data = [_named("data", one.data.kind) for one in settings]
-    targets = [one.recipe.checked for one in settings if isinstance(one.recipe, ImportedClassifier)]
+    attacks = [sweep.attack.words for sweep in settings if sweep.attack is not None]
+    priors = [_named("priors", sweep.prior.kind) for sweep in settings if sweep.reads_prior and sweep.prior is not None]
+    data = [_named("data", sweep.data.kind) for sweep in settings]
+    targets = [sweep.recipe.checked for sweep in settings if isinstance(sweep.recipe, ImportedClassifier)]
     models = [_named("models", card.architecture) for card in targets if is_external(card.architecture)]
-    defended = [one.recipe.defense for one in settings if one.recipe.defense is not None]
+    defended = [sweep.recipe.defense for sweep in settings if sweep.recipe.defense is not None]
     defenses = [
-        _named("defenses", one.kind) for one in defended if plugin_version("defenses", one.kind)
+        _named("defenses", defense.kind) for defense in defended if plugin_version("defenses", defense.kind)
     ]  # recipes name ours
     members = {"Private data": data, "Model": models, "Defense": defenses, "Attack": attacks, "Prior": priors}
     return {name: "; ".join(dict.fromkeys(words)) for name, words in members.items() if words}
@@ -71,5 +71,5 @@ def _named(family: str, kind: str) -> str:
 def prior_licences(trials: list[Trial]) -> list[str]:
     """What images and results are bound to by the priors that they were made with."""
     settings = [trial.settings for trial in trials]
-    read = [one.prior.built for one in settings if isinstance(one, InversionSweep) and one.reads_prior and one.prior]
-    return sorted({one.licence for one in read if one.licence is not None})
+    read = [sweep.prior.built for sweep in settings if isinstance(sweep, InversionSweep) and sweep.reads_prior and sweep.prior]
+    return sorted({prior.licence for prior in read if prior.licence is not None})

@@ -73,9 +73,9 @@ def stated_text(cost: dict[str, Any] | None) -> list[str]:
     if cost is None:
         return []
     parts = [
-        f"{one['attacks']} x about {_rounded(one['gpu_hours_each'])} {cost['device']}-hours "
-        f"({one['latents']:,} latents of {one['steps']} steps each)"
-        for one in cost["attacks"]
+        f"{attacks['attacks']} x about {_rounded(attacks['gpu_hours_each'])} {cost['device']}-hours "
+        f"({attacks['latents']:,} latents of {attacks['steps']} steps each)"
+        for attacks in cost["attacks"]
     ]
     days = f"{_rounded(cost['days'])} days on {COUNTS.get(cost['days_on'], cost['days_on'])}"
     dollars = f", about ${_rounded(cost['dollars'])}" if "dollars" in cost else ""
@@ -126,8 +126,8 @@ def _card_text(card: dict[str, Any]) -> str:
 def weights_text(summary: dict[str, Any]) -> list[str]:
     """What is not measured and what `run` stops for, for want of weights: a line each."""
     unheard = [
-        f"not measured by judge {one['judge']} ({one['reason']}: {one['remedy']}): {', '.join(one['columns'])}"
-        for one in summary.get("unmeasured", [])
+        f"not measured by judge {judge['judge']} ({judge['reason']}: {judge['remedy']}): {', '.join(judge['columns'])}"
+        for judge in summary.get("unmeasured", [])
     ]
     return [*unheard, *(f"run will stop: {stop['message']}" for stop in summary.get("stops", []))]
 

@@ -55,13 +55,13 @@ def view_of(
             for column, way in record.objectives.items()
         ),
         proposals=tuple(_proposed(proposal, names, label) for proposal in record.proposals),
-        space=tuple(dimension_words(names[key], _given(one), names) for key, one in search.space.items()),
+        space=tuple(dimension_words(names[key], _given(dimension), names) for key, dimension in search.space.items()),
         constraints=tuple(constraint_words(column, ends) for column, ends in record.constraints.items()),
         budget=budget_words(record.budget or {}),
         spent_device_hours=record.spent_device_hours,
         rungs=tuple(rung_words(rung.set) for rung in search.rungs),
         importances=tuple(
-            replace(one, shares=tuple((names.get(key, key), share) for key, share in one.shares)) for one in shares
+            replace(importance, shares=tuple((names.get(key, key), share) for key, share in importance.shares)) for importance in shares
         ),
     )
 
@@ -146,6 +146,6 @@ def _amount(column: str, value: float) -> str:
     return f"{minus(f'{100 * value:g}')}{NBSP}%" if percent else minus(f"{value:g}")
 
 
-def _given(one: Any) -> Mapping[str, Any]:
+def _given(dimension: Any) -> Mapping[str, Any]:
     """A dimension of the sweep file as a mapping."""
-    return one if isinstance(one, Mapping) else one.model_dump()
+    return dimension if isinstance(dimension, Mapping) else dimension.model_dump()

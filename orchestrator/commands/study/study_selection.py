@@ -52,7 +52,7 @@ def select_study(
     chosen = _recipes(loaded, cells, recipes)
     stages = _with_pictures(loaded, chosen, store)
     first = next(iter(stages.values()))
-    if len({json.dumps(json.loads(store.needed_file(one.data, "names.json").read_text())) for one in first}) > 1:
+    if len({json.dumps(json.loads(store.needed_file(stage.data, "names.json").read_text())) for stage in first}) > 1:
         raise InputError(f"{loaded.source}: expected recipes trained on the same people, got others")
     attacks = {as_inversion(trials[0].settings).inverted_by.label for trials in chosen.values()}
     return StudySelection(
@@ -107,7 +107,7 @@ def _with_pictures(
     by_recipe: dict[str, dict[int, InversionStages]] = {}
     for recipe, trials in chosen.items():
         every = {trial.seed: inversion_stages(as_inversion(trial.settings), trial.seed) for trial in trials}
-        by_recipe[recipe] = {seed: one for seed, one in every.items() if one.has_pictures(store)}
+        by_recipe[recipe] = {seed: stages for seed, stages in every.items() if stages.has_pictures(store)}
         if not by_recipe[recipe]:
             raise InputError(
                 f"{loaded.source}: expected reconstructions of {ascii_text(recipe)} in {store.location}, got none: "
@@ -130,7 +130,7 @@ def published_preferences(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple
     if dataset not in {row.first.dataset for row in rows}:
         return nothing
     axes = [recipe_axes(as_inversion(trial.settings), dataset, PREFERENCE_TABLE) for trial in trials]
-    matches = [matching(one, PREFERENCE_TABLE) if one else None for one in axes]
+    matches = [matching(axis_values, PREFERENCE_TABLE) if axis_values else None for axis_values in axes]
     theirs = {row.first.row for row in rows if row.first.dataset == dataset}
     if {row.first.row for row in matches if row is not None} != theirs or len(matches) != len(theirs):
         return nothing

@@ -182,22 +182,22 @@ def _write_tooltips(tree: ElementTree.Element, tooltips: dict[str, Tooltip]) -> 
     """Titles, recipes and links for the groups that stand for marks."""
     for parent in list(tree.iter()):
         for place, child in enumerate(list(parent)):
-            one = tooltips.get(child.get("id", ""))
-            if one is None:
+            tooltip = tooltips.get(child.get("id", ""))
+            if tooltip is None:
                 continue
-            if one.link:
-                link = ElementTree.Element(f"{{{SVG}}}a", {"href": one.link})
+            if tooltip.link:
+                link = ElementTree.Element(f"{{{SVG}}}a", {"href": tooltip.link})
                 parent[place] = link
                 link.append(child)
                 child = link
             child.set("class", "pt")
-            if one.recipe:
-                child.set("data-recipe", _harmless(one.recipe))
-            if one.words:
-                if not one.link:
+            if tooltip.recipe:
+                child.set("data-recipe", _harmless(tooltip.recipe))
+            if tooltip.words:
+                if not tooltip.link:
                     child.set("tabindex", "0")
                 title = ElementTree.Element(f"{{{SVG}}}title")
-                title.text = _harmless(one.words)
+                title.text = _harmless(tooltip.words)
                 child.insert(0, title)
 
 

@@ -215,8 +215,8 @@ class Panels:
     def _point(self, row: int, metric: str, **look: Any) -> Point:
         values, bars = self.summary.cells[row], dict[str, Any]()
         for name, key in (("x_ends", "test_acc"), ("y_ends", metric)):
-            one = self.summary.estimate(row, key)
-            bars[name] = None if is_null(one.low) else (float(one.low), float(one.high))
+            estimate = self.summary.estimate(row, key)
+            bars[name] = None if is_null(estimate.low) else (float(estimate.low), float(estimate.high))
         x, y = self._spot(row, metric)
         usual: dict[str, Any] = {"colour": self.colours.of(values["recipe"]), "words": hover(values, metric)}
         return Point(recipe=values["recipe"], x=x, y=y, **bars, **(usual | look))
@@ -226,7 +226,7 @@ class Panels:
 
     def _seeds(self, row: int, judge: str) -> tuple[tuple[float, float], ...]:
         accuracies, leaks = self.summary.samples[row]["test_acc"], self.summary.samples[row][judge]
-        known = [(accuracies[seed].value, one.value) for seed, one in leaks.items() if seed in accuracies]
+        known = [(accuracies[seed].value, leak.value) for seed, leak in leaks.items() if seed in accuracies]
         return tuple(known) if len(leaks) > 1 else ()
 
     def _control(self, metric: str) -> tuple[float, str] | None:

@@ -159,10 +159,10 @@ def _breakable(text: str) -> str:
     return out
 
 
-def _cell(spec: Metric, one: Estimate, *, is_reduction: bool = False) -> str:
-    mean, ends = shown_reduction(spec, one) if is_reduction else shown_estimate(spec, one)
+def _cell(spec: Metric, estimate: Estimate, *, is_reduction: bool = False) -> str:
+    mean, ends = shown_reduction(spec, estimate) if is_reduction else shown_estimate(spec, estimate)
     text = escaped(mean)
-    text = rf"\textbf{{{text}}}" if one.differs else text
+    text = rf"\textbf{{{text}}}" if estimate.differs else text
     return rf"{text} {{\scriptsize {escaped(ends)}}}" if ends else text
 
 

@@ -59,7 +59,7 @@ class Advisor:
             if seeds is not None:
                 design = replace(design, seeds=seeds)
                 designs.append((self._price(design), design))
-        return self._option(min(designs, key=lambda one: one[0])[1]) if designs else None
+        return self._option(min(designs, key=lambda design: design[0])[1]) if designs else None
 
     def seeds_alone(self, difference: float) -> int | None:
         """How many seeds tell a difference with the present classes; None where `MOST_SEEDS` would not do."""

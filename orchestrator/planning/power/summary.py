@@ -103,7 +103,7 @@ def power_lines(power: dict[str, Any]) -> list[str]:
         lines.append(_seeds_needed(power))
     if power["moves"]:
         best, *others = power["moves"]
-        other_moves = "".join(f"; {_move(one)}" for one in others)
+        other_moves = "".join(f"; {_move(option)}" for option in others)
         lines.append(f"per device-second {MOVES[best['name']]} buy most: {_move(best)}{other_moves}")
     if power["classes"] == power["classes_available"]:
         lines.append(f"more classes: none, all {power['classes']} of the data are attacked")

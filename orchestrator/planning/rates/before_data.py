@@ -63,7 +63,7 @@ def before_data(
         device: One of `DEVICES` that the cost is told for; None for the one that the rate is of.
     """
     settings = [trial.settings for trial in plan.trials if isinstance(trial.settings, InversionSweep)]
-    kinds = dict.fromkeys(one.data.kind for one in settings) if "data.path" in absent else {}
+    kinds = dict.fromkeys(sweep.data.kind for sweep in settings) if "data.path" in absent else {}
     return {
         "cards": [_card(kind) for kind in kinds if kind in PUBLISHED_NAMES],
         "stated_cost": _stated(plan, history, price, device),
@@ -87,12 +87,12 @@ def _stated(plan: Plan, history: History, price: float | None, device: str | Non
     stated = {
         "attacks": [
             {
-                "attacks": one.attacks,
-                "latents": one.classes * one.work.latents,
-                "steps": one.work.steps,
-                "gpu_hours_each": one.hours_each,
+                "attacks": cost.attacks,
+                "latents": cost.classes * cost.work.latents,
+                "steps": cost.work.steps,
+                "gpu_hours_each": cost.hours_each,
             }
-            for one in costs
+            for cost in costs
         ],
         "gpu_hours": hours,
         "days": hours / 24 / GPUS,

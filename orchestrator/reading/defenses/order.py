@@ -65,9 +65,9 @@ def our_order(summary: Summary, group: DefenseGroup, metric: str) -> Order | Non
     if len(best) < 2:
         return None
     clear = {
-        frozenset((one, other))
-        for one, other in combinations(best, 2)
-        if (gap := summary.reduction(metric, best[one].recipe, best[other].recipe)) is not None and gap.is_clear
+        frozenset((first, other))
+        for first, other in combinations(best, 2)
+        if (gap := summary.reduction(metric, best[first].recipe, best[other].recipe)) is not None and gap.is_clear
     }
     return Order(
         title=metric_of(metric).label,

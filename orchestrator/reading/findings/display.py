@@ -72,7 +72,7 @@ def setting_name(summary: Summary, cell: Mapping[str, Any]) -> str:
 
     The baseline's row has its full name.
     """
-    baseline = next(one for one in summary.cells.values() if one["is_baseline"])
+    baseline = next(cell for cell in summary.cells.values() if cell["is_baseline"])
     differing = [
         axis_words(axis, cell[axis.key])
         for axis in summary.axes
@@ -114,17 +114,17 @@ class VerdictText:
     meaning: str = ""
 
 
-def leak_verdict(spec: Metric, one: LeakComparison | None) -> VerdictText | None:
+def leak_verdict(spec: Metric, comparison: LeakComparison | None) -> VerdictText | None:
     """Word the comparison of a recipe with its reference by a leak; None where the two were not compared."""
-    if one is None:
+    if comparison is None:
         return None
-    wording = WORDING[one.word]
+    wording = WORDING[comparison.word]
     return VerdictText(
-        words=one.word,
+        words=comparison.word,
         look=wording.look,
-        size=reduction_cell(spec, one),
-        needed=needed_words(one),
-        settling=settling(one),
+        size=reduction_cell(spec, comparison),
+        needed=needed_words(comparison),
+        settling=settling(comparison),
         meaning=wording.meaning,
     )
 
@@ -152,9 +152,9 @@ def cell_verdict(summary: Summary, spec: Metric, cell: Mapping[str, Any]) -> Ver
     if not spec.is_leak:
         return difference_verdict(spec, gap)
     if len(summary.attacks) == 1 and not cell["control"]:
-        one = summary.verdict(cell["recipe"], spec.key)
-        if one is not None:
-            return leak_verdict(spec, one)
+        verdict = summary.verdict(cell["recipe"], spec.key)
+        if verdict is not None:
+            return leak_verdict(spec, verdict)
     size, word = row_reduction(spec, gap)
     if word is None:
         return None

@@ -90,7 +90,7 @@ def progress_words(view: SearchView, gone: Progress) -> str:
 
 def coordinates_words(view: SearchView, objective: Objective) -> str:
     """Sentences on how to read the parallel-coordinates figure of the parameters."""
-    full = sum(one.status == "done" for one in view.full)
+    full = sum(proposal.status == "done" for proposal in view.full)
     which = (
         f" {count(full, 'recipe')} attacked in full; those attacked by a cheap attack alone are left out."
         if (view.on_rungs)
@@ -104,8 +104,8 @@ def coordinates_words(view: SearchView, objective: Objective) -> str:
 
 def importance_words(view: SearchView) -> str:
     """Sentences on how the importances of parameters are computed, and on their limits."""
-    few = min(one.recipes for one in view.importances)
-    parameters = max(len(one.shares) for one in view.importances)
+    few = min(importance.recipes for importance in view.importances)
+    parameters = max(len(importance.shares) for importance in view.importances)
     caution = (
         " With so few recipes for so many parameters the order itself may be chance." if few < 10 * parameters else ""
     )

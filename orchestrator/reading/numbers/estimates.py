@@ -203,7 +203,7 @@ def stacked(
     seeds: Mapping[str, Seeds], kept: Sequence[str], shared: Sequence[int], sign: int = 1
 ) -> tuple[dict[str, np.ndarray], bool]:
     """Name in `kept` -> its values times `sign`, [seeds, classes] over shared seeds; and whether classes are known."""
-    flat, by_class = rates([seeds[one][seed] for one in kept for seed in shared])
+    flat, by_class = rates([seeds[sample][seed] for sample in kept for seed in shared])
     return dict(zip(kept, sign * flat.reshape(len(kept), len(shared), -1), strict=True)), by_class
 
 

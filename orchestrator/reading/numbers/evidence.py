@@ -152,10 +152,10 @@ class Cells(AttackedCells):
             for recipe, stop in last.items()
         }
         compared = present(evidence.leaks, "leaks")
-        others = {names: one for names, one in compared.by_pair.items() if self.baseline_recipe not in names}
+        others = {names: comparison for names, comparison in compared.by_pair.items() if self.baseline_recipe not in names}
         leaks = replace(compared, by_pair=differences | others)
         pairs = {frozenset((pair.first, pair.second)): pair for pair in leaks.pairs.pairs}
-        many = {frozenset(names): one.seeds for names, one in differences.items()}
+        many = {frozenset(names): difference.seeds for names, difference in differences.items()}
         return replace(evidence, leaks=leaks, _by_pair={**evidence._by_pair, **pairs}, _seeds_by_pair=many)
 
     def gather(
@@ -210,13 +210,13 @@ class Cells(AttackedCells):
     def between_rows(self, evidence: Evidence, row: int, reference: int) -> Comparison:
         """Two rows by the metric of the evidence: as found among all its pairs where both are among its rows, else by
         themselves, under the correction for as many pairs."""
-        mine, theirs = (str(self.frame.loc[one, "recipe"]) for one in (row, reference))
+        mine, theirs = (str(self.frame.loc[cell, "recipe"]) for cell in (row, reference))
         if evidence.rows.get(mine) == row and evidence.rows.get(theirs) == reference:
             comparison = evidence.against(mine, theirs)
             if comparison.n:
                 return comparison
         among = max(1, len(evidence.rows) * (len(evidence.rows) - 1) // 2)
-        seeds = (self.samples[one][evidence.metric] for one in (row, reference))
+        seeds = (self.samples[cell][evidence.metric] for cell in (row, reference))
         return compare(metric_of(evidence.metric), *seeds, self.settings, among=among)
 
     def with_differences(self, references: Sequence[int | None], primary: str | None = None) -> pd.DataFrame:

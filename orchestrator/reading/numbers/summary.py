@@ -181,7 +181,7 @@ def summarise(data: ReportData, *, level: float = 0.95, resamples: int = 2000, s
     if len(frame):
         named = [None if row is None else frame.loc[row, "recipe"] for row in references]
         frame = cells.with_differences(references, primary).assign(reference_recipe=named)
-    of_cells: dict[str, Any] = {one.name: getattr(cells, one.name) for one in fields(cells)} | {"frame": frame}
+    of_cells: dict[str, Any] = {field.name: getattr(cells, field.name) for field in fields(cells)} | {"frame": frame}
     return Summary(
         **of_cells,
         axes=data.axes,
@@ -223,7 +223,7 @@ def _measured(frame: pd.DataFrame) -> tuple[str, ...]:
 
 def _of_seeds(samples: Mapping[str, Seeds], seeds: Sequence[int]) -> dict[str, Seeds]:
     """The samples of these seeds, of every metric."""
-    return {metric: {seed: one for seed, one in mine.items() if seed in seeds} for metric, mine in samples.items()}
+    return {metric: {seed: sample for seed, sample in mine.items() if seed in seeds} for metric, mine in samples.items()}
 
 
 def _references(groups: Mapping[Key, Any], data: ReportData) -> list[int | None]:
@@ -273,7 +273,7 @@ def _row(
     row = _counts(trials, data.axes) | {"is_baseline": bool(data.baseline) and key == _reference_key(key, data)}
     for spec in METRICS:
         interval = estimate(spec, samples[spec.key], settings)
-        row |= {f"{spec.key}{end}": one for end, one in zip(("", "_low", "_high", "_n"), interval, strict=True)}
+        row |= {f"{spec.key}{end}": value for end, value in zip(("", "_low", "_high", "_n"), interval, strict=True)}
     return row
 
 

@@ -33,11 +33,11 @@ def recipe_standings(summary: Summary) -> tuple[RecipeStanding, ...]:
         )
         for row in rows
     )
-    return tuple(one for one in standings_of_recipes if one.judged)
+    return tuple(standing for standing in standings_of_recipes if standing.judged)
 
 
-def _beside_anything(one: Standing) -> bool:
-    return any(number.value is not None for name, number in one.numbers.items() if name != "leak")
+def _beside_anything(standing: Standing) -> bool:
+    return any(number.value is not None for name, number in standing.numbers.items() if name != "leak")
 
 
 def control_of(summary: Summary, row: int) -> int | None:

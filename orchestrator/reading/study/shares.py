@@ -78,8 +78,8 @@ class StudyResult:
 
 def study_result(key: StudyKey, answers: Sequence[Answers]) -> StudyResult:
     """Count. Nothing is drawn."""
-    annotators = tuple(_annotator(key, one) for one in answers)
-    counted = [_choices(key, one) for one, who in zip(answers, annotators, strict=True) if who.attentive]
+    annotators = tuple(_annotator(key, answer) for answer in answers)
+    counted = [_choices(key, answer) for answer, who in zip(answers, annotators, strict=True) if who.attentive]
     votes = _votes(key, counted)
     best = [np.flatnonzero(row == row.max()) for row in votes if row.sum()]
     winners = Counter(int(first[0]) for first in best if len(first) == 1)

@@ -50,9 +50,9 @@ def _notes(result: StudyResult) -> list[str]:
         lines.append("agreement: not known with fewer than two annotators, or where all chose one recipe")
     else:
         lines.append(f"agreement: Fleiss' kappa {result.agreement:.2f} ({agreement_words(result.agreement)})")
-    absent = [one for one in result.annotators if not one.attentive]
+    absent = [annotator for annotator in result.annotators if not annotator.attentive]
     if absent:
-        names = listing(f"{shortened(one.name)} ({one.failed} of {one.checks} failed)" for one in absent)
+        names = listing(f"{shortened(annotator.name)} ({annotator.failed} of {annotator.checks} failed)" for annotator in absent)
         lines.append(f"left out, because their attention checks look like guessing: {names}")
     return lines
 
@@ -62,9 +62,9 @@ def agreement_words(kappa: float) -> str:
     return next((word for most, word in BANDS if kappa <= most), "almost perfect")
 
 
-def _by_annotator(one: ByAnnotator) -> tuple[str, ...]:
-    passed = f"{one.checks - one.failed} of {one.checks} passed{'' if one.attentive else ': guessing?'}"
-    return (ascii_text(shortened(one.name)), f"{one.answered} of {one.questions}", *map(_share, one.shares), passed)
+def _by_annotator(annotator: ByAnnotator) -> tuple[str, ...]:
+    passed = f"{annotator.checks - annotator.failed} of {annotator.checks} passed{'' if annotator.attentive else ': guessing?'}"
+    return (ascii_text(shortened(annotator.name)), f"{annotator.answered} of {annotator.questions}", *map(_share, annotator.shares), passed)
 
 
 def _share(share: Share) -> str:

@@ -51,7 +51,7 @@ def points_of(space: Space, positions: Mapping[str, float | int]) -> np.ndarray:
 
 def groups_of(space: Space) -> np.ndarray:
     """The dimension, by number, of every column of `points_of`: [p]."""
-    widths = [1 if _is_ordered(one) else len(one.values or ()) for one in space.dimensions]
+    widths = [1 if _is_ordered(dimension) else len(dimension.values or ()) for dimension in space.dimensions]
     return np.repeat(np.arange(len(widths)), widths)
 
 

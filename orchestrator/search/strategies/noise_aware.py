@@ -44,10 +44,10 @@ def _new_or_more(setup: Setup, proposals: Sequence[Proposal], known: Sequence[Tr
     if len(known) < startup_of(setup) or len(_measured(known)) < 2:
         return _new(setup, proposals, _first(setup, known), "startup")[0]
     pool = new_recipes(setup, known, number)
-    more = [one for one in _measured(known) if one.wants_seeds]
+    more = [recipe for recipe in _measured(known) if recipe.wants_seeds]
     candidates = [
-        *(present(one.positions, "positions") for one in more),
-        *(present(place(setup, one), "place") for one in pool),
+        *(present(recipe.positions, "positions") for recipe in more),
+        *(present(place(setup, values), "place") for values in pool),
     ]
     worth = expected_worth(setup, known, candidates, number)
     by_chance = np.random.default_rng([setup.seed, number, 2]).random(len(pool))  # among equals, such as none of worth
@@ -65,14 +65,14 @@ def _last_seeds(setup: Setup, proposals: Sequence[Proposal], outcomes: Outcomes)
 
     By the outcomes up to the last new recipe: what ends meanwhile changes nothing.
     """
-    begun = 1 + max((one.number for one in proposals if one.of is None), default=-1)
+    begun = 1 + max((proposal.number for proposal in proposals if proposal.of is None), default=-1)
     if not all(is_settled(outcomes, number) for number in range(begun)):
         return Wait()
     known = tried_recipes(setup, proposals, outcomes, visible=begun)
-    more = [one for one in _measured(known) if one.wants_seeds]
+    more = [recipe for recipe in _measured(known) if recipe.wants_seeds]
     if not more or len(_measured(known)) < 2:
         return None
-    worth = expected_worth(setup, known, [present(one.positions, "positions") for one in more], len(proposals))
+    worth = expected_worth(setup, known, [present(recipe.positions, "positions") for recipe in more], len(proposals))
     best = int(np.argmax(worth))
     return _more(more[best], len(proposals), setup.seeds) if worth[best] > WORTH else None
 
@@ -85,12 +85,12 @@ def startup_of(setup: Setup) -> int:
 def _first(setup: Setup, known: Sequence[TriedRecipe]) -> list[Values]:
     """The next recipe of the first design, which counts the baseline as one of its own; none once it is used up."""
     baseline = [place(setup, setup.baseline)] if setup.baseline else []
-    others = [shares_of(setup.space, one) for one in baseline if one is not None]
+    others = [shares_of(setup.space, values) for values in baseline if values is not None]
     width = len(setup.space.keys)
     shares = first_shares(
         startup_of(setup) - len(baseline), width, np.reshape(others, (len(others), width)), setup.seed
     )
-    return [from_shares(setup.space, one) for one in shares[len(known) - len(baseline) :][:1]]
+    return [from_shares(setup.space, row) for row in shares[len(known) - len(baseline) :][:1]]
 
 
 def _new(
@@ -112,15 +112,15 @@ def _new(
     return Proposal(number=number, values=values, origin=origin, seeds=seeds), refused
 
 
-def _more(one: TriedRecipe, number: int, seeds: int) -> Proposal:
+def _more(recipe: TriedRecipe, number: int, seeds: int) -> Proposal:
     return Proposal(
-        number=number, values=one.values, origin="replication", of=one.number, seeds=seeds if seeds < one.of else None
+        number=number, values=recipe.values, origin="replication", of=recipe.number, seeds=seeds if seeds < recipe.of else None
     )
 
 
 def _measured(known: Sequence[TriedRecipe]) -> list[TriedRecipe]:
     """Tried recipes that a model can be fitted to."""
-    return [one for one in known if one.by_seed and one.positions is not None]
+    return [recipe for recipe in known if recipe.by_seed and recipe.positions is not None]
 
 
 def expected_worth(
@@ -128,9 +128,9 @@ def expected_worth(
 ) -> np.ndarray:
     """How much each candidate is expected to extend the frontier, as a fraction of the frontier's box: [c]."""
     measured = _measured(known)
-    offered = [one for one in known if one.is_on_offer and one.positions is not None]
-    positions = [*(one.positions for one in measured), *(one.positions for one in offered), *candidates]
-    points = np.stack([points_of(setup.space, present(one, "one")) for one in positions])
+    offered = [recipe for recipe in known if recipe.is_on_offer and recipe.positions is not None]
+    positions = [*(recipe.positions for recipe in measured), *(recipe.positions for recipe in offered), *candidates]
+    points = np.stack([points_of(setup.space, present(position, "one")) for position in positions])
     random = np.random.default_rng([setup.seed, number, 1])
     drawn: dict[str, np.ndarray] = {}
     for column in dict.fromkeys([*setup.aims.objectives, *setup.aims.constraints]):
@@ -155,6 +155,6 @@ def expected_worth(
 
 
 def _seen(setup: Setup, measured: Sequence[TriedRecipe], points: np.ndarray, column: str) -> SeenTrials:
-    trials = [(row, seed, values[column]) for row, one in enumerate(measured) for seed, values in one.by_seed.items()]
+    trials = [(row, seed, values[column]) for row, recipe in enumerate(measured) for seed, values in recipe.by_seed.items()]
     recipe, seed, values = (np.array(side) for side in zip(*trials, strict=True))
     return SeenTrials(places=points, groups=groups_of(setup.space), recipe=recipe, seed=seed, values=values)

@@ -112,7 +112,7 @@ def _content(folder: Path) -> bytes:
 
 def complete(stage: Stage, manifest: Mapping[str, Any]) -> dict[str, Any]:
     """The manifest with what every reader relies on; what the maker says of it stands."""
-    inputs = {role: {"stage": one.name, "fingerprint": one.fingerprint} for role, one in stage.inputs.items()}
+    inputs = {role: {"stage": source.name, "fingerprint": source.fingerprint} for role, source in stage.inputs.items()}
     unsaid = {"config": dict(stage.config), "inputs": inputs, "seconds": 0.0, "finished_at": 0.0, "code_version": ""}
     return {**unsaid, **manifest, "stage": stage.name, "fingerprint": stage.fingerprint}
 

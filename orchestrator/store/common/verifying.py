@@ -85,7 +85,7 @@ def forget(folder: Path) -> None:
 def _unknown(folder: Path, files: Mapping[str, str]) -> dict[str, str]:
     """Files that are not known to be right as they are now."""
     known = _right.get(folder, {})
-    return {name: one for name, one in files.items() if known.get(name) != (_signature(folder, name), one)}
+    return {name: digest for name, digest in files.items() if known.get(name) != (_signature(folder, name), digest)}
 
 
 def _signature(folder: Path, name: str) -> Signature:

@@ -56,4 +56,4 @@ def write_provenance(loaded: LoadedSweep, folder: Path) -> None:
 @lru_cache(maxsize=1)
 def _installed() -> tuple[tuple[str, str], ...]:
     """(name, version) of every distribution: read once, since each is a file to be parsed."""
-    return tuple((one.metadata["Name"], one.version) for one in distributions())
+    return tuple((distribution.metadata["Name"], distribution.version) for distribution in distributions())

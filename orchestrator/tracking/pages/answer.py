@@ -111,7 +111,7 @@ def answer_text(sweep_answer: Answer, verdicts: Verdicts | None = None) -> str:
         first += f" (n = {len(best.seeds)} seed{'s' if len(best.seeds) != 1 else ''})."
     others = [BY_KEY[key] for key in (*CLASS_METRICS, KNOWLEDGE) if key in BY_KEY and key != sweep_answer.leak]
     specs = [BY_KEY["test_acc"], spec, *(s for s in others if any(s.key in r.metrics for r in sweep_answer.worst))]
-    of_recipe = {one.label: verdicts.of_trials.get(one.trial.id) for one in sweep_answer.worst}
+    of_recipe = {recipe.label: verdicts.of_trials.get(recipe.trial.id) for recipe in sweep_answer.worst}
     compared = any(told is not None and told.size for told in of_recipe.values())
     head = ["recipe, under the attack that works best against it", *(s.label for s in specs), "n"]
     head += ["reduction", "verdict", "n needed"] if compared else []

@@ -32,7 +32,7 @@ def retire(client: Any, runs: Runs, present: Mapping[str, Collection[str]]) -> i
     for (kind, fingerprint), run in list(runs.all()):
         if kind not in present or fingerprint in present[kind] or run.retired:
             continue
-        if heir := next((one for one in now[kind] if _means_the_same(one, run)), None):
+        if heir := next((fingerprint for fingerprint in now[kind] if _means_the_same(fingerprint, run)), None):
             client.set_tag(run.run_id, REPLACED_BY, heir.run_id)
             client.set_tag(run.run_id, KIND, f"{EARLIER}{kind}")
             retired += 1

@@ -41,8 +41,8 @@ def list_sweep_pages(uri: str) -> list[SweepPages]:
             pages.append((last, experiment))
     pages.sort(key=lambda pair: -pair[0])
     return [
-        SweepPages(sweep=one.name, table=route(one.experiment_id), charts=route(one.experiment_id, charts=True))
-        for _, one in pages
+        SweepPages(sweep=page.name, table=route(page.experiment_id), charts=route(page.experiment_id, charts=True))
+        for _, page in pages
     ]
 
 

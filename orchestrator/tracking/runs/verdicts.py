@@ -104,7 +104,7 @@ def verdicts_of(summary: Summary, hiding: HidingVerdicts, answer: str = "") -> V
             mark=choice.mark if row["recipe"] == marked else inaccurate if row["recipe"] in choice.below else "",
         )
         of_trials.update(dict.fromkeys(row["trials"] if not row["control"] and verdict.tags else (), verdict))
-    words = "; ".join(f"{ascii_text(recipe)}: {one.word}" for recipe, one in hiding.verdicts.items())
+    words = "; ".join(f"{ascii_text(recipe)}: {verdict.word}" for recipe, verdict in hiding.verdicts.items())
     return Verdicts(of_trials=of_trials, whole={HIDING: words} if words else {}, answer=answer)
 
 
@@ -121,10 +121,10 @@ def _places(summary: Summary, worst: Mapping[str, int]) -> dict[Hashable, float]
     return {row: float(place) for place, row in enumerate(ordered, start=1)}
 
 
-def _numbers(one: LeakComparison) -> dict[str, float]:
+def _numbers(verdict: LeakComparison) -> dict[str, float]:
     """The numbers of a verdict by the names of their metrics, the earlier names too."""
-    part = one.hidden.part if one.hidden else None
-    numbers = {"reduction": one.reduction, "reduction_low": one.low, "reduction_high": one.high}
+    part = verdict.hidden.part if verdict.hidden else None
+    numbers = {"reduction": verdict.reduction, "reduction_low": verdict.low, "reduction_high": verdict.high}
     numbers |= {earlier: numbers[name] for name, earlier in EARLIER.items()}
     if part is not None:
         numbers |= {"hidden": part.value, "hidden_low": part.low, "hidden_high": part.high}

@@ -95,12 +95,12 @@ def verify(location: str) -> int:
     """Read every artifact of the store, and of those that it reads through. 1 where something is damaged."""
     store = _local(location)
     code = DONE
-    for one in (LocalStore(root=store.root), *(other_store(other, store) for other in links_of(store))):
-        examined = examine_store(one)
+    for member in (LocalStore(root=store.root), *(other_store(other, store) for other in links_of(store))):
+        examined = examine_store(member)
         for line in (*examined.damaged, *examined.unread):
-            screen.out(printable(f"{one.location}: {line}"))
+            screen.out(printable(f"{member.location}: {line}"))
             code = FAILED
-        screen.out(printable(f"{one.location}: {examined.artifacts} artifacts as they were written"))
+        screen.out(printable(f"{member.location}: {examined.artifacts} artifacts as they were written"))
     return code
 
 
@@ -155,7 +155,7 @@ def change_links(location: str, other: str, *, add: bool) -> int:
         return DONE
     if root not in known:
         raise InputError(f"{root}: expected one of the linked stores ({', '.join(known) or 'there are none'})")
-    write_links(store, [one for one in known if one != root])
+    write_links(store, [linked for linked in known if linked != root])
     screen.out(printable(f"{store.location} no longer reads through {root}"))
     return DONE
 

@@ -119,7 +119,7 @@ def _judges(stages: InversionStages) -> dict[str, str]:
 
 def _digest(stage: Stage, masked: Mapping[str, str]) -> str:
     """The stage's fingerprint with words in the place of these inputs."""
-    inputs = {name: masked.get(one.fingerprint) or _digest(one, masked) for name, one in stage.inputs.items()}
+    inputs = {name: masked.get(source.fingerprint) or _digest(source, masked) for name, source in stage.inputs.items()}
     identity = f"{stage.name} {stage.task.version} {canonical_json(stage.config)} {sorted(inputs.items())}"
     return sha256(identity.encode()).hexdigest()
 

@@ -29,7 +29,7 @@ def report_several(named: Sequence[Path], overrides: list[str], location: str, o
     _refuse_place(out)
     sweeps = read_sweeps(named, location, out)
     pairings = [pair_sweeps(sweeps[0], other) for other in sweeps[1:]]
-    alike = [sweeps[0], *(side for side, one in zip(sweeps[1:], pairings, strict=True) if one.compared)]
+    alike = [sweeps[0], *(side for side, pairing in zip(sweeps[1:], pairings, strict=True) if pairing.compared)]
     several = Several(sides=sweeps, pairings=pairings, merged=merged(alike) if len(alike) > 1 else None)
     text, page = write_several(several, out)
     screen.out_text(text)

@@ -84,7 +84,7 @@ class Several:
             "Private data": [_data(side) for side in self.sides],
             "Protocol": [side.standing.protocol for side in self.sides],
             "Deciding judge": [_judge(side) for side in self.sides],
-            "Attacks": [listing(one.label for one in attacks_of(side).values()) or "none" for side in self.sides],
+            "Attacks": [listing(attack.label for attack in attacks_of(side).values()) or "none" for side in self.sides],
             "Training seeds": [listing(map(str, side.seeds)) or "none finished" for side in self.sides],
             "Baseline": [side.standing.baseline or "none" for side in self.sides],
             "Recipes": [str(len(side.summary.recipes)) for side in self.sides],
@@ -119,7 +119,7 @@ def page_of(several: Several, *, results_file: bool) -> str:
         if several.merged is None
         else content.everything(several.merged.data, several.summary or several.sides[0].summary)
     )
-    rules = "".join(str(one["colour_rules"]) for one in (*alone, *([both] if both else [])))
+    rules = "".join(str(page["colour_rules"]) for page in (*alone, *([both] if both else [])))
     shared: dict[str, Any] = {**(both or alone[0]), "colour_rules": rules}
     given = {"several": several, "alone": alone, "is_merged": bool(both), "SEVERAL_SECTIONS": SECTIONS}
     return fill("several.html", **shared, **given, results_file=results_file, origin="")
@@ -139,7 +139,7 @@ def write_several(several: Several, out: Path) -> tuple[str, Path]:
     page's path."""
     apart = several.sides if several.merged is None else _not_merged(several)
     write_tables(out, several.sides, apart, several.merged, several.summary)
-    texts = [*several.unfinished, *(one.sentence for one in several.pairings)]
+    texts = [*several.unfinished, *(pairing.sentence for pairing in several.pairings)]
     if several.merged is not None and several.summary is not None:
         summary = several.summary
         figures = content.everything(several.merged.data, summary)["figures"]
@@ -155,7 +155,7 @@ def write_several(several: Several, out: Path) -> tuple[str, Path]:
 
 
 def _not_merged(several: Several) -> list[ComparedSweep]:
-    return [side for side, one in zip(several.sides[1:], several.pairings, strict=True) if not one.compared]
+    return [side for side, pairing in zip(several.sides[1:], several.pairings, strict=True) if not pairing.compared]
 
 
 def _tables(summary: Summary) -> list[str]:

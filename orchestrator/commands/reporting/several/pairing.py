@@ -57,7 +57,7 @@ def attacks_of(side: ComparedSweep) -> dict[str, AttackNote]:
         else set()
     )
     used = {note.attack for note in side.conditions.trials if note.trial not in controls}
-    return {digest: one for digest, one in side.conditions.attacks.items() if digest in used}
+    return {digest: condition for digest, condition in side.conditions.attacks.items() if digest in used}
 
 
 def _protocol(first: ComparedSweep, other: ComparedSweep) -> str:
@@ -91,20 +91,20 @@ def _judge(first: ComparedSweep, other: ComparedSweep) -> str:
 
 def _of_judge(side: ComparedSweep, metric: str) -> tuple[str, ...]:
     conditions = side.conditions.judges.get(metric_of(metric).stage or "", ())
-    return tuple(sorted(one.digest for one in conditions))
+    return tuple(sorted(condition.digest for condition in conditions))
 
 
 def _attacks(first: ComparedSweep, other: ComparedSweep) -> str:
     mine, theirs = attacks_of(first), attacks_of(other)
     if set(mine) == set(theirs):
         return ""
-    only = [{digest: one for digest, one in a.items() if digest not in b} for a, b in ((mine, theirs), (theirs, mine))]
-    alike = [(one, two) for one in only[0].values() for two in only[1].values() if one.label == two.label]
+    only = [{digest: condition for digest, condition in a.items() if digest not in b} for a, b in ((mine, theirs), (theirs, mine))]
+    alike = [(condition, two) for condition in only[0].values() for two in only[1].values() if condition.label == two.label]
     if alike:
-        one, two = alike[0]
-        return f"the attacks differ ({one.label}: {_settings(one.settings, two.settings) or 'other settings'})"
+        first_condition, two = alike[0]
+        return f"the attacks differ ({first_condition.label}: {_settings(first_condition.settings, two.settings) or 'other settings'})"
     lacking = [
-        f"only the recipes of {side.name} were attacked by {_listed([one.label for one in attacks.values()])}"
+        f"only the recipes of {side.name} were attacked by {_listed([condition.label for condition in attacks.values()])}"
         for side, attacks in zip((first, other), only, strict=True)
         if attacks
     ]
@@ -118,15 +118,15 @@ def _seeds(first: ComparedSweep, other: ComparedSweep) -> str:
     return f"no training seed is in both ({'; '.join(seeds)})"
 
 
-def _difference(one: Condition, two: Condition, prefix: str = "") -> str:
+def _difference(first: Condition, two: Condition, prefix: str = "") -> str:
     """` (data.identities: 48 and 24)`; empty where the settings are the same and only content differs."""
-    words = _settings(one.settings, two.settings, prefix)
+    words = _settings(first.settings, two.settings, prefix)
     return f" ({words})" if words else ""
 
 
-def _settings(one: Settings, two: Settings, prefix: str = "") -> str:
-    keys = [key for key in dict.fromkeys((*one, *two)) if key.startswith(prefix) and one.get(key) != two.get(key)]
-    return _listed([f"{key}: {_value(one, key)} and {_value(two, key)}" for key in keys])
+def _settings(first: Settings, two: Settings, prefix: str = "") -> str:
+    keys = [key for key in dict.fromkeys((*first, *two)) if key.startswith(prefix) and first.get(key) != two.get(key)]
+    return _listed([f"{key}: {_value(first, key)} and {_value(two, key)}" for key in keys])
 
 
 def _value(settings: Mapping[str, object], key: str) -> str:

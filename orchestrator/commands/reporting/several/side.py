@@ -63,7 +63,7 @@ class ComparedSweep:
         labels = [
             (known[trial].label, self.conditions.attacks[known[trial].attack].label) for trial in self.rows["trial"]
         ]
-        rows = self.rows.assign(recipe=[one[0] for one in labels], attack=[one[1] for one in labels])
+        rows = self.rows.assign(recipe=[name[0] for name in labels], attack=[name[1] for name in labels])
         return report_data(
             self.name,
             rows,
@@ -122,5 +122,5 @@ def comparable_rows(results: pd.DataFrame) -> pd.DataFrame:
     columns = [name for name in (*COLUMNS, *BY_KEY) if name in results]
     rows = results[columns].copy()
     if "failure" in rows:
-        rows["failure"] = [printable(one) if isinstance(one, str) else None for one in rows["failure"]]
+        rows["failure"] = [printable(failure) if isinstance(failure, str) else None for failure in rows["failure"]]
     return rows

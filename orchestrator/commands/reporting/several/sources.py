@@ -51,9 +51,9 @@ def read_sweeps(named: Sequence[Path], location: str, out: Path) -> list[Compare
     return sweeps
 
 
-def same_rows(one: ComparedSweep, other: ComparedSweep) -> bool:
+def same_rows(first: ComparedSweep, other: ComparedSweep) -> bool:
     """Whether two sides are the same trials under the same names."""
-    return one.conditions.trials == other.conditions.trials
+    return first.conditions.trials == other.conditions.trials
 
 
 def _stored(path: Path, location: str, out: Path) -> ComparedSweep:

@@ -83,12 +83,12 @@ def formats(flag: str, typed: str, known: tuple[str, ...]) -> tuple[str, ...]:
     names = typed.split(",")
     if names == ["none"]:
         return ()
-    wrong = [one for one in names if one not in known]
+    wrong = [suffix for suffix in names if suffix not in known]
     if wrong:
         raise InputError(f"{flag}: expected some of {','.join(known)}, or none, got {quoted(typed)}")
     if len(set(names)) < len(names):
         raise InputError(f"{flag}: expected each format once, got {quoted(typed)}")
-    return tuple(one for one in known if one in names)
+    return tuple(suffix for suffix in known if suffix in names)
 
 
 def _images(request: ExportRequest) -> Choice:

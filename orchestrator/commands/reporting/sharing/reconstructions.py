@@ -74,15 +74,15 @@ def trials_to_export(
 def reconstruction_files(sweep: str, pictures: Sequence[ExportedTrial], store: Store) -> Iterator[tuple[str, bytes]]:
     """The pictures by their names, and last the list of where they come from."""
     entries, folders = [], _Folders()
-    for one in pictures:
-        labels, names = reconstructed_labels(store, one.stages), class_names(store, one.stages)
-        folder = folders.of(one.attack or "attack", one.recipe)
+    for exported in pictures:
+        labels, names = reconstructed_labels(store, exported.stages), class_names(store, exported.stages)
+        folder = folders.of(exported.attack or "attack", exported.recipe)
         for label in map(int, np.unique(labels)):
             count = int((labels == label).sum())
-            for rank in range(count if one.ranks is None else min(one.ranks, count)):
-                entry = _provenance(sweep, one, names[label], label, rank, store)
-                image = _png(reconstruction(store, one.stages, label, rank), entry)
-                name = f"{folder}/seed{one.trial.seed}-class{label:04d}-rank{rank + 1:02d}.png"
+            for rank in range(count if exported.ranks is None else min(exported.ranks, count)):
+                entry = _provenance(sweep, exported, names[label], label, rank, store)
+                image = _png(reconstruction(store, exported.stages, label, rank), entry)
+                name = f"{folder}/seed{exported.trial.seed}-class{label:04d}-rank{rank + 1:02d}.png"
                 entries.append({"file": name, "sha256": digest(image), **entry})
                 yield name, image
     yield PROVENANCE, (json.dumps(entries, indent=1, ensure_ascii=False) + "\n").encode()
@@ -96,26 +96,26 @@ def _stages(trial: Trial, store: Store) -> InversionStages | None:
     return stages if stages.has_pictures(store) else None
 
 
-def _provenance(sweep: str, one: ExportedTrial, name: str, label: int, rank: int, store: Store) -> dict[str, Any]:
+def _provenance(sweep: str, exported: ExportedTrial, name: str, label: int, rank: int, store: Store) -> dict[str, Any]:
     """Where a picture comes from; rank: from 0, counted from 1 for readers."""
-    reconstructions = one.stages.inverted
+    reconstructions = exported.stages.inverted
     return {
         "kind": "reconstruction by an attack on a model, not a photograph",
         "sweep": sweep,
-        "trial": one.trial.id,
-        "recipe": typable(one.recipe),
-        "attack": typable(one.attack),
-        "seed": one.trial.seed,
+        "trial": exported.trial.id,
+        "recipe": typable(exported.recipe),
+        "attack": typable(exported.attack),
+        "seed": exported.trial.seed,
         "class": label,
         "class_name": name,
         "rank": rank + 1,
-        "judge": judge_name(one.stages),
-        "matched": is_recognised(store, one.stages, label, rank),
+        "judge": judge_name(exported.stages),
+        "matched": is_recognised(store, exported.stages, label, rank),
         "stages": {
             "reconstructions": reconstructions.fingerprint,
-            "attack": present(one.stages.attack, "attack").fingerprint,
-            "target": one.stages.target.fingerprint,
-            "data": one.stages.data.fingerprint,
+            "attack": present(exported.stages.attack, "attack").fingerprint,
+            "target": exported.stages.target.fingerprint,
+            "data": exported.stages.data.fingerprint,
         },
     }
 
@@ -135,7 +135,7 @@ class _Folders:
     def of(self, attack: str, recipe: str) -> str:
         if (attack, recipe) not in self._given:
             name = f"images/{_slug(attack)}/{_slug(recipe)}"
-            taken = [one for one in self._given.values() if one == name or one.startswith(f"{name}--")]
+            taken = [folder for folder in self._given.values() if folder == name or folder.startswith(f"{name}--")]
             self._given[attack, recipe] = f"{name}--{len(taken) + 1}" if taken else name
         return self._given[attack, recipe]
 

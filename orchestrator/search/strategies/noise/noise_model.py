@@ -125,9 +125,9 @@ def shrunk_variances(values: np.ndarray, recipe: np.ndarray, seed: np.ndarray, p
     return (PRIOR_DF * pooled + np.bincount(recipe, weights=rest**2)) / (PRIOR_DF + freedom)
 
 
-def matern(one: np.ndarray, other: np.ndarray, lengths: Sequence[float] | np.ndarray) -> np.ndarray:
+def matern(first: np.ndarray, other: np.ndarray, lengths: Sequence[float] | np.ndarray) -> np.ndarray:
     """Matern 5/2 correlation [n, m] of positions [n, d] and [m, d]. lengths: [d]."""
-    gaps = (one[:, None, :] - other[None, :, :]) / lengths
+    gaps = (first[:, None, :] - other[None, :, :]) / lengths
     distance = np.sqrt(5 * (gaps**2).sum(axis=2))
     return (1 + distance + distance**2 / 3) * np.exp(-distance)
 
