@@ -24,15 +24,15 @@ class Checked:
     check: Callable[[str], str]
 
 
-def is_a_path(given: str) -> str:
+def is_a_path(text: str) -> str:
     """Refuse what no file can be called, before anything looks for it. Raises ValueError."""
-    if "\0" in given or len(given.encode(errors="surrogatepass")) > 4096 or not given:
-        raise ValueError(f"expected the path of a file or folder, got {quoted(given)}")
+    if "\0" in text or len(text.encode(errors="surrogatepass")) > 4096 or not text:
+        raise ValueError(f"expected the path of a file or folder, got {quoted(text)}")
     try:
-        Path(given).expanduser()
+        Path(text).expanduser()
     except RuntimeError:
-        raise ValueError(f"expected a path, got {quoted(given)}, the home of nobody here") from None
-    return given
+        raise ValueError(f"expected a path, got {quoted(text)}, the home of nobody here") from None
+    return text
 
 
 Fraction = Annotated[float, Ge(0), Le(1)]

@@ -34,8 +34,8 @@ def build(declared: type[T], values: Mapping[str, Any], *, what: str, prefix: st
         for name, rules in known.items():
             if rules.is_needed and name not in values:
                 raise InputError(f"{what}: expected {name}, got nothing")
-    given = {name: _value(known[name], value, what, prefix) for name, value in values.items()}
-    return declared(**given) if default is None else replace(default, **given)
+    checked = {name: _value(known[name], value, what, prefix) for name, value in values.items()}
+    return declared(**checked) if default is None else replace(default, **checked)
 
 
 def check_fields(settings: Any, what: str) -> None:

@@ -183,8 +183,8 @@ def audit(
         report = read_audit(reconstructions, by, test_acc, attacker=attacker, notes=notes, on_progress=on_progress)
         if not trained_on_data:
             return report
-        given: Any = {"size": split.train.size, "shadows": by_shadows, "where": "data", "on_progress": on_progress}
-        return replace(report, membership=audit_membership(attacker.model, split.train, split.test, **given))
+        options: Any = {"size": split.train.size, "shadows": by_shadows, "where": "data", "on_progress": on_progress}
+        return replace(report, membership=audit_membership(attacker.model, split.train, split.test, **options))
 
 
 def train(
@@ -255,8 +255,8 @@ def membership(
     samples = fit_images(load_all(training, size=size).images[:2], model.image_size)
     opened = model.open(samples, device=device)
     with progress_bar(progress) as on_progress:
-        given: Any = {"size": size, "budget": budget, "seed": seed, "on_progress": on_progress}
-        return audit_membership(opened, training, held_out, shadows=recipe, **given)
+        options: Any = {"size": size, "budget": budget, "seed": seed, "on_progress": on_progress}
+        return audit_membership(opened, training, held_out, shadows=recipe, **options)
 
 
 def compare(audits: Mapping[str, Audit]) -> pd.DataFrame:

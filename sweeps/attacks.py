@@ -60,18 +60,18 @@ class AnyAttack(Model):
         return self
 
 
-def read_attack(given: Any) -> AnyAttack:
+def read_attack(raw: Any) -> AnyAttack:
     """What stands under `attack` in a file, checked by the model of its kind.
 
     Raises ValueError for an unknown kind or key, pydantic's error for values of the wrong type.
     """
-    if isinstance(given, AnyAttack):
-        return given
-    if not isinstance(given, Mapping):
-        raise ValueError(f"expected keys such as kind and its parameters, got {given!r}")
-    refuse_broken("attacks", given.get("kind"))  # what is not named is our own
-    model = schema_of(given.get("kind", DEFAULT_KIND))
-    return model.model_validate({"kind": DEFAULT_KIND, **rename_earlier_parameters(given)})
+    if isinstance(raw, AnyAttack):
+        return raw
+    if not isinstance(raw, Mapping):
+        raise ValueError(f"expected keys such as kind and its parameters, got {raw!r}")
+    refuse_broken("attacks", raw.get("kind"))  # what is not named is our own
+    model = schema_of(raw.get("kind", DEFAULT_KIND))
+    return model.model_validate({"kind": DEFAULT_KIND, **rename_earlier_parameters(raw)})
 
 
 def schema_of(kind: Any) -> type[AnyAttack]:

@@ -210,22 +210,22 @@ class OtherDefense(Model):
         return make_defense(self.kind, **self.parameters)
 
 
-def read_defense(given: Any) -> LabelSmoothing | OtherDefense:
+def read_defense(raw: Any) -> LabelSmoothing | OtherDefense:
     """What stands under `defense` in a file, checked by the model of its kind.
 
     Raises ValueError for an unknown kind or key, pydantic's error for values of the wrong type.
     """
-    if isinstance(given, LabelSmoothing | OtherDefense):
-        return given
-    if not isinstance(given, Mapping):
-        raise ValueError(f"expected keys such as kind and its parameters, got {given!r}")
-    kind = given.get("kind", PLAIN_KIND)
+    if isinstance(raw, LabelSmoothing | OtherDefense):
+        return raw
+    if not isinstance(raw, Mapping):
+        raise ValueError(f"expected keys such as kind and its parameters, got {raw!r}")
+    kind = raw.get("kind", PLAIN_KIND)
     model = LabelSmoothing if kind == PLAIN_KIND else schema_of(kind)
-    for key in given:
+    for key in raw:
         if key not in model.model_fields:
             reads = ", ".join(name for name in model.model_fields if name != "kind")
             raise ValueError(f"{key}: expected a key of defense {kind} ({reads}), got {key!r}")
-    return model.model_validate(given)
+    return model.model_validate(raw)
 
 
 def schema_of(kind: Any) -> type[OtherDefense]:

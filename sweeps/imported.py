@@ -215,5 +215,5 @@ class ImportedClassifier(Model):
 
 def trained_or_imported(raw: Any) -> str:
     """Which of the two a mapping in a sweep file describes: the discriminator of their union."""
-    given = raw if isinstance(raw, dict) else getattr(raw, "__dict__", {})
-    return "brought_in" if "imported" in given else "trained_here"
+    stated = raw if isinstance(raw, dict) else getattr(raw, "__dict__", {})
+    return "brought_in" if "imported" in stated else "trained_here"

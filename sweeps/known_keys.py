@@ -40,8 +40,8 @@ def _chosen(model: type[BaseModel], raw: Mapping[str, Any], walked: Sequence[str
     """The model, for attacks that of the kind that the file names: each kind has keys of its own."""
     if model is not AnyAttack:
         return model
-    given, _ = dotted_value(raw, ".".join(walked))
-    return schema_of(given.get("kind", DEFAULT_KIND)) if isinstance(given, Mapping) else model
+    kind_stated, _ = dotted_value(raw, ".".join(walked))
+    return schema_of(kind_stated.get("kind", DEFAULT_KIND)) if isinstance(kind_stated, Mapping) else model
 
 
 def _is_of_kind(model: type[BaseModel], kind: str | int) -> bool:

@@ -49,7 +49,9 @@ def _is_name(path: Path) -> bool:
 
 def _unknown(path: Path) -> InputError:
     """No such file, and no shipped sweep of that name either; a file beside it may be what was meant."""
-    siblings = sorted(file.name for file in path.parent.glob("*.yaml") if file.is_file()) if path.parent.is_dir() else []
+    siblings = (
+        sorted(file.name for file in path.parent.glob("*.yaml") if file.is_file()) if path.parent.is_dir() else []
+    )
     is_extended = f"{path.name}.yaml" in siblings
     near = f"; did you mean {path.name + '.yaml'!r}?" if is_extended else suggestion(path.name, siblings)
     if not _is_name(path):

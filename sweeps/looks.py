@@ -55,6 +55,6 @@ class SeedLooks(Model):
         return self
 
 
-def list_or_looks(given: Any) -> str:
+def list_or_looks(raw: Any) -> str:
     """Which of the two ways to state seeds this is."""
-    return "of_looks" if isinstance(given, dict | SeedLooks) else "a_list"
+    return "of_looks" if isinstance(raw, dict | SeedLooks) else "a_list"

@@ -20,17 +20,17 @@ def apply_overrides(raw: dict[str, Any], overrides: list[str]) -> None:
     Raises InputError (one line) where an override is no PATH=VALUE, names what another one names, or what the sweep's
     grid, cells or search set in every trial.
     """
-    given: list[tuple[str, Any]] = []
+    earlier_overrides: list[tuple[str, Any]] = []
     for override in overrides:
         key, value = _parsed(override)
-        for other, earlier in given:
+        for other, earlier in earlier_overrides:
             if _meet(_leaves(other, earlier), _leaves(key, value)):
                 expected = f"--set {shortened(key)}: expected every key once"
                 raise InputError(f"{expected}, got {quoted(earlier)} (--set {shortened(other)}) and {quoted(value)}")
-        given.append((key, value))
+        earlier_overrides.append((key, value))
         _set(raw, key, value)
     swept = dict(_swept(raw))  # by now a grid that was itself set is there
-    for key, value in given:
+    for key, value in earlier_overrides:
         for leaf in _leaves(key, value):
             if swept_holder := next((holder for holder in _holders(leaf) if holder in swept), None):
                 place = swept[swept_holder]

@@ -96,7 +96,9 @@ class Range(Model):
 
     def dimension(self, key: str) -> Dimension:
         """This range as a dimension of `sweeps.space`."""
-        when = {other: tuple(value) if isinstance(value, list | tuple) else (value,) for other, value in self.when.items()}
+        when = {
+            other: tuple(value) if isinstance(value, list | tuple) else (value,) for other, value in self.when.items()
+        }
         if self.choices is not None:
             return Dimension(key=key, choices=self.choices, when=when)
         step = 1.0 if self.integer and self.step is None else self.step
@@ -146,11 +148,11 @@ class Rung(Model):
 
     @field_validator("set")
     @classmethod
-    def _of_the_attack(cls, given: dict[str, Any]) -> dict[str, Any]:
-        for key in given:
+    def _of_the_attack(cls, settings: dict[str, Any]) -> dict[str, Any]:
+        for key in settings:
             if key != "classes" and key.split(".")[0] != "attack":
                 raise ValueError(f"{key}: expected keys of the attack, or classes, got {key}")
-        return given
+        return settings
 
 
 class Search(Model):
@@ -189,7 +191,7 @@ class Search(Model):
     @cached_property
     def dimensions(self) -> Space:
         """The space as `sweeps.space` has it."""
-        return make_space([given.dimension(key) for key, given in self.space.items()])
+        return make_space([range_.dimension(key) for key, range_ in self.space.items()])
 
     @property
     def start(self) -> int:
@@ -209,8 +211,8 @@ class Search(Model):
     @property
     def built_settings(self) -> Any:
         """An instance of the strategy's own settings, None where it has none. Raises InputError for a wrong one."""
-        kind, given = self.row.settings, self.settings or {}
-        return None if kind is None else build(kind, given, what="search.settings", prefix="search.settings.")
+        kind, stated = self.row.settings, self.settings or {}
+        return None if kind is None else build(kind, stated, what="search.settings", prefix="search.settings.")
 
     @property
     def seeds_at_first(self) -> int:
@@ -227,7 +229,7 @@ class Search(Model):
     def _consistent(cls, space: dict[str, Range]) -> dict[str, Range]:
         for key in space:
             check_searched_key(key)
-        by_key = {key: given.dimension(key) for key, given in space.items()}
+        by_key = {key: range_.dimension(key) for key, range_ in space.items()}
         made = make_space(list(by_key.values()))
         for dimension in made.dimensions:
             check_inside(dimension, by_key)
@@ -235,11 +237,11 @@ class Search(Model):
 
     @field_validator("objectives", "constraints")
     @classmethod
-    def _known_columns(cls, given: dict[str, Any]) -> dict[str, Any]:
-        for column in given:
+    def _known_columns(cls, columns: dict[str, Any]) -> dict[str, Any]:
+        for column in columns:
             if column not in OBJECTIVES:
                 raise ValueError(f"{column}: expected one of {', '.join(OBJECTIVES)}, got {column}")
-        return given
+        return columns
 
     @model_validator(mode="after")
     def _nothing_ignored(self) -> Search:

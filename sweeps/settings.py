@@ -52,9 +52,9 @@ def _plain(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-def dotted_value(given: Mapping[str, Any], key: str) -> tuple[Any, bool]:
+def dotted_value(settings: Mapping[str, Any], key: str) -> tuple[Any, bool]:
     """The value under a dotted key, and whether the key is there at all (another kind of recipe may not have it)."""
-    node: Any = given
+    node: Any = settings
     for part in key.split("."):
         if not isinstance(node, Mapping) or part not in node:
             return None, False

@@ -134,7 +134,7 @@ def _check_references(dimension: Dimension, by_key: Mapping[str, Dimension]) -> 
         if not allowed:
             raise ValueError(f"{key}.when.{other}: expected at least one value, got none")
         for value in allowed:
-            if not any(same_value(value, one) for one in values):
+            if not any(same_value(value, choice) for choice in values):
                 known_text = ", ".join(map(str, values[:12]))
                 raise ValueError(f"{key}.when.{other}: expected values of that dimension ({known_text}), got {value}")
     if dimension.above is None:

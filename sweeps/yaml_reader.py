@@ -120,10 +120,10 @@ class _Document:
                 entries[key] = value
         return {**merged, **entries}
 
-    def _merged(self, event: yaml.Event, given: Any) -> dict[str, Any]:
-        parts = given if isinstance(given, list) else [given]
+    def _merged(self, event: yaml.Event, merged: Any) -> dict[str, Any]:
+        parts = merged if isinstance(merged, list) else [merged]
         if not all(isinstance(part, dict) for part in parts):
-            raise self._refusal(event, f"expected {_MERGE} to name a mapping or a list of them, got {quoted(given)}")
+            raise self._refusal(event, f"expected {_MERGE} to name a mapping or a list of them, got {quoted(merged)}")
         return {key: value for part in reversed(parts) for key, value in part.items()}
 
     def _key(self, event: yaml.Event) -> str:

@@ -34,7 +34,7 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
     whole batches. Where it couples none, it may compute several at once, of those that are missing (`side_by_side`).
     """
     attack, seed = attack_of(config), combined_seed(config["seed"])
-    given = attack_inputs_of(attack.needs, config, inputs, context.device)
+    attack_inputs = attack_inputs_of(attack.needs, config, inputs, context.device)
     target = OpenTarget(inputs.get("target"), config, context.device)
     others = {role: OpenTarget(inputs[role], config, context.device) for role in _others(attack, inputs)}
     coupled = config.get("class_batch", 1)
@@ -51,7 +51,7 @@ def invert_classes(config: Config, inputs: Inputs, classes: Sequence[int], conte
         views = {None: target.view(attack.access, noise=noise)}
         views |= {role: other.view(attack.access, noise=noise) for role, other in others.items()}
         before = {role: view.queries for role, view in views.items()}
-        inputs_with_views = replace(given, targets={role: views[role] for role in others})
+        inputs_with_views = replace(attack_inputs, targets={role: views[role] for role in others})
         reconstructions = attack.invert_batch(views[None], inputs_with_views, batch, seed=seed)
         queries = {_queries(role): (view.queries - before[role]) // len(batch) for role, view in views.items()}
         for target_class in missing:

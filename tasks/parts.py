@@ -40,9 +40,9 @@ def make_part(config: Config, inputs: Inputs, out: Path, context: TaskContext) -
     else:
         target = OpenTarget(inputs.get("target"), config, context.device)
         view = target.view(kind.access if "target" in inputs else "none")
-        given = attack_inputs_of(tuple(inputs), config, inputs, context.device)
+        part_inputs = attack_inputs_of(tuple(inputs), config, inputs, context.device)
         part_context = WorkFolder(context, view)
-        made = kind.function()(config["settings"], given, view, part_context)
+        made = kind.function()(config["settings"], part_inputs, view, part_context)
         queries, halved = part_context.queries, {"rows_halved": view.execution.batch_halvings}
     for name, tensor in on_cpu(made.tensors).items():
         save_tensors(out / f"{name}.safetensors", {name: tensor})

@@ -112,5 +112,7 @@ def _save(out: Path, labels: Tensor, report: RecognitionReport, prefix: str) -> 
         return
     save_rows(out / "per_image.parquet", pd.DataFrame({**images, "hit": report.hits[FIRST].numpy()}))
     classes = class_means(labels, labels)[0]
-    rates = {f"{prefix}verified_{name}": class_means(accepts, labels)[1].numpy() for name, accepts in report.hits.items()}
+    rates = {
+        f"{prefix}verified_{name}": class_means(accepts, labels)[1].numpy() for name, accepts in report.hits.items()
+    }
     save_rows(out / "per_class.parquet", pd.DataFrame({"class": classes.numpy(), **rates}))

@@ -103,4 +103,9 @@ def _of_rows(distances: Tensor, rows: Tensor, labels: Tensor) -> Tensor:
     alike[torch.arange(len(rows)), rows] = False
     means = [(distances * mask).sum(dim=1) / mask.sum(dim=1) for mask in (alike, others)]
     nearest = [distances.masked_fill(~mask, torch.inf).min(dim=1).values for mask in (alike, others)]
-    return torch.stack([*means, *(distances_of_rows.masked_fill(distances_of_rows.isinf(), torch.nan) for distances_of_rows in nearest)])
+    return torch.stack(
+        [
+            *means,
+            *(distances_of_rows.masked_fill(distances_of_rows.isinf(), torch.nan) for distances_of_rows in nearest),
+        ]
+    )

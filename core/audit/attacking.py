@@ -107,7 +107,9 @@ class Attacker:
             kind=kind,
             images=self._pictures(attack, inputs, reconstructions),
             w=w,
-            labels=torch.tensor(list(classes)).repeat_interleave(torch.tensor([len(result.w) for result in reconstructions])),
+            labels=torch.tensor(list(classes)).repeat_interleave(
+                torch.tensor([len(result.w) for result in reconstructions])
+            ),
             scores=torch.cat(scores) if len(scores) == len(reconstructions) else None,
             queries=(view.queries - queries_before + sum(made.queries for made in spent)) / len(classes),
             seconds=(time.monotonic() - started + sum(made.seconds for made in spent)) / len(classes),

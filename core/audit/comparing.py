@@ -48,14 +48,14 @@ def _known(value: float | None) -> float:
     return np.nan if value is None else float(value)
 
 
-def _check_alike(where: str, one: Audit, first: Audit) -> None:
+def _check_alike(where: str, audit: Audit, first: Audit) -> None:
     """Raise InputError for audits that differ in judge, classes, seeds or attacks."""
-    if one.by is not first.by:
+    if audit.by is not first.by:
         raise InputError(f"{where}: expected the judge of the first audit (by=first.by), got another one")
     for what, mine, other in (
-        ("people", list(one.strongest.classes), list(first.strongest.classes)),
-        ("seeds", list(one.seeds), list(first.seeds)),
-        ("attacks", sorted(one.attacks["attack"]), sorted(first.attacks["attack"])),
+        ("people", list(audit.strongest.classes), list(first.strongest.classes)),
+        ("seeds", list(audit.seeds), list(first.seeds)),
+        ("attacks", sorted(audit.attacks["attack"]), sorted(first.attacks["attack"])),
     ):
         if mine != other:
             raise InputError(f"{where}: expected the {what} of the first audit, {other}, got {mine}")

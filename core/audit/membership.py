@@ -161,7 +161,7 @@ def audit_membership(
     Raises InputError for different classes in the two sets, a budget for fewer than two images, or shadow models where
     the model answers with labels alone or has too few images.
     """
-    inner, outer = (load_all(given, size=size) for given in (training, held_out))
+    inner, outer = (load_all(images, size=size) for images in (training, held_out))
     if inner.names != outer.names:
         raise InputError(f"held_out: expected the {len(inner.names)} people of training, got {len(outer.names)} others")
     images, member = _drawn(inner, outer, budget, seed)
@@ -171,12 +171,12 @@ def audit_membership(
         check_images(images)
     candidates = candidates_of(images, member, seed=seed, where=where, others="images")
     asking, device = replace(JUDGE.label_queries, seed=seed), model.execution.device
-    evidence, asked = answers_to(
+    evidence, queried = answers_to(
         model.asked, candidates, asking, image_size=model.image_size, device=str(device), scores=scored
     )
     members, others = (int((candidates.kept & kind).sum()) for kind in (member, ~member))
     result = MembershipAudit(
-        attacks=attack_table([candidates.measure(evidence, asked)]),
+        attacks=attack_table([candidates.measure(evidence, queried)]),
         shift=candidates.shift,
         copies=candidates.copies,
         members=members,
@@ -187,7 +187,7 @@ def audit_membership(
     if shadows is None or not result.holds:
         return result
     trained = train_shadows(images, shadows, seed=seed, device=device, on_progress=on_progress)
-    measured = candidates.measure(with_shadows(evidence, trained), asked)
+    measured = candidates.measure(with_shadows(evidence, trained), queried)
     return replace(result, shadows=shadows.count, shadow_words=shadows.words, by_shadows=within_table(measured))
 
 

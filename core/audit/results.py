@@ -128,12 +128,12 @@ class Audit:
         rows = self.standing[self.standing["metric"].str.endswith(f"verified_{FIRST}")] if len(self.standing) else ()
         if not len(rows):
             return ()
-        first_row = rows.iloc[0]
+        verified = rows.iloc[0]
         return (
-            f"A face recogniser that accepts 1 % of strangers accepts {_percent(first_row['leak'], 1)} of these images as "
-            f"the person; of the control's, {_percent(first_row['control'], 1)}; of real photographs, "
-            f"{_percent(first_row['ceiling'])}; of these photographs as the attacker's prior can draw them, "
-            f"{_percent(first_row['reach'])}",
+            f"A face recogniser that accepts 1 % of strangers accepts {_percent(verified['leak'], 1)} of these images as "
+            f"the person; of the control's, {_percent(verified['control'], 1)}; of real photographs, "
+            f"{_percent(verified['ceiling'])}; of these photographs as the attacker's prior can draw them, "
+            f"{_percent(verified['reach'])}",
         )
 
 
@@ -176,7 +176,9 @@ def read_audit(
         notes: Sentences on the public images.
     """
     tallies = [
-        Tally.of([ruler.hits(seed.inverted.images, seed.inverted.labels)[1] for seed in seeds], seeds[0].inverted.labels)
+        Tally.of(
+            [ruler.hits(seed.inverted.images, seed.inverted.labels)[1] for seed in seeds], seeds[0].inverted.labels
+        )
         for seeds in reconstructions
     ]
     order = sorted(

@@ -46,7 +46,7 @@ class ShadowRecipe:
         return f"{self.recipe.architecture}, {self.recipe.epochs} epochs"
 
 
-def shadow_recipe(count: int, given: Mapping[str, Any] | None, *, image_size: int) -> ShadowRecipe | None:
+def shadow_recipe(count: int, settings: Mapping[str, Any] | None, *, image_size: int) -> ShadowRecipe | None:
     """The recipe of `count` shadow models; None for none.
 
     given: the architecture, and fields of a sweep's recipe, also its defense, that differ from the training of
@@ -54,19 +54,19 @@ def shadow_recipe(count: int, given: Mapping[str, Any] | None, *, image_size: in
     """
     check_shadows(count, "shadows")
     if not count:
-        if given is not None:
+        if settings is not None:
             raise InputError("shadow_recipe: expected none without shadow models, got one with shadows=0")
         return None
-    if given is None or "architecture" not in given:
+    if settings is None or "architecture" not in settings:
         raise InputError(
             'shadow_recipe: expected the shadow models\' network, such as {"architecture": "resnet18"}, got none'
         )
-    fields = {name: value for name, value in given.items() if name != "defense"}
+    fields = {name: value for name, value in settings.items() if name != "defense"}
     recipe = build(
         TrainingRecipe, {"image_size": image_size, **TRAINING, **fields}, what="shadow_recipe", prefix="shadow_recipe "
     )
     check_image_size(recipe.architecture, recipe.image_size)
-    return ShadowRecipe(count=count, recipe=recipe, defended=build_defense(given.get("defense", PLAIN)))
+    return ShadowRecipe(count=count, recipe=recipe, defended=build_defense(settings.get("defense", PLAIN)))
 
 
 def check_images(images: ImageSet) -> None:
@@ -77,7 +77,7 @@ def check_images(images: ImageSet) -> None:
 
 def train_shadows(
     images: ImageSet,
-    asked: ShadowRecipe,
+    shadows: ShadowRecipe,
     *,
     seed: int,
     device: torch.device | str,
@@ -89,22 +89,22 @@ def train_shadows(
     the same models as those of a sweep with this recipe.
     """
     answers = []
-    for number in range(asked.count):
+    for number in range(shadows.count):
         seed_of_shadow = shadow_seed(seed, number)
         inside = inside_part(images.labels.numpy(), model=number, share=SHARE, seed=seed)
 
         def told(fraction: float, words: str, number: int = number) -> None:
-            on_progress((number + fraction) / asked.count, f"shadow model {number + 1} of {asked.count}")
+            on_progress((number + fraction) / shadows.count, f"shadow model {number + 1} of {shadows.count}")
 
         network = trained_network(
             images.subset(torch.from_numpy(inside)),
-            asked.recipe,
-            asked.defended,
+            shadows.recipe,
+            shadows.defended,
             seed=seed_of_shadow,
             device=device,
             on_progress=told,
         ).eval()
-        asked.defended.defense.seed_noise(network, seed_of_shadow)
-        options: dict[str, Any] = {"image_size": asked.recipe.image_size, "device": str(device)}
+        shadows.defended.defense.seed_noise(network, seed_of_shadow)
+        options: dict[str, Any] = {"image_size": shadows.recipe.image_size, "device": str(device)}
         answers.append((scores_of(network, images.images, images.labels, **options)[0], inside))
     return answers

@@ -112,7 +112,10 @@ def compare_with_references(
         if accepted[0].rates[name] is not None:
             tally = Tally.of([report.hits[name] for report in accepted], labels)
             row = {"metric": f"{by.prefix}verified_{name}", "leak": tally.leak.mean, **_ends(tally)}
-            row |= {"chance": false_accepts, "control": _mean(accepted_of_control, lambda report, of=name: report.rates[of])}
+            row |= {
+                "chance": false_accepts,
+                "control": _mean(accepted_of_control, lambda report, of=name: report.rates[of]),
+            }
             reach = of_prior.accepted if name == FIRST else None
             rows.append({**row, "reach": reach, "ceiling": accepted[0].real[name]})
     if accepted[0].rank is not None:

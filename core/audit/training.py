@@ -48,17 +48,17 @@ def build_defense(settings: Mapping[str, Any]) -> BuiltDefense:
     settings: kind, parameters, smoothing. Raises InputError for an unknown kind, parameter or schedule,
     or a value out of range.
     """
-    given = dict(settings)
-    kind = given.pop("kind", None)
+    parameters = dict(settings)
+    kind = parameters.pop("kind", None)
     if kind is None:
         raise InputError("defense: expected its kind, got none")
     if kind == SMOOTHING:
-        smoothing, given = given, {}
+        smoothing, parameters = parameters, {}
     else:
-        smoothing = dict(given.pop("smoothing", None) or {})
+        smoothing = dict(parameters.pop("smoothing", None) or {})
     if unknown := sorted(smoothing.keys() - {"alpha", "schedule"}):
         raise InputError(f"defense: expected alpha and schedule for its smoothing, got {unknown[0]}")
-    return BuiltDefense(defense=make_defense(kind, **given), smoothing=_smoothing(smoothing))
+    return BuiltDefense(defense=make_defense(kind, **parameters), smoothing=_smoothing(smoothing))
 
 
 def train_model(
@@ -117,12 +117,12 @@ def _new(recipe: TrainingRecipe, classes: int, defense: Defense, seed: int) -> C
     return network
 
 
-def _smoothing(given: Mapping[str, Any]) -> Callable[[int], Callable[[int], float]]:
-    settings = dict(given.get("schedule") or {})
+def _smoothing(smoothing: Mapping[str, Any]) -> Callable[[int], Callable[[int], float]]:
+    settings = dict(smoothing.get("schedule") or {})
     carries_factors = settings.get("points") is not None
     if carries_factors:
         settings["points"] = tuple(map(tuple, settings["points"]))
-    alpha = given.get("alpha")
+    alpha = smoothing.get("alpha")
     alpha = (None if carries_factors else 0.0) if alpha is None else check_alpha(alpha, name="defense: alpha")
     settings = settings or {"kind": usual_schedule(alpha or 0.0)}
     schedule = build(AlphaSchedule, settings, what="defense: schedule", prefix="defense: schedule ")

@@ -167,8 +167,8 @@ def usual_schedule(alpha: float) -> Literal["ramp", "constant"]:
 def schedule_parameters(schedule: AlphaSchedule) -> dict[str, Any]:
     """The parameters a known kind reads, defaults filled in; with the kind, they decide the curve's shape."""
     defaults = PARAMETERS[schedule.kind]
-    given = {name: getattr(schedule, name) for name in defaults}
-    parameters = {name: defaults[name] if value is None else value for name, value in given.items()}
+    stated = {name: getattr(schedule, name) for name in defaults}
+    parameters = {name: defaults[name] if value is None else value for name, value in stated.items()}
     if schedule.kind in RETURNING and schedule.back is not None:
         parameters["back"] = schedule.back
     return parameters

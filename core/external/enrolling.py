@@ -125,7 +125,9 @@ def check_embedder_reading(embed: Embedding, train: ImageSet, test: ImageSet, re
     tried = list(_tried(hits, as_stated, embed, readings))
     if not tried:
         return
-    best, _ = max(tried, key=lambda features: (features[0].gain, features[1]))  # of two that are right, the one that sees more
+    best, _ = max(
+        tried, key=lambda features: (features[0].gain, features[1])
+    )  # of two that are right, the one that sees more
     if best.fits_better:
         raise InputError(
             f"{embed.where}: expected an embedder that tells the people of the gallery apart, got "

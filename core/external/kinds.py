@@ -125,10 +125,14 @@ def apply_options(kind: str | None, options: Mapping[str, Any], source: Source) 
 
     Raises InputError for an option of another kind, and for a value that the kind refuses.
     """
-    given = {name: value for name, value in options.items() if value is not None and value is not False}
+    stated = {name: value for name, value in options.items() if value is not None and value is not False}
     known = set() if kind is None else {field.name for field in fields(KINDS[kind])}
-    for name in given:
+    for name in stated:
         if name not in known:
-            whose = next(other_kind.words for other_kind in KINDS.values() if name in {field.name for field in fields(other_kind)})
+            whose = next(
+                other_kind.words
+                for other_kind in KINDS.values()
+                if name in {field.name for field in fields(other_kind)}
+            )
             raise InputError(f"--{name.replace('_', '-')}: expected it with {whose} alone, got {source}")
-    return None if kind is None else KINDS[kind](**given)
+    return None if kind is None else KINDS[kind](**stated)

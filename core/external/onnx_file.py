@@ -106,16 +106,16 @@ def load(program: BinaryIO, settings: dict[str, Any], device: torch.device) -> L
 
     content = program.read()
     session = _session(content, device)
-    given, outputs = session.get_inputs(), session.get_outputs()
-    shape = given[0].shape if len(given) == 1 else []
+    inputs, outputs = session.get_inputs(), session.get_outputs()
+    shape = inputs[0].shape if len(inputs) == 1 else []
     fixed = [side if isinstance(side, int) and side > 0 else None for side in shape]
-    facts = {"inputs": len(given), "outputs": len(outputs), "shape": fixed, "differentiable": False, "remark": ""}
+    facts = {"inputs": len(inputs), "outputs": len(outputs), "shape": fixed, "differentiable": False, "remark": ""}
 
     def run(images: Tensor) -> Tensor:
-        outputs = session.run(None, {given[0].name: images.detach().cpu().numpy().astype(np.float32, copy=False)})[0]
+        outputs = session.run(None, {inputs[0].name: images.detach().cpu().numpy().astype(np.float32, copy=False)})[0]
         return torch.from_numpy(np.ascontiguousarray(outputs))
 
-    if len(given) != 1 or len(outputs) != 1 or len(shape) != 4:
+    if len(inputs) != 1 or len(outputs) != 1 or len(shape) != 4:
         return Loaded(answer=run, facts=facts)
     network = _network(content, device) if settings["convert"] else None
     if network is None and settings["convert"]:

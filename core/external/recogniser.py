@@ -134,13 +134,13 @@ def write_recogniser(held: Recogniser) -> bytes:
     import torch
     from safetensors.torch import save
 
-    said = json.dumps(
+    description = json.dumps(
         {"kind": held.kind, "name": held.name, "threshold": held.threshold, "enrolled": held.enrolled}
     ).encode()
     return save(
         {
             "embedder": torch.frombuffer(bytearray(held.embedder), dtype=torch.uint8),
-            "said": torch.frombuffer(bytearray(said), dtype=torch.uint8),
+            "said": torch.frombuffer(bytearray(description), dtype=torch.uint8),
             "templates": held.templates.contiguous(),
             "owners": held.owners.contiguous(),
         }
@@ -158,10 +158,10 @@ def read_recogniser(path: Path) -> Recogniser:
         tensors = read_safetensors(path, most_bytes=MOST_BYTES)
         if tensors["said"].dtype != torch.uint8 or len(tensors["said"]) > MOST_SAID:
             raise ValueError("another description")
-        said = json.loads(bytes(tensors["said"].tolist()))
+        description = json.loads(bytes(tensors["said"].tolist()))
         templates, owners = tensors["templates"], tensors["owners"]
-        kind, name, threshold = said["kind"], said["name"], float(said["threshold"])
-        enrolled = str(said["enrolled"])
+        kind, name, threshold = description["kind"], description["name"], float(description["threshold"])
+        enrolled = str(description["enrolled"])
         _check_shapes(templates, owners, threshold)
         if kind == NETWORK and name not in FACES:
             raise ValueError(f"the embedder {name!r}")

@@ -130,7 +130,10 @@ def _written(tree: ast.Module) -> str:
 
 
 def _quoted(text: str) -> str:
-    plain = (character if " " <= character <= "~" and character not in '"\\' else f"\\{ord(character):03o}" for character in text)
+    plain = (
+        character if " " <= character <= "~" and character not in '"\\' else f"\\{ord(character):03o}"
+        for character in text
+    )
     return '"' + "".join(plain) + '"'
 
 

@@ -13,11 +13,11 @@ from smoothsweep.core.judges.base import Judge, StageBuilder
 from smoothsweep.core.text import quoted
 
 
-def is_sha256(given: str) -> str:
+def is_sha256(text: str) -> str:
     """Refuse what is no SHA-256 in hexadecimal digits. Raises ValueError."""
-    if not re.fullmatch(r"[0-9a-f]{64}", given):
-        raise ValueError(f"expected 64 hexadecimal digits, got {quoted(given)}")
-    return given
+    if not re.fullmatch(r"[0-9a-f]{64}", text):
+        raise ValueError(f"expected 64 hexadecimal digits, got {quoted(text)}")
+    return text
 
 
 Sha256 = Annotated[str, Checked(is_sha256)]

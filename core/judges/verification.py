@@ -26,11 +26,11 @@ def _verified(prefix: str, judge: str) -> tuple[Metric, ...]:
     using = " with the general judge's features" if prefix else ""
     rates = [
         metric
-        for name, said in _SAID.items()
+        for name, wording in _SAID.items()
         for metric in (
             Metric(
                 key=f"{prefix}verified_{name}",
-                label=f"verified at {said}{judge}",
+                label=f"verified at {wording}{judge}",
                 unit="percent",
                 better="low",
                 group="leak",
@@ -42,11 +42,11 @@ def _verified(prefix: str, judge: str) -> tuple[Metric, ...]:
                 counted="reconstructions",
                 null=_NULLS[name],
                 description=f"Fraction of reconstructions that a face recogniser{using} accepts as the attacked "
-                f"person, at a threshold at which it accepts {said} of photographs of strangers.",
+                f"person, at a threshold at which it accepts {wording} of photographs of strangers.",
             ),
             Metric(
                 key=f"{prefix}verified_{name}_real",
-                label=f"real photographs verified at {said}{judge}",
+                label=f"real photographs verified at {wording}{judge}",
                 unit="percent",
                 better=None,
                 group="check",
@@ -162,8 +162,8 @@ class Accompanying(ByFeatures):
         """Configuration, hints and inputs that both have: the judge's network, its real features, strangers."""
         planned = super().plan(builder, name)
         config, hints = dict(planned.config), dict(planned.hints)
-        asked = {"least": strangers_least(self.verify)} if self.verify else {}
-        strangers = builder.strangers({**config, "most": STRANGERS}, {**hints, **asked})
+        requirements = {"least": strangers_least(self.verify)} if self.verify else {}
+        strangers = builder.strangers({**config, "most": STRANGERS}, {**hints, **requirements})
         inputs = {"real": planned.inputs["real"], "strangers": strangers}
         return {**config, "prefix": self.prefix}, hints, inputs
 

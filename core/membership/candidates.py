@@ -54,14 +54,14 @@ class Candidates:
             chosen[draw.permutation(rows)[: asking.images]] = True
         return chosen
 
-    def measure(self, evidence: Evidence, asked: Flags) -> Measured:
+    def measure(self, evidence: Evidence, queried: Flags) -> Measured:
         """Every attack that the evidence of all images allows, of the images that count. asked: as of `answers_to`."""
         parts: Mapping[str, Any] = {
             name: getattr(evidence, name)[..., self.kept]
             for name in ("labels", "phi", "margin", "shadow_phi", "inside")
             if evidence.has(name)
         }
-        return measure(replace(evidence, **parts), self.member[self.kept], asked=asked[self.kept])
+        return measure(replace(evidence, **parts), self.member[self.kept], queried=queried[self.kept])
 
 
 def candidates_of(images: ImageSet, member: Flags, *, seed: int, where: str, others: str) -> Candidates:
@@ -85,15 +85,15 @@ def answers_to(
 
     image_size: side in pixels that the model sees. scores: whether it gives them; they are asked of all images.
     """
-    images, asked = candidates.images, candidates.queried(asking)
-    draw, few = torch.Generator().manual_seed(asking.seed), images.subset(torch.from_numpy(asked))
+    images, queried = candidates.images, candidates.queried(asking)
+    draw, few = torch.Generator().manual_seed(asking.seed), images.subset(torch.from_numpy(queried))
     options: dict[str, Any] = {"image_size": image_size, "device": device}
     views = right_over_views(model, few.images, few.labels, copies=asking.copies, generator=draw, **options)
     noise = right_over_noise(model, few.images, few.labels, levels=asking.levels, generator=draw, **options)
     phi, margin = scores_of(model, images.images, images.labels, **options) if scores else (None, None)
     labels = images.labels.numpy()
     evidence = Evidence(labels=labels, phi=phi, margin=margin, right_over_views=views, right_over_noise=noise)
-    return evidence, asked
+    return evidence, queried
 
 
 def with_shadows(evidence: Evidence, shadows: Sequence[tuple[Numbers, Flags]]) -> Evidence:

@@ -93,18 +93,18 @@ class Measured:
         }
 
 
-def measure(evidence: Evidence, member: Flags, *, asked: Flags) -> Measured:
+def measure(evidence: Evidence, member: Flags, *, queried: Flags) -> Measured:
     """Every attack of the table, at its usual parameters, that has its evidence.
 
     asked: images that label attacks asked about, bool [n], whose columns the evidence of labels has.
     """
     scores: dict[str, Numbers] = {}
-    few = replace(evidence, labels=evidence.labels[asked], phi=None, margin=None, shadow_phi=None, inside=None)
+    few = replace(evidence, labels=evidence.labels[queried], phi=None, margin=None, shadow_phi=None, inside=None)
     for name, kind in MEMBERSHIP_ATTACKS.items():
         attack = kind()
         if attack.access == "labels" and not attack.missing_evidence(few):
             scores[name] = np.full(len(member), np.nan)
-            scores[name][asked] = attack.scores(few)
+            scores[name][queried] = attack.scores(few)
         elif attack.access != "labels" and not attack.missing_evidence(evidence):
             scores[name] = attack.scores(evidence)
     return Measured(scores=scores, member=member, labels=evidence.labels)

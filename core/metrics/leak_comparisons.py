@@ -113,7 +113,9 @@ class LeakComparisons:
     @property
     def verdicts(self) -> dict[str, LeakComparison]:
         """Recipe -> its comparison with the baseline."""
-        return {recipe: comparison for (recipe, reference), comparison in self.by_pair.items() if reference == self.baseline}
+        return {
+            recipe: comparison for (recipe, reference), comparison in self.by_pair.items() if reference == self.baseline
+        }
 
     def against(self, recipe: str, reference: str) -> LeakComparison | None:
         """The comparison of two recipes; None where they were not compared."""
@@ -173,11 +175,14 @@ def compare_leaks(
     if reference is not None:
         beside = _with_baseline(cells, reference, published, span, among)
         undecided = {
-            row: bounds for row, (comparison, bounds) in beside.items() if comparison.word == INCONCLUSIVE and comparison.low is not None
+            row: bounds
+            for row, (comparison, bounds) in beside.items()
+            if comparison.word == INCONCLUSIVE and comparison.low is not None
         }
         needs = needed(cells.cells, reference, undecided, level=level, smallest=smallest, available=available)
         by_pair = {
-            (names[row], names[reference]): replace(comparison, needed=needs.get(row)) for row, (comparison, _) in beside.items()
+            (names[row], names[reference]): replace(comparison, needed=needs.get(row))
+            for row, (comparison, _) in beside.items()
         }
     if every_pair:
         pairs = [(j, k) for j, k in combinations(range(len(names)), 2) if reference not in (j, k)]

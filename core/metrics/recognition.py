@@ -87,7 +87,10 @@ def calibrate(real: Photographs, strangers: Tensor) -> Calibrated:
     templates = fit_class_means(real.train, real.train_labels).weight
     impostors = all_scores(strangers, templates).flatten() if len(strangers) else torch.empty(0)
     enough = {name: len(strangers) >= strangers_needed(false_accepts) for name, false_accepts in RATES.items()}
-    thresholds = {name: accept_threshold(impostors, false_accepts) if enough[name] else None for name, false_accepts in RATES.items()}
+    thresholds = {
+        name: accept_threshold(impostors, false_accepts) if enough[name] else None
+        for name, false_accepts in RATES.items()
+    }
     return Calibrated(templates=templates, thresholds=thresholds)
 
 

@@ -219,7 +219,9 @@ class LeakCells:
         together = Claim(value=values, low=low, high=high, looked_at=claims[0].looked_at)
         ends = replace(self, cells=self.cells[None]).ends(together, family)
         numbers = zip(values.tolist(), ends.low.tolist(), ends.high.tolist(), ends.p_values.tolist(), strict=True)
-        return [Bounded(value=value, low=_end(low, span), high=_end(high, span), p=p) for value, low, high, p in numbers]
+        return [
+            Bounded(value=value, low=_end(low, span), high=_end(high, span), p=p) for value, low, high, p in numbers
+        ]
 
     @cached_property
     def effects(self) -> CrossedEffects:

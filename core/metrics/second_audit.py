@@ -105,7 +105,9 @@ def together(reaudits: Sequence[Reaudit], *, level: float) -> Reaudit:
         raise InputError("re-audit: expected at least one recipe, got none")
     ends = [(audit.low, audit.high) for audit in reaudits if audit.low is not None and audit.high is not None]
     low, high = (float(end) for end in np.mean(ends, axis=0)) if len(ends) == len(reaudits) else (None, None)
-    means = {name: float(np.mean([getattr(audit, name) for audit in reaudits])) for name in ("selected", "fresh", "bias")}
+    means = {
+        name: float(np.mean([getattr(audit, name) for audit in reaudits])) for name in ("selected", "fresh", "bias")
+    }
     attacks = max(audit.attacks for audit in reaudits)
     which = verdict(low, high, seeds=LEAST_SEEDS)  # those of too few seeds have no interval
     return Reaudit(**means, low=low, high=high, level=level, verdict=which, attacks=attacks)

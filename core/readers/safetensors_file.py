@@ -101,6 +101,8 @@ def read_safetensors(path: Path, *, most_bytes: int) -> dict[str, Tensor]:
 
 def check_bytes(tensors: Mapping[str, Any], where: str, *, most_bytes: int) -> None:
     """Raise InputError, one line that begins with `where`, if they take more. tensors: each with a size and dtype."""
-    taken = sum(torch.Size(tensor.size).numel() * (tensor.dtype.itemsize if tensor.dtype else 8) for tensor in tensors.values())
+    taken = sum(
+        torch.Size(tensor.size).numel() * (tensor.dtype.itemsize if tensor.dtype else 8) for tensor in tensors.values()
+    )
     if taken > most_bytes:
         raise InputError(f"{where}: expected tensors of {too_large(most_bytes, taken)}")

@@ -68,9 +68,9 @@ def lifeline_of_this_driver() -> Lifeline:
     _drop_obituaries()
     host, _, port = ray.get_runtime_context().gcs_address.rpartition(":")
     servers = [Server(name="its head (GCS)", host=host.strip("[]"), port=int(port))]
-    here = ray.get_runtime_context().get_node_id()
+    node_id = ray.get_runtime_context().get_node_id()
     for node in ray.nodes():
-        if node["NodeID"] == here and node["Alive"]:
+        if node["NodeID"] == node_id and node["Alive"]:
             address, port = node["NodeManagerAddress"], node["NodeManagerPort"]
             servers.append(Server(name="the raylet of this machine", host=address, port=port))
     return Lifeline(servers)

@@ -69,15 +69,13 @@ def print_plan(
     return 0
 
 
-def _rates(given: str | None) -> tuple[str | None, Calibration | None]:
+def _rates(path: str | None) -> tuple[str | None, Calibration | None]:
     """A device with a stated rate, or what a file says. Raises InputError for what is neither."""
-    if given is None or given in DEVICES:
-        return given, None
-    if not Path(given).is_file():
-        raise InputError(
-            f"--rates: expected one of {', '.join(DEVICES)}, or a file that exists, got {shortened(given)}"
-        )
-    return None, read_calibration(Path(given))
+    if path is None or path in DEVICES:
+        return path, None
+    if not Path(path).is_file():
+        raise InputError(f"--rates: expected one of {', '.join(DEVICES)}, or a file that exists, got {shortened(path)}")
+    return None, read_calibration(Path(path))
 
 
 @contextmanager

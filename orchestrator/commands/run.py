@@ -209,6 +209,6 @@ def _where_to_compare(recorder: Recorder, tracking_uri: str | None, location: st
         return [f"{missing} not in MLflow yet ({reason}); the same command records them and runs nothing again"]
     if location is None:
         return recorder.remarks
-    here = f"compare in MLflow: smoothsweep ui --store {location}"
+    hint = f"compare in MLflow: smoothsweep ui --store {location}"
     page = recorder.tracker.page if recorder.tracker else ""
-    return [*recorder.remarks, f"MLflow: {shown_uri(tracking_uri).rstrip('/')}{page}" if tracking_uri else here]
+    return [*recorder.remarks, f"MLflow: {shown_uri(tracking_uri).rstrip('/')}{page}" if tracking_uri else hint]

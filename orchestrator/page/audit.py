@@ -55,7 +55,9 @@ def audit_page(
     audit: Audit, *, name: str, facts: Mapping[str, str], portraits: Sequence[Portrait], anonymous: bool
 ) -> str:
     """audit.html. portraits: of the people exposed most, none where pictures are left out."""
-    pictures = {portrait.label: (data_uri(portrait.photograph), data_uri(portrait.reconstruction)) for portrait in portraits}
+    pictures = {
+        portrait.label: (data_uri(portrait.photograph), data_uri(portrait.reconstruction)) for portrait in portraits
+    }
     return fill(
         "audit.html",
         audit=audit,
@@ -120,7 +122,10 @@ def _write_finding(paper: Paper, audit: Audit, sentences: Mapping[str, Sequence[
     head = ("sees", audit.matched_words, "attack", "queries", "device time")
     paper.write_rows(head, _access_rows(audit), cuts="attack")
     paper.write_line("Every attack tried, and the controls that know nothing of the model", size=12, bold=True)
-    rows = [(attack.attack, "control" if attack.control else attack.access, _interval(audit, attack)) for attack in audit.reached]
+    rows = [
+        (attack.attack, "control" if attack.control else attack.access, _interval(audit, attack))
+        for attack in audit.reached
+    ]
     paper.write_rows(("attack", "sees", audit.matched_words), rows, cuts="attack")
     paper.write_line("What to do", size=12, bold=True)
     for line in advice(audit):
@@ -157,7 +162,10 @@ def _write_standing(paper: Paper, audit: Audit) -> None:
     if not audit.standing:
         return
     paper.write_line(f"What {audit.strongest.attack} shows, and beside what", size=12, bold=True)
-    rows = [(standing.words, *(standing.value_text(name) or "not measured" for name in HEAD)) for standing in judged_rows(audit)]
+    rows = [
+        (standing.words, *(standing.value_text(name) or "not measured" for name in HEAD))
+        for standing in judged_rows(audit)
+    ]
     paper.write_rows(("of its images", *HEAD), rows, cuts="of its images", size=7)
 
 

@@ -76,5 +76,8 @@ def faces(summary: Summary, sheets: Sequence[ContactSheet]) -> tuple[Faces, ...]
     if not groups:
         return ()
     sheet = groups[0][1]
-    real = Faces(tiles=tuple(row_of_sheet.real for row_of_sheet in sheet.rows), classes=tuple(row_of_sheet.name for row_of_sheet in sheet.rows))
+    real = Faces(
+        tiles=tuple(row_of_sheet.real for row_of_sheet in sheet.rows),
+        classes=tuple(row_of_sheet.name for row_of_sheet in sheet.rows),
+    )
     return (real, *(group for group, _ in groups))

@@ -40,7 +40,10 @@ class StudyPictures:
 def draw_pictures(questions: Sequence[StudyPictures]) -> list[StudyPictures]:
     """Every picture of the page as a JPEG of one and the same size, so that no recipe is told by its resolution."""
     side = min(LARGEST, max(picture.shape[1] for question in questions for picture in question.pictures))
-    return [StudyPictures(examples=_jpegs(question.examples, side), options=_jpegs(question.options, side)) for question in questions]
+    return [
+        StudyPictures(examples=_jpegs(question.examples, side), options=_jpegs(question.options, side))
+        for question in questions
+    ]
 
 
 def pictures_digest(questions: Sequence[StudyPictures]) -> str:

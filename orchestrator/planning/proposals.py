@@ -91,9 +91,9 @@ class ProposalLog:
             space = {"grid": sweep.grid, "cells": list(sweep.cells), "baseline": sweep.baseline}
             return {"looks": self.loaded.looks.model_dump(mode="json"), **space}
         without = set() if sweep.search.row.count_shapes else {"recipes"}
-        given = sweep.search.model_dump(mode="json", exclude=without, exclude_none=True)
+        stated = sweep.search.model_dump(mode="json", exclude=without, exclude_none=True)
         baseline = {key: value for key, value in sweep.baseline.items() if key in sweep.search.space}
-        return {**given, "baseline": baseline, **plugin_version("search", sweep.search.strategy)}
+        return {**stated, "baseline": baseline, **plugin_version("search", sweep.search.strategy)}
 
     @cached_property
     def make(self) -> Any:
@@ -116,7 +116,9 @@ class ProposalLog:
         Those of a recipe that met more seeds later are there once, as part of the last that was proposed of it.
         """
         proposals = self.proposals() if self.loaded.sweep.search or self.loaded.sweep.looks else []
-        further = [proposal for proposal in proposals if proposal.look or self.loaded.sweep.search]  # the file has the first look
+        further = [
+            proposal for proposal in proposals if proposal.look or self.loaded.sweep.search
+        ]  # the file has the first look
         trials = [*self.listed, *(trial for proposal in further for trial in self.make(proposal))]
         if any(proposal.seeds is not None for proposal in further):
             trials = list({trial.id: trial for trial in trials}.values())

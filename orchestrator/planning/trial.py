@@ -152,7 +152,9 @@ def stages_to_start_early(stages: Sequence[Stage]) -> list[Stage]:
     known = {stage.fingerprint for stage in [*attacks, *stages]}
     judges = [stage for stage in stages if "attack" in _names_below(stage)]
     needed = [source for judge in judges for source in judge.inputs.values() if source.fingerprint not in known]
-    early = [stage for stage in needed if not {"attack", "imported"} & _names_below(stage) and not _asks_elsewhere(stage)]
+    early = [
+        stage for stage in needed if not {"attack", "imported"} & _names_below(stage) and not _asks_elsewhere(stage)
+    ]
     return list({stage.fingerprint: stage for stage in early}.values())
 
 

@@ -31,8 +31,8 @@ def sweep_axes(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[Axis, ...]
     words: dict[str, str] = {**ATTACK_WORDS, **_mappings(names, trials)}
     words |= {**_attack_words(keys, names, trials), **_prior_words(keys, names, trials)}
     if DEFENSE in keys:
-        given = ((trial.cell.axes[names[DEFENSE]], trial.stated_defense) for trial in trials)
-        words.update({text: recipe_words(defense).label for text, defense in given if defense})
+        stated_defenses = ((trial.cell.axes[names[DEFENSE]], trial.stated_defense) for trial in trials)
+        words.update({text: recipe_words(defense).label for text, defense in stated_defenses if defense})
     differing = _differing(loaded) if RECIPE in keys else ()
     if RECIPE in keys:
         words.update({trial.cell.axes[names[RECIPE]]: _whole_recipe(trial, differing) for trial in trials})
@@ -107,8 +107,8 @@ def first_finished(trials: Sequence[Trial], axes: Sequence[Axis], store: Store, 
 
 def _mappings(names: dict[str, str], trials: Sequence[Trial]) -> dict[str, str]:
     """Axis value that is a mapping in the sweep file (a poison, a schedule, another trial) -> its label."""
-    given = ((trial.cell.axes[name], trial.cell.values.get(key)) for trial in trials for key, name in names.items())
-    return {str(text): minuses(settings_words(value)) for text, value in given if isinstance(value, dict)}
+    values = ((trial.cell.axes[name], trial.cell.values.get(key)) for trial in trials for key, name in names.items())
+    return {str(text): minuses(settings_words(value)) for text, value in values if isinstance(value, dict)}
 
 
 def _attack_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial]) -> dict[str, str]:
@@ -137,13 +137,13 @@ def _prior_words(keys: list[str], names: dict[str, str], trials: Sequence[Trial]
     """Axis value of a prior that is listed in full -> its label, with the settings that distinguish it in its kind."""
     if PRIOR not in keys:
         return {}
-    given: dict[str, tuple[str, dict[str, Any]]] = {}
+    by_text: dict[str, tuple[str, dict[str, Any]]] = {}
     for trial in trials:
         if (prior := as_inversion(trial.settings).prior) is not None:
-            given[str(trial.cell.axes[names[PRIOR]])] = prior.words, trial.cell.values[PRIOR]
+            by_text[str(trial.cell.axes[names[PRIOR]])] = prior.words, trial.cell.values[PRIOR]
     words: dict[str, str] = {}
-    for text, (name, stated) in given.items():
-        alike = [other for _, other in given.values() if other["kind"] == stated["kind"]]
+    for text, (name, stated) in by_text.items():
+        alike = [other for _, other in by_text.values() if other["kind"] == stated["kind"]]
         keys_of = dict.fromkeys(key for other in alike for key in other)
         telling = [key for key in keys_of if any(other.get(key) != alike[0].get(key) for other in alike)]
         others = {key: stated[key] for key in telling if key in stated}

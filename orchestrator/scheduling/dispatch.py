@@ -88,14 +88,14 @@ class StartWatch:
         self._next = now + min(LOOK_EVERY_S, self._begin_s / 4)
         dispatches = await asyncio.to_thread(read_dispatches, list(waiting))
         for task_id, task in waiting.items():
-            given = dispatches.get(task_id)
-            if given is None or given.process is None:
+            dispatch = dispatches.get(task_id)
+            if dispatch is None or dispatch.process is None:
                 task.given = None
-            elif task.given is None or task.given[0] != given.attempt:
-                task.given = (given.attempt, now)
-            elif not task.processes and (late := now - task.given[1]) > self._begin_s + given.runs * SETUP_S:
-                task.given = (given.attempt, now)
-                self._replace(task, given.process, late)
+            elif task.given is None or task.given[0] != dispatch.attempt:
+                task.given = (dispatch.attempt, now)
+            elif not task.processes and (late := now - task.given[1]) > self._begin_s + dispatch.runs * SETUP_S:
+                task.given = (dispatch.attempt, now)
+                self._replace(task, dispatch.process, late)
 
     def _replace(self, task: Running, process: Process, late: float) -> None:
         self._say(

@@ -175,10 +175,10 @@ async def end(task: Running, reason: Exception) -> None:
 
 async def kill(processes: set[Process]) -> None:
     """Kill -9 these workers, each on its own node; here without Ray, which might give that task to a stopped worker."""
-    here = ray.get_runtime_context().get_node_id()
+    node_id = ray.get_runtime_context().get_node_id()
     for node in {process.node for process in processes}:
         pids = [process.pid for process in processes if process.node == node]
-        if node == here:
+        if node == node_id:
             kill_here(pids)
             continue
         killer = kill_workers.options(scheduling_strategy=NodeAffinitySchedulingStrategy(node, soft=False))

@@ -44,11 +44,11 @@ class LookAgenda(Agenda):
 
     def _proposal(self) -> Proposal | Wait | None:
         for look in range(len(self.make.looks.looks)):
-            here = [proposal for proposal in self.proposals if proposal.look == look]
+            of_this_look = [proposal for proposal in self.proposals if proposal.look == look]
             for recipe in self._wanted(look):
-                if not any(proposal.values == recipe for proposal in here):
+                if not any(proposal.values == recipe for proposal in of_this_look):
                     return Proposal(number=len(self.proposals), values=recipe, origin="look", look=look)
-            if not all(proposal.number in self.outcomes for proposal in here):
+            if not all(proposal.number in self.outcomes for proposal in of_this_look):
                 return Wait()
         return None
 
@@ -63,7 +63,10 @@ class LookAgenda(Agenda):
     def _still_open(self, looks_begun: int) -> list[dict[str, Any]]:
         """The baseline and the recipes still open after `looks_begun` looks; empty where none is open."""
         trials = [
-            trial for proposal in self.proposals if present(proposal.look, "look") < looks_begun for trial in self.make(proposal)
+            trial
+            for proposal in self.proposals
+            if present(proposal.look, "look") < looks_begun
+            for trial in self.make(proposal)
         ]
         table = results_table(trials, self.store, {})
         per_class = per_class_rows(trials, self.store)

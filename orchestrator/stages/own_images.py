@@ -34,7 +34,12 @@ def _compare(private: str, public: str, *, by_content: bool) -> None:
     if not (private_path.exists() and other.exists()):
         return  # a plan of what is not there yet
     is_same = by_content and contents[0] == contents[1]
-    if is_same or os.path.samefile(private_path, other) or private_path.is_relative_to(other) or other.is_relative_to(private_path):
+    if (
+        is_same
+        or os.path.samefile(private_path, other)
+        or private_path.is_relative_to(other)
+        or other.is_relative_to(private_path)
+    ):
         raise InputError(f"public.path: expected images of other people than data.path, got {private_path} and {other}")
 
 

@@ -57,7 +57,9 @@ class MissingWeights:
     @property
     def lines(self) -> list[str]:
         """What a run does not measure for want of weights, as one line; none where every judge is heard."""
-        lines = [f"{judge.judge} ({len(judge.columns)} columns): {judge.reason}: {judge.remedy}" for judge in self.unmeasured]
+        lines = [
+            f"{judge.judge} ({len(judge.columns)} columns): {judge.reason}: {judge.remedy}" for judge in self.unmeasured
+        ]
         return [f"not measured: {'; '.join(lines)}"] if lines else []
 
 

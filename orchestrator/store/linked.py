@@ -111,7 +111,9 @@ class LinkedStore(LocalStore):
         if canonical_json(manifest["config"]) != canonical_json(json.loads(json.dumps(expected["config"]))):
             raise Damage("its manifest states another configuration")
         # A manifest also states the digest of each input's result, which is not known when a stage is planned.
-        inputs = {role: {key: source[key] for key in ("stage", "fingerprint")} for role, source in manifest["inputs"].items()}
+        inputs = {
+            role: {key: source[key] for key in ("stage", "fingerprint")} for role, source in manifest["inputs"].items()
+        }
         if inputs != expected["inputs"]:
             raise Damage("its manifest states other inputs")
         trusted = {0, os.getuid(), self._owner_of(place.parent.parent)}

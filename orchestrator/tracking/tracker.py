@@ -181,7 +181,10 @@ class Tracker:
         self._runs.read()  # another driver may have written the same trials
         self._tag_proposals(closing.trials, progress)
         recipes = self._record_recipes(closing.trials, parent, progress)
-        present = {"trial": {trial.id for trial in closing.trials}, "recipe": {recipe_id(trial) for trial in closing.trials}}
+        present = {
+            "trial": {trial.id for trial in closing.trials},
+            "recipe": {recipe_id(trial) for trial in closing.trials},
+        }
         if retired := retire(self._client, self._runs, present):
             gone = "runs of trials that the sweep no longer has, by other settings, code or data, are no longer shown"
             self._remarks.append(f"MLflow: {retired} {gone}")

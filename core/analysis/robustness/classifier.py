@@ -35,6 +35,6 @@ def image_gradients(
 ) -> Tensor:
     """The gradient of `loss(logits)` summed over these pictures, with respect to them: [N, 3, S, S] on the CPU."""
     with torch.enable_grad():
-        given = pictures.to(device).detach().requires_grad_(True)
-        (gradient,) = torch.autograd.grad(loss(model(given)).sum(), given)
+        inputs = pictures.to(device).detach().requires_grad_(True)
+        (gradient,) = torch.autograd.grad(loss(model(inputs)).sum(), inputs)
     return gradient.cpu()

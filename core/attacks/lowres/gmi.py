@@ -82,7 +82,9 @@ class GMI(LowResolution):
         )
         rows = torch.arange(self.selected)
         return [
-            make_reconstructions(view, networks["generator"], descent.w, target_class, descent, rows, best_first=best_first)
+            make_reconstructions(
+                view, networks["generator"], descent.w, target_class, descent, rows, best_first=best_first
+            )
             for target_class, descent in zip(classes, descents, strict=True)
         ]
 

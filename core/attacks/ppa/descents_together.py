@@ -24,7 +24,7 @@ from smoothsweep.core.devices import DeviceBatch
 
 
 def optimise_together(
-    asked: SharedInputs,
+    shared: SharedInputs,
     starts: Sequence[Tensor],
     classes: Sequence[int],
     config: OptimiseConfig,
@@ -32,7 +32,7 @@ def optimise_together(
     temperature: float | None,
 ) -> list[OptimiseResult]:
     """Stage 2 by Adam: every class from its own starts [K, 1 or num_ws, w_dim], as `optimise` moves them."""
-    descent = _Descents(asked, config, temperature, starts[0])
+    descent = _Descents(shared, config, temperature, starts[0])
     results: list[OptimiseResult] = []
     for first in range(0, len(classes), descent.together):
         span = slice(first, first + descent.together)
@@ -43,35 +43,37 @@ def optimise_together(
 class _Descents:
     """Stage 2 of classes with as many starts each. together: classes whose rows suit the device."""
 
-    def __init__(self, asked: SharedInputs, config: OptimiseConfig, temperature: float | None, example: Tensor) -> None:
-        self.asked, self.config, self.temperature, self.count = asked, config, temperature, len(example)
-        run = asked.run
-        with asked.frozen_networks(), run.arithmetic():
+    def __init__(
+        self, shared: SharedInputs, config: OptimiseConfig, temperature: float | None, example: Tensor
+    ) -> None:
+        self.asked, self.config, self.temperature, self.count = shared, config, temperature, len(example)
+        run = shared.run
+        with shared.frozen_networks(), run.arithmetic():
             self.networks: dict[str, Any] = {
-                "synthesize": run.synthesizer(asked.prior, crop_of(asked.transform)),
-                "target": run.target(asked.view.logits),
-                "transform": asked.transform,
+                "synthesize": run.synthesizer(shared.prior, crop_of(shared.transform)),
+                "target": run.target(shared.view.logits),
+                "transform": shared.transform,
             }
             self.rows = self._rows(example.expand(-(-ROWS // self.count), *example.shape).flatten(0, 1))
         self.together = max(1, self.rows.rows // self.count)
 
     def of(self, starts: Sequence[Tensor], classes: Sequence[int]) -> list[OptimiseResult]:
         """The classes at once, or one after the other where their bits would not be the same."""
-        asked, networks = self.asked, (self.networks["synthesize"], self.networks["target"])
-        what = ("descents", len(classes), self.count, self.config.loss, asked.protocol)
-        with asked.frozen_networks(), asked.run.arithmetic():
-            if len(classes) > 1 and asked.check_once(
+        shared, networks = self.asked, (self.networks["synthesize"], self.networks["target"])
+        what = ("descents", len(classes), self.count, self.config.loss, shared.protocol)
+        with shared.frozen_networks(), shared.run.arithmetic():
+            if len(classes) > 1 and shared.check_once(
                 what, networks, partial(self._agree, torch.cat([*starts]), classes)
             ):
                 return self._split(self._walk(torch.cat([*starts]), self._joint(classes), self.config.steps))
         return [
             optimise(
-                asked.prior,
-                asked.view.logits,
+                shared.prior,
+                shared.view.logits,
                 w0,
                 target_class,
                 self.config,
-                **asked.single_class_arguments,
+                **shared.single_class_arguments,
                 temperature=self.temperature,
             )
             for w0, target_class in zip(starts, classes, strict=True)

@@ -122,7 +122,7 @@ def _objective(
     config: OptimiseConfig,
     loss: Callable[[Tensor, Tensor], Tensor],
     pull: FeaturePull | None,
-    **given: Any,
+    **options: Any,
 ) -> Callable[..., LatentObjective]:
     """What a group of latents is moved by; the target is asked through `pull` where the configuration weighs features.
 
@@ -134,7 +134,7 @@ def _objective(
     return partial(
         LatentObjective,
         **networks_and_loss,
-        **given,
+        **options,
         clip=config.clip,
         discriminator_weight=config.discriminator_weight,
     )

@@ -29,21 +29,21 @@ from smoothsweep.core.attacks.shared.together import same_bits, sample_positions
 
 
 def select_together(
-    asked: SharedInputs, latents: Sequence[Tensor], classes: Sequence[int], config: SelectConfig
+    shared: SharedInputs, latents: Sequence[Tensor], classes: Sequence[int], config: SelectConfig
 ) -> list[Selection]:
     """Select latents as `select` does, from every class's latents [K, 1 or num_ws, w_dim]."""
-    return _selected(asked, latents, classes, config, confidence, ranked_by_confidence, select)
+    return _selected(shared, latents, classes, config, confidence, ranked_by_confidence, select)
 
 
 def select_by_margin_together(
-    asked: SharedInputs, latents: Sequence[Tensor], classes: Sequence[int], config: SelectConfig
+    shared: SharedInputs, latents: Sequence[Tensor], classes: Sequence[int], config: SelectConfig
 ) -> list[Selection]:
     """Select latents as `select_by_margin` does, from every class's latents [K, 1 or num_ws, w_dim]."""
-    return _selected(asked, latents, classes, config, confidence_and_margin, ranked_by_margin, select_by_margin)
+    return _selected(shared, latents, classes, config, confidence_and_margin, ranked_by_margin, select_by_margin)
 
 
 def _selected(
-    asked: SharedInputs,
+    shared: SharedInputs,
     latents: Sequence[Tensor],
     classes: Sequence[int],
     config: SelectConfig,
@@ -51,16 +51,16 @@ def _selected(
     ranked: Callable[[Tensor, Tensor, SelectConfig], Selection],
     alone: Callable[..., Selection],
 ) -> list[Selection]:
-    run, count = asked.run, len(latents[0])
-    with torch.no_grad(), asked.frozen_networks(), run.arithmetic():
-        judge = run.target(asked.view.logits)
-        images = [decoded(run, asked.prior, w.to(run.device), asked.transform, {}, DECODE_ROWS)[0] for w in latents]
-        views = _AllViews(asked, images, classes, config)
-        what = ("selection", len(classes), count, config.selection_view_size, asked.protocol)
-        if len(classes) > 1 and asked.check_once(what, (judge,), partial(_agree, views, judge)):
+    run, count = shared.run, len(latents[0])
+    with torch.no_grad(), shared.frozen_networks(), run.arithmetic():
+        judge = run.target(shared.view.logits)
+        images = [decoded(run, shared.prior, w.to(run.device), shared.transform, {}, DECODE_ROWS)[0] for w in latents]
+        views = _AllViews(shared, images, classes, config)
+        what = ("selection", len(classes), count, config.selection_view_size, shared.protocol)
+        if len(classes) > 1 and shared.check_once(what, (judge,), partial(_agree, views, judge)):
             return [ranked(w, g, config) for w, g in zip(latents, _graded(views, judge, grade), strict=True)]
     return [
-        alone(asked.prior, asked.view.logits, w, target_class, config, **asked.single_class_arguments)
+        alone(shared.prior, shared.view.logits, w, target_class, config, **shared.single_class_arguments)
         for w, target_class in zip(latents, classes, strict=True)
     ]
 
@@ -69,12 +69,12 @@ class _AllViews:
     """The views of all classes' images. count: images of each class."""
 
     def __init__(
-        self, asked: SharedInputs, images: Sequence[Tensor], classes: Sequence[int], config: SelectConfig
+        self, shared: SharedInputs, images: Sequence[Tensor], classes: Sequence[int], config: SelectConfig
     ) -> None:
         self.images, self.classes, self.config, self.count = images, classes, config, len(images[0])
-        keys = [(asked.seed, target_class, "select") for target_class in classes]
+        keys = [(shared.seed, target_class, "select") for target_class in classes]
         rule = config.selection_crop_rule
-        self.views = [views_of(rule, self.count, key, asked.protocol, None) for key in keys]
+        self.views = [views_of(rule, self.count, key, shared.protocol, None) for key in keys]
         self.whole = torch.cat([*images])
 
     def crops(self, repeat: int) -> list[Crops | None]:

@@ -50,11 +50,11 @@ def invert_together(
 
     The view counts what `invert_class` would show it. Raises InputError.
     """
-    asked = SharedInputs(prior=prior, view=view, seed=seed, protocol=protocol, transform=preprocess_of(config.pool))
+    shared = SharedInputs(prior=prior, view=view, seed=seed, protocol=protocol, transform=preprocess_of(config.pool))
     sampling = Stages(sample=stages.sample)
     starts = [starts_of(sampling, confidences, w_pool, c, config.candidates, seed=seed) for c in classes]
     optimised = stages.optimise(
-        asked, [start[0] for start in starts], classes, config.optimise, temperature=temperature
+        shared, [start[0] for start in starts], classes, config.optimise, temperature=temperature
     )
-    best = stages.select(asked, [result.w for result in optimised], classes, config.select)
+    best = stages.select(shared, [result.w for result in optimised], classes, config.select)
     return [reconstructed(*of_class) for of_class in zip(classes, starts, optimised, best, strict=True)]

@@ -19,8 +19,8 @@ def check_attributes(layers: Layers, config: StyleGAN2Config, where: str) -> Non
         for name, wanted in _expected(record.class_name, path, config).items():
             value = record.state.get(name, wanted)
             if type(value) not in (type(None), bool, int, float, str) or value != wanted:
-                here = f"{where}.{path}" if path else where
-                raise InputError(f"{here}: {name}: expected {wanted!r}, got {describe(value)}")
+                place = f"{where}.{path}" if path else where
+                raise InputError(f"{place}: {name}: expected {wanted!r}, got {describe(value)}")
 
 
 def _expected(class_name: str, path: str, config: StyleGAN2Config) -> dict[str, object]:

@@ -73,12 +73,12 @@ class _Walk:
     def refuse(self, node: Node, expected: str) -> NoReturn:
         raise InputError(f"{self.where}: layer {quoted(node.name)}: expected {expected}, got {node.kind}")
 
-    def of(self, operand: Operand, kind: str, inputs: int = 2, said: Mapping[str, str] = NOTHING) -> list[Operand]:
+    def of(self, operand: Operand, kind: str, inputs: int = 2, expected: Mapping[str, str] = NOTHING) -> list[Operand]:
         """The inputs of a layer of that kind, with these attributes."""
         node = operand.node
         if node.kind != kind or len(node.inputs) != inputs:
             self.refuse(node, f"a {kind} of {inputs} inputs")
-        for key, value in said.items():
+        for key, value in expected.items():
             if node.attributes.get(key) != value:
                 self.refuse(node, f"{key}={value}, not {quoted(str(node.attributes.get(key)))},")
         return node.inputs
@@ -113,21 +113,21 @@ class _Walk:
         return x
 
     def dense(self, operand: Operand) -> tuple[Operand, np.ndarray]:
-        x, weight = self.of(operand, "MatMul", said={"transpose_a": "false", "transpose_b": "true"})
+        x, weight = self.of(operand, "MatMul", expected={"transpose_a": "false", "transpose_b": "true"})
         return x, self.constant(weight, None, None)
 
 
 def _mapping_state(graph: Graph) -> State:
     walk, layers = _Walk(graph), []
-    here = walk.result[0] if walk.result else walk.refuse(walk.parameter, "something before the result")
-    while here.node.kind == "Multiply" and any(operand.node.kind == "Const" for operand in here.node.inputs):
-        x, gain = walk.with_constant(here, "Multiply")
+    parameter = walk.result[0] if walk.result else walk.refuse(walk.parameter, "something before the result")
+    while parameter.node.kind == "Multiply" and any(operand.node.kind == "Const" for operand in parameter.node.inputs):
+        x, gain = walk.with_constant(parameter, "Multiply")
         walk.equals(gain, GAIN)
         product, shaped = walk.of(walk.leaky(x), "Add")
         bias = walk.constant(walk.of(shaped, "Reshape")[0], None)
-        here, weight = walk.dense(product)
+        parameter, weight = walk.dense(product)
         layers.append({"weight": weight, "bias": bias})
-    _unit_mean_square(walk, here)
+    _unit_mean_square(walk, parameter)
     layers.reverse()
     return {
         f"mapping.layers.{index}.{name}": _tensor(value)
@@ -147,7 +147,7 @@ def _unit_mean_square(walk: _Walk, operand: Operand) -> None:
     walk.equals(half, 0.5)
     mean, epsilon = walk.with_constant(total, "Add")
     walk.equals(epsilon, EPSILON)
-    squares, axis = walk.of(mean, "ReduceMean", said={"keep_dims": "true"})
+    squares, axis = walk.of(mean, "ReduceMean", expected={"keep_dims": "true"})
     walk.equals(axis, 1)
     again, two = walk.of(squares, "Power")
     walk.equals(two, 2)
@@ -160,17 +160,17 @@ def _synthesis_state(graph: Graph) -> tuple[State, tuple[int, ...]]:
     if not walk.result:
         walk.refuse(walk.parameter, "something before the result")
     picture, bias = walk.with_constant(_before_wavelet(walk, walk.result[0]), "Add")
-    x, weight = walk.of(picture, "Convolution", said=_still("0, 0"))
-    style, here = _modulated(walk, x)
+    x, weight = walk.of(picture, "Convolution", expected=_still("0, 0"))
+    style, channels_in = _modulated(walk, x)
     order = _subbands(3)
     state["to_image.weight"] = _tensor(walk.constant(weight, 12, None, 1, 1)[:, :, 0, 0][order])
     state["to_image.bias"] = _tensor(walk.constant(bias, 1, 12, 1, 1).reshape(-1)[order])
     state |= _named("to_image.style", style)
-    while (second := _styled(walk, here))["separable"]:
+    while (second := _styled(walk, channels_in))["separable"]:
         if len(stages) == MOST_STAGES:
-            walk.refuse(here.node, f"at most {MOST_STAGES} stages")
+            walk.refuse(channels_in.node, f"at most {MOST_STAGES} stages")
         first = _styled(walk, second["input"])
-        up, here = _modulated(walk, _before_wavelet(walk, first["input"]))
+        up, channels_in = _modulated(walk, _before_wavelet(walk, first["input"]))
         stages.append((first, second, up))
     constant = _constant_input(walk, second["input"])
     channels = [constant.shape[1]]
@@ -189,10 +189,10 @@ def _styled(walk: _Walk, operand: Operand) -> dict:
     noisy, bias = walk.with_constant(walk.leaky(operand), "Add")
     convolved, noise = walk.with_constant(noisy, "Add")
     padding = "0, 0" if convolved.node.inputs and convolved.node.inputs[0].node.kind == "GroupConvolution" else "1, 1"
-    x, pointwise = walk.of(convolved, "Convolution", said=_still(padding))
+    x, pointwise = walk.of(convolved, "Convolution", expected=_still(padding))
     state = {"separable": padding == "0, 0", "noise": walk.constant(noise, 1, 1, None, None)}
     if state["separable"]:
-        x, depthwise = walk.of(x, "GroupConvolution", said=_still("1, 1"))
+        x, depthwise = walk.of(x, "GroupConvolution", expected=_still("1, 1"))
         state["depthwise"] = walk.constant(depthwise, None, 1, 1, 3, 3)[:, 0]
         state["pointwise"] = walk.constant(pointwise, None, None, 1, 1)[:, :, 0, 0]
     else:
@@ -261,7 +261,9 @@ def _before_wavelet(walk: _Walk, operand: Operand) -> Operand:
 def _upsampled(walk: _Walk, operand: Operand, strides: str) -> tuple[bool, Operand]:
     """Whether the filter of a transposed convolution is the difference (else the average), and its input."""
     x, kernel = walk.of(
-        operand, "GroupConvolutionBackpropData", said=_still("0, 0") | {"strides": strides, "output_padding": "0, 0"}
+        operand,
+        "GroupConvolutionBackpropData",
+        expected=_still("0, 0") | {"strides": strides, "output_padding": "0, 0"},
     )
     size = (2, 1) if strides == "2, 1" else (1, 2)
     value = walk.constant(kernel, None, 1, 1, *size).reshape(-1, 2)

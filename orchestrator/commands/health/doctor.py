@@ -151,20 +151,20 @@ def _staged() -> Finding:
         from smoothsweep.core.models.weight_files import WEIGHT_FILES, find_weight_file, weight_folders
     except ImportError:
         return Finding(fine=False, needed=False, text="no look for published weights without torch")
-    here = [name for name in WEIGHT_FILES if find_weight_file(name, weight_folders())]
-    staged = f"{len(here)} of {len(WEIGHT_FILES)}{': ' if here else ''}{', '.join(here)}"
+    staged_files = [name for name in WEIGHT_FILES if find_weight_file(name, weight_folders())]
+    staged = f"{len(staged_files)} of {len(WEIGHT_FILES)}{': ' if staged_files else ''}{', '.join(staged_files)}"
     return Finding(
-        fine=bool(here),
+        fine=bool(staged_files),
         needed=False,
         text=f"published weights here: {staged} (the paper's sweeps need some: smoothsweep weights stage)",
     )
 
 
-def _store(given: str, written: bool) -> list[Finding]:
+def _store(stated_location: str, written: bool) -> list[Finding]:
     """Examine the store at a location. written: whether it must be writable."""
-    if "://" in given:
-        return [_remote_store(given, written)]
-    location = Path(given)
+    if "://" in stated_location:
+        return [_remote_store(stated_location, written)]
+    location = Path(stated_location)
     existing = next(p for p in [location.resolve(), *location.resolve().parents] if p.exists())
     free = shutil.disk_usage(existing).free / GIB
     why = ""

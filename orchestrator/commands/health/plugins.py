@@ -21,7 +21,9 @@ def _list(options: argparse.Namespace) -> int:
     listed = [plugin for family in FAMILIES for plugin in plugins(family)]
     if not listed:
         screen.out("no package brings anything; docs/plugins.md says how one would")
-    width, wide = (max((len(text) for text in texts), default=0) for texts in ([plugin.name for plugin in listed], FAMILIES))
+    width, wide = (
+        max((len(text) for text in texts), default=0) for texts in ([plugin.name for plugin in listed], FAMILIES)
+    )
     for plugin in listed:
         line = f"{plugin.name:<{width}}  {plugin.family:<{wide}}  {plugin.source}  {plugin.file or plugin.place}"
         screen.out(printable(line))

@@ -145,7 +145,7 @@ def write_folder(out: Path, card: TargetCard, weights: dict[str, Any]) -> None:
         write_file(draft / CARD, card.text)
 
 
-def _adopt(weights: dict[str, Any], *given: Any, where: str) -> dict[str, Any]:
+def _adopt(weights: dict[str, Any], *options: Any, where: str) -> dict[str, Any]:
     from smoothsweep.tasks.imported import adopt
 
-    return adopt(weights, *given, where=where)
+    return adopt(weights, *options, where=where)

@@ -139,10 +139,10 @@ def _tell(request: TargetRequest, model: ForeignModel, card: TargetCard, access:
     screen.out(f"in a sweep file:  recipe: {{imported: {request.out}}}")
 
 
-def _adopt(file: Path, *given: Any, where: str) -> dict[str, Any]:
+def _adopt(file: Path, *options: Any, where: str) -> dict[str, Any]:
     from smoothsweep.tasks.imported import adopt_external
 
-    return adopt_external(file, *given, where=where)
+    return adopt_external(file, *options, where=where)
 
 
 def refuse_layers(request: TargetRequest, model: ForeignModel) -> None:

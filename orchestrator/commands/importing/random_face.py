@@ -107,13 +107,13 @@ def _summary(folder: Path) -> str:
     return line
 
 
-def _judge(given: str | None) -> tuple[str, Path] | None:
+def _judge(path: str | None) -> tuple[str, Path] | None:
     from smoothsweep.core.models.embedder_kinds import GENERAL, KINDS
 
-    if given is None:
+    if path is None:
         return None
-    name, _, weights = given.partition("=")
+    name, _, weights = path.partition("=")
     if name not in KINDS or name in GENERAL or not Path(weights).is_file():
         faces = ", ".join(name for name in KINDS if name not in GENERAL)
-        raise InputError(f"--judge: expected NAME=FILE with one of {faces} and its weights, got {given}")
+        raise InputError(f"--judge: expected NAME=FILE with one of {faces} and its weights, got {path}")
     return name, Path(weights)

@@ -81,11 +81,11 @@ def differences(a: NamedTrials, b: NamedTrials, makers: tuple[ProvenanceReader, 
     changes: dict[str, Change] = {}
     same: Counter[str] = Counter()
     numbers: dict[tuple[str, str], list[tuple[float, float]]] = {}
-    for one, other in pairs:
+    for mine, other in pairs:
         walk = _Walk()
         ends = [
             {kind: maker(kind, fingerprint) for kind, fingerprint in trial.stages.items()}
-            for trial, maker in zip((one, other), makers, strict=True)
+            for trial, maker in zip((mine, other), makers, strict=True)
         ]
         walk.ends(*ends)
         for change in walk.changes:

@@ -112,18 +112,18 @@ def _row(store: Store, artifact: Provenance) -> dict[str, Any]:
 
 
 def _of_trial(store: Store, name: str, number: str | None) -> tuple[str, list[Provenance], list[str]]:
-    asked = find_trials(store, name)
-    if not asked.is_single_trial:
-        trials = ", ".join(trial.trial for trial in asked.trials[:5])
+    named = find_trials(store, name)
+    if not named.is_single_trial:
+        trials = ", ".join(trial.trial for trial in named.trials[:5])
         expected = "expected one trial, by its id or as SWEEP:axis=value,seed=value"
-        raise InputError(f"{expected}, got {shortened(name)} with {len(asked.trials)}: {trials}, ...")
-    read, trial = ProvenanceReader(store), asked.trials[0]
+        raise InputError(f"{expected}, got {shortened(name)} with {len(named.trials)}: {trials}, ...")
+    read, trial = ProvenanceReader(store), named.trials[0]
     artifacts = {kind: read(kind, fingerprint) for kind, fingerprint in trial.stages.items()}
     if number is None:
-        return asked.title, list(artifacts.values()), []
+        return named.title, list(artifacts.values()), []
     kind = _measuring(number, artifacts)
     value = (artifacts[kind].value_of("metrics") or {}).get(number)
-    return f"{number} {'not there' if value is None else _value(value)} of {asked.title}", [artifacts[kind]], []
+    return f"{number} {'not there' if value is None else _value(value)} of {named.title}", [artifacts[kind]], []
 
 
 def _measuring(number: str, artifacts: dict[str, Provenance]) -> str:

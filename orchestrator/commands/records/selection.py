@@ -103,7 +103,11 @@ def _one(text: str, known: dict[str, set[int]]) -> set[int]:
     number = _number(value)
     if not equals or number is None:
         return set()
-    alike = (candidate for candidate in known if candidate.startswith(f"{key}=") and _number(candidate[len(key) + 1 :]) == number)
+    alike = (
+        candidate
+        for candidate in known
+        if candidate.startswith(f"{key}=") and _number(candidate[len(key) + 1 :]) == number
+    )
     return set().union(*(known[candidate] for candidate in alike))
 
 

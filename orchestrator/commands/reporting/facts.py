@@ -71,5 +71,9 @@ def _named(family: str, kind: str) -> str:
 def prior_licences(trials: list[Trial]) -> list[str]:
     """What images and results are bound to by the priors that they were made with."""
     settings = [trial.settings for trial in trials]
-    read = [sweep.prior.built for sweep in settings if isinstance(sweep, InversionSweep) and sweep.reads_prior and sweep.prior]
+    read = [
+        sweep.prior.built
+        for sweep in settings
+        if isinstance(sweep, InversionSweep) and sweep.reads_prior and sweep.prior
+    ]
     return sorted({prior.licence for prior in read if prior.licence is not None})

@@ -61,7 +61,8 @@ def view_of(
         spent_device_hours=record.spent_device_hours,
         rungs=tuple(rung_words(rung.set) for rung in search.rungs),
         importances=tuple(
-            replace(importance, shares=tuple((names.get(key, key), share) for key, share in importance.shares)) for importance in shares
+            replace(importance, shares=tuple((names.get(key, key), share) for key, share in importance.shares))
+            for importance in shares
         ),
     )
 
@@ -71,19 +72,19 @@ def dimension_names(space: Mapping[str, Any]) -> dict[str, str]:
     return {key: name.replace("_", " ") for key, name in axis_names(list(space)).items()}
 
 
-def dimension_words(name: str, given: Mapping[str, Any], names: Mapping[str, str]) -> str:
+def dimension_words(name: str, dimension: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """`start: 0 to 0.8 in steps of 0.05, with kind ramp`."""
-    if given.get("choices") is not None:
-        span = ", ".join("none" if choice is None else value_text(choice) for choice in given["choices"])
+    if dimension.get("choices") is not None:
+        span = ", ".join("none" if choice is None else value_text(choice) for choice in dimension["choices"])
     else:
-        span = f"{value_text(given['low'])} to {value_text(given['high'])}"
-        if given.get("step"):
-            span += f" in steps of {value_text(given['step'])}"
-        if given.get("log"):
+        span = f"{value_text(dimension['low'])} to {value_text(dimension['high'])}"
+        if dimension.get("step"):
+            span += f" in steps of {value_text(dimension['step'])}"
+        if dimension.get("log"):
             span += ", evenly in the logarithm"
-    if given.get("above"):
-        span += f", above {names.get(given['above'], given['above'])}"
-    for key, values in (given.get("when") or {}).items():
+    if dimension.get("above"):
+        span += f", above {names.get(dimension['above'], dimension['above'])}"
+    for key, values in (dimension.get("when") or {}).items():
         wanted = values if isinstance(values, list | tuple) else (values,)
         span += f", with {names.get(key, key)} {' or '.join(map(value_text, wanted))}"
     return f"{name}: {span}"
@@ -100,8 +101,8 @@ def constraint_words(column: str, ends: Mapping[str, float]) -> str:
 def budget_words(budget: Mapping[str, float | None]) -> str:
     """`3 device-hours and 60 minutes`; empty without one."""
     ways = (("device_hours", 3600, "of device time"), ("minutes", 60, "by the clock"))
-    given = [(amount, unit, words) for key, unit, words in ways if (amount := budget.get(key)) is not None]
-    return listing(f"{duration(unit * amount)} {words}" for amount, unit, words in given)
+    amounts = [(amount, unit, words) for key, unit, words in ways if (amount := budget.get(key)) is not None]
+    return listing(f"{duration(unit * amount)} {words}" for amount, unit, words in amounts)
 
 
 def rung_words(settings: Mapping[str, Any]) -> str:
@@ -118,8 +119,8 @@ def rung_words(settings: Mapping[str, Any]) -> str:
 def _proposed(
     record: ProposalRecord, names: Mapping[str, str], label: Callable[[Mapping[str, Any]], str]
 ) -> ProposalRow:
-    given = {names.get(key, key): value for key, value in record.values.items() if not is_null(value)}
-    values = {name: value_text(value) for name, value in given.items()}
+    stated = {names.get(key, key): value for key, value in record.values.items() if not is_null(value)}
+    values = {name: value_text(value) for name, value in stated.items()}
     return ProposalRow(
         number=record.number,
         values=values,
@@ -133,7 +134,7 @@ def _proposed(
         recipe=label(record.axes) if record.rung is None and record.seeds is None else None,
         feasible=record.feasible is not False,
         seeds=record.seeds,
-        settings={name: _setting(value, values[name]) for name, value in given.items()},
+        settings={name: _setting(value, values[name]) for name, value in stated.items()},
     )
 
 

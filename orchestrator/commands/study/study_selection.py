@@ -44,8 +44,8 @@ def select_study(
     loaded: LoadedSweep, trials: Sequence[Trial], store: Store, attack: str | None, recipes: Sequence[str]
 ) -> StudySelection:
     """Raises InputError where it is open which attack or recipes are meant, or their pictures are not in the store."""
-    given, trials = trials, [trial for trial in trials if as_inversion(trial.settings).attack is not None]
-    if given and not trials:
+    all_trials, trials = trials, [trial for trial in trials if as_inversion(trial.settings).attack is not None]
+    if all_trials and not trials:
         raise InputError(f"{loaded.source}: attack: expected one whose images people compare, got null")
     groups = by_attack([trial for trial in trials if trial.phase == "sweep"], sweep_axes(loaded, trials))
     name, cells = _attack(loaded, groups, attack)

@@ -159,14 +159,14 @@ def note(
 ) -> None:
     """Words beside a place of a panel, `shift` pixels to the right of it and above."""
     weight = "bold" if bold else "normal"
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "fontsize": size,
         "color": colour,
         "weight": weight,
         "xycoords": _COORDINATES[place],
         **look,
     }
-    axes.annotate(words, at, shift, textcoords="offset pixels", **given)
+    axes.annotate(words, at, shift, textcoords="offset pixels", **options)
 
 
 def words_for(text: str) -> str:

@@ -65,7 +65,10 @@ class Colours:
             "".join(f".{self.css_class(recipe)}{{--rc:{pair[side]}}}" for recipe, pair in self.pairs.items())
             for side in (0, 1)
         )
-        named = "".join(f"--c{light_colour[1:]}:{other};" for light_colour, other in (DARK | dict([*self.pairs.values(), REST])).items())
+        named = "".join(
+            f"--c{light_colour[1:]}:{other};"
+            for light_colour, other in (DARK | dict([*self.pairs.values(), REST])).items()
+        )
         # Paper is white whatever the screen's scheme was: dark colours hold on screens only.
         return f".rx{{--rc:var(--soft)}}{light}@media screen and (prefers-color-scheme:dark){{:root{{{named}}}{dark}}}"
 

@@ -93,7 +93,11 @@ class Figures:
     def searched(self) -> list[tuple[Objective, Canvas]]:
         """The recipes of the search by their parameters, once coloured by each objective."""
         view = self.data.search
-        drawn = [] if view is None else [(objective, searched.coordinates(view, objective)) for objective in view.objectives]
+        drawn = (
+            []
+            if view is None
+            else [(objective, searched.coordinates(view, objective)) for objective in view.objectives]
+        )
         return [(objective, canvas) for objective, canvas in drawn if canvas is not None]
 
     def importance(self) -> Canvas | None:

@@ -55,7 +55,9 @@ def coordinates(view: SearchView, objective: Objective) -> Canvas | None:
     axes.axis("off")
     best = 1 if objective.way == "max" else -1
     values = [float(proposal.objectives[objective.column] or 0.0) for proposal in met]
-    for proposal in sorted(met, key=lambda proposal: best * float(proposal.objectives[objective.column] or 0.0)):  # the best on top
+    for proposal in sorted(
+        met, key=lambda proposal: best * float(proposal.objectives[objective.column] or 0.0)
+    ):  # the best on top
         heights = [_height(scale, proposal, view) for scale in scales]
         colour = RAMP[_fifth(float(proposal.objectives[objective.column] or 0.0), values, objective)]
         (line,) = axes.plot(range(len(scales)), heights, color=colour, lw=1.9, alpha=0.85, solid_joinstyle="round")
@@ -97,7 +99,11 @@ def importance(view: SearchView) -> Canvas | None:
 
 
 def _measured(view: SearchView, objective: Objective) -> list[ProposalRow]:
-    return [proposal for proposal in view.full if proposal.status == "done" and _is_known(proposal.objectives.get(objective.column))]
+    return [
+        proposal
+        for proposal in view.full
+        if proposal.status == "done" and _is_known(proposal.objectives.get(objective.column))
+    ]
 
 
 def _is_known(value: float | None) -> bool:
@@ -105,11 +111,11 @@ def _is_known(value: float | None) -> bool:
 
 
 def _of_parameter(name: str, met: Sequence[ProposalRow]) -> Scale:
-    given = [proposal.settings.get(name, proposal.values[name]) for proposal in met if name in proposal.values]
-    numbers = [value for value in given if isinstance(value, float)]
-    if len(numbers) == len(given) and len(set(numbers)) > 1:
+    settings = [proposal.settings.get(name, proposal.values[name]) for proposal in met if name in proposal.values]
+    numbers = [value for value in settings if isinstance(value, float)]
+    if len(numbers) == len(settings) and len(set(numbers)) > 1:
         return _of_numbers(name, numbers, lambda value: minus(f"{value:g}"))
-    kinds = sorted({*given}, key=str)
+    kinds = sorted({*settings}, key=str)
     places = {kind: (index + 0.5) / len(kinds) for index, kind in enumerate(kinds)}
     dots = tuple(
         (height, minus(f"{kind:g}") if isinstance(kind, float) else str(kind)) for kind, height in places.items()
@@ -119,7 +125,9 @@ def _of_parameter(name: str, met: Sequence[ProposalRow]) -> Scale:
 
 def _of_objective(objective: Objective, met: Sequence[ProposalRow]) -> Scale:
     values = [
-        float(value) for proposal in met if _is_known(value := proposal.objectives.get(objective.column)) and value is not None
+        float(value)
+        for proposal in met
+        if _is_known(value := proposal.objectives.get(objective.column)) and value is not None
     ]
     spec = objective.spec
     title = aim_words(objective) + (", %" if spec and spec.unit == "percent" else "")

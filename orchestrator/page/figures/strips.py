@@ -51,7 +51,9 @@ def judges(summary: Summary, colours: Colours) -> Canvas | None:
                 off, face, mark = step * place - 0.15, PAPER if place else colour, MARKS[place % len(MARKS)]
                 estimate, recipe = summary.estimate(row, key), values["recipe"]
                 axes.plot([estimate.low, estimate.high], [y + off] * 2, color=colour, lw=1.6, zorder=2)
-                (dot,) = axes.plot([estimate.mean], [y], mark, ms=11, mfc=face, mec=colour, mew=2, zorder=3, clip_on=False)
+                (dot,) = axes.plot(
+                    [estimate.mean], [y], mark, ms=11, mfc=face, mec=colour, mew=2, zorder=3, clip_on=False
+                )
                 leak_text = f"{summary.value_text(row, key)} (n = {count(int(estimate.n), 'seed')})"
                 canvas.describe(dot, f"{recipe}, {metric_of(key).label}: {leak_text}", recipe=recipe)
         if not seen:

@@ -137,7 +137,9 @@ class _Judged:
             try:
                 manifest = self._store.manifest_of(kind, fingerprint)
                 sources = manifest["inputs"].items()
-                inputs = {role: present(self._stage(source["stage"], source["fingerprint"]), role) for role, source in sources}
+                inputs = {
+                    role: present(self._stage(source["stage"], source["fingerprint"]), role) for role, source in sources
+                }
                 stage = Stage(name=kind, config=manifest["config"], inputs=inputs)
                 self._stages[key] = stage if stage.fingerprint == fingerprint else None
             except (OSError, Damage, ValueError, KeyError, AttributeError, TypeError, RecursionError):

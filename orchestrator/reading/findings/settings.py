@@ -41,7 +41,8 @@ def setting_answer(summary: Summary) -> tuple[str, ...]:
     readings = {row: reading for row, cell in cells.items() if (reading := of_setting(spec, cell))}
     unit = " points" if spec.unit == "percent" else ""
     clear = [
-        f"{named(setting_name(summary, cells[row]))} {reading.words}: {summary.value_text(row)}, reduction {reading.size}{unit}"
+        f"{named(setting_name(summary, cells[row]))} {reading.words}: {summary.value_text(row)}, "
+        f"reduction {reading.size}{unit}"
         for row, reading in readings.items()
         if reading.words != INCONCLUSIVE
     ]

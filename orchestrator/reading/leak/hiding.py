@@ -114,8 +114,8 @@ def _sentence(summary: Summary, recipe: str, verdict: LeakComparison) -> str:
     first = f"{named(recipe)} {WORDING[verdict.word].as_verb}"
     if verdict.word == HIDES and hidden is not None:
         return start(
-            f"{first}: they find {points(spec, hidden.claimed)} less than in the baseline, but the attack that works "
-            f"best against it ({verdict.attack}) does not (reduction {size}). Hidden: {bounded_cell(spec, hidden.part)}."
+            f"{first}: they find {points(spec, hidden.claimed)} less than in the baseline, but the attack that works best "
+            f"against it ({verdict.attack}) does not (reduction {size}). Hidden: {bounded_cell(spec, hidden.part)}."
         )
     more = ""
     if hidden is not None and hidden.is_clear:
@@ -172,7 +172,10 @@ def verdict_frame(summary: Summary, sweep_verdicts: HidingVerdicts) -> pd.DataFr
     `removed_high`, `strongest` and `strongest_baseline` are earlier names of other columns."""
     rows = []
     for recipe, verdict in sweep_verdicts.verdicts.items():
-        hidden, part = verdict.hidden, verdict.hidden.part if verdict.hidden else Bounded(value=float("nan"), low=None, high=None)
+        hidden, part = (
+            verdict.hidden,
+            verdict.hidden.part if verdict.hidden else Bounded(value=float("nan"), low=None, high=None),
+        )
         rows.append(
             {
                 "recipe": recipe,

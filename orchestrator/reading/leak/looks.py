@@ -52,8 +52,10 @@ def look_sentences(summary: Summary) -> tuple[str, ...]:
 
 
 def _stop_sentence(summary: Summary, stop: Stop) -> str:
-    one = stop.reduction
-    reduction = f"{signed(summary.spec, one.value)} {signed_interval(summary.spec, one.low, one.high)}".strip()
+    interval = stop.reduction
+    reduction = (
+        f"{signed(summary.spec, interval.value)} {signed_interval(summary.spec, interval.low, interval.high)}".strip()
+    )
     return f"{look_words(summary, stop)}, reduction {reduction}"
 
 

@@ -122,8 +122,14 @@ class TwoLeaks:
                 auc = crossed_mean_interval(cells, bounds=(0.0, 1.0))
                 columns |= {attack: auc.mean, f"{attack}_low": auc.low, f"{attack}_high": auc.high}
             for name, comparison in (("scores", row.scores), ("labels", row.labels)):
-                columns |= {f"less_by_{name}": comparison and comparison.reduction, f"less_by_{name}_low": comparison and comparison.low}
-                columns |= {f"less_by_{name}_high": comparison and comparison.high, f"less_by_{name}_p": comparison and comparison.p}
+                columns |= {
+                    f"less_by_{name}": comparison and comparison.reduction,
+                    f"less_by_{name}_low": comparison and comparison.low,
+                }
+                columns |= {
+                    f"less_by_{name}_high": comparison and comparison.high,
+                    f"less_by_{name}_p": comparison and comparison.p,
+                }
             rows.append({**columns, "word": row.word or "baseline"})
         return pd.DataFrame(rows)
 

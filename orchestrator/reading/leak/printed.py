@@ -136,7 +136,13 @@ def _by_recipe(summary: Summary, title: str, protocol: str) -> PrintedTable:
         cell, verdict = summary.cells[row], summary.verdict(recipe)
         reduction = None
         if verdict is not None:
-            reduction = Estimate(value=verdict.reduction, low=verdict.low, high=verdict.high, seeds=verdict.seeds, differs=verdict.is_clear)
+            reduction = Estimate(
+                value=verdict.reduction,
+                low=verdict.low,
+                high=verdict.high,
+                seeds=verdict.seeds,
+                differs=verdict.is_clear,
+            )
         rows.append(
             PrintedRow(
                 recipe=recipe,

@@ -152,7 +152,9 @@ class Cells(AttackedCells):
             for recipe, stop in last.items()
         }
         compared = present(evidence.leaks, "leaks")
-        others = {names: comparison for names, comparison in compared.by_pair.items() if self.baseline_recipe not in names}
+        others = {
+            names: comparison for names, comparison in compared.by_pair.items() if self.baseline_recipe not in names
+        }
         leaks = replace(compared, by_pair=differences | others)
         pairs = {frozenset((pair.first, pair.second)): pair for pair in leaks.pairs.pairs}
         many = {frozenset(names): difference.seeds for names, difference in differences.items()}

@@ -99,6 +99,10 @@ def _has(under: Mapping[str, set[int]], attacks: tuple[str, ...], seeds: tuple[i
 def _answer(interval: Bounded, smallest: float, *, is_last: bool) -> Answer:
     if interval.above_zero or interval.below_zero:
         return "told"
-    if interval.low is not None and interval.high is not None and settled(interval.low, interval.high, smallest=smallest):
+    if (
+        interval.low is not None
+        and interval.high is not None
+        and settled(interval.low, interval.high, smallest=smallest)
+    ):
         return "small"
     return "undecided" if is_last else "open"

@@ -223,7 +223,9 @@ def _measured(frame: pd.DataFrame) -> tuple[str, ...]:
 
 def _of_seeds(samples: Mapping[str, Seeds], seeds: Sequence[int]) -> dict[str, Seeds]:
     """The samples of these seeds, of every metric."""
-    return {metric: {seed: sample for seed, sample in mine.items() if seed in seeds} for metric, mine in samples.items()}
+    return {
+        metric: {seed: sample for seed, sample in mine.items() if seed in seeds} for metric, mine in samples.items()
+    }
 
 
 def _references(groups: Mapping[Key, Any], data: ReportData) -> list[int | None]:

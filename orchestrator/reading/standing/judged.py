@@ -148,7 +148,9 @@ def limited(entries: tuple[Standing, ...]) -> tuple[str, ...]:
 def _disagreement(entries: tuple[Standing, ...]) -> tuple[str, ...]:
     """A sentence on two judges with features of their own that disagree; empty without such a pair."""
     for verifies in (False, True):
-        same = [entry for entry in entries if entry.spec.ceiling and entry.spec.verifies == verifies and _features(entry)]
+        same = [
+            entry for entry in entries if entry.spec.ceiling and entry.spec.verifies == verifies and _features(entry)
+        ]
         same = [entry for entry in same if not verifies or entry.metric.endswith(FIRST)]
         if len(same) < 2:
             continue
@@ -168,7 +170,9 @@ def _reach(summary: Summary, row: int, spec: Metric) -> Number:
     """The reach of the prior with Wilson's interval over photographs, since it is the same in every trial."""
     if spec.reach is None or (value := _at(summary, row, spec.reach).value) is None:
         return NOT_MEASURED
-    counts = (metric for metric in METRICS if metric.measured_by == BY_KEY[spec.reach].measured_by and metric.unit == "plain")
+    counts = (
+        metric for metric in METRICS if metric.measured_by == BY_KEY[spec.reach].measured_by and metric.unit == "plain"
+    )
     images = _at(summary, row, next(counts).key).value
     if not images:
         return Number(value=value)

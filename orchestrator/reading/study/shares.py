@@ -96,10 +96,10 @@ def study_result(key: StudyKey, answers: Sequence[Answers]) -> StudyResult:
 
 def _choices(key: StudyKey, answers: Answers) -> Choices:
     """The answers that count: to questions that are no checks."""
-    given = zip(key.questions, answers.answers, strict=True)
+    answered = zip(key.questions, answers.answers, strict=True)
     return {
         number: present(question.options[choice], "recipe")  # of a question that is no check
-        for number, (question, choice) in enumerate(given)
+        for number, (question, choice) in enumerate(answered)
         if choice is not None and not question.is_check
     }
 

@@ -52,7 +52,9 @@ def _notes(result: StudyResult) -> list[str]:
         lines.append(f"agreement: Fleiss' kappa {result.agreement:.2f} ({agreement_words(result.agreement)})")
     absent = [annotator for annotator in result.annotators if not annotator.attentive]
     if absent:
-        names = listing(f"{shortened(annotator.name)} ({annotator.failed} of {annotator.checks} failed)" for annotator in absent)
+        names = listing(
+            f"{shortened(annotator.name)} ({annotator.failed} of {annotator.checks} failed)" for annotator in absent
+        )
         lines.append(f"left out, because their attention checks look like guessing: {names}")
     return lines
 
@@ -63,8 +65,14 @@ def agreement_words(kappa: float) -> str:
 
 
 def _by_annotator(annotator: ByAnnotator) -> tuple[str, ...]:
-    passed = f"{annotator.checks - annotator.failed} of {annotator.checks} passed{'' if annotator.attentive else ': guessing?'}"
-    return (ascii_text(shortened(annotator.name)), f"{annotator.answered} of {annotator.questions}", *map(_share, annotator.shares), passed)
+    doubt = "" if annotator.attentive else ": guessing?"
+    passed = f"{annotator.checks - annotator.failed} of {annotator.checks} passed{doubt}"
+    return (
+        ascii_text(shortened(annotator.name)),
+        f"{annotator.answered} of {annotator.questions}",
+        *map(_share, annotator.shares),
+        passed,
+    )
 
 
 def _share(share: Share) -> str:

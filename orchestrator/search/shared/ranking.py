@@ -22,7 +22,9 @@ def best(outcomes: Mapping[int, Outcome], directions: Mapping[str, Direction], c
     done = {number: outcome for number, outcome in sorted(outcomes.items()) if outcome.status == "done"}
     allowed = [number for number, outcome in done.items() if outcome.feasible]
     if not allowed:
-        misses = {number: sum(max(0.0, miss) for miss in outcome.violations.values()) for number, outcome in done.items()}
+        misses = {
+            number: sum(max(0.0, miss) for miss in outcome.violations.values()) for number, outcome in done.items()
+        }
         return sorted(misses, key=lambda number: (misses[number], number))[:1]
     points = np.array([[done[number].objectives[column] for column in directions] for number in allowed], dtype=float)
     return [allowed[index] for index in ordered(points, list(directions.values()))[:count]]

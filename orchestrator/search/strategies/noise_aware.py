@@ -114,7 +114,11 @@ def _new(
 
 def _more(recipe: TriedRecipe, number: int, seeds: int) -> Proposal:
     return Proposal(
-        number=number, values=recipe.values, origin="replication", of=recipe.number, seeds=seeds if seeds < recipe.of else None
+        number=number,
+        values=recipe.values,
+        origin="replication",
+        of=recipe.number,
+        seeds=seeds if seeds < recipe.of else None,
     )
 
 
@@ -155,6 +159,8 @@ def expected_worth(
 
 
 def _seen(setup: Setup, measured: Sequence[TriedRecipe], points: np.ndarray, column: str) -> SeenTrials:
-    trials = [(row, seed, values[column]) for row, recipe in enumerate(measured) for seed, values in recipe.by_seed.items()]
+    trials = [
+        (row, seed, values[column]) for row, recipe in enumerate(measured) for seed, values in recipe.by_seed.items()
+    ]
     recipe, seed, values = (np.array(side) for side in zip(*trials, strict=True))
     return SeenTrials(places=points, groups=groups_of(setup.space), recipe=recipe, seed=seed, values=values)

@@ -42,9 +42,9 @@ def write_provenance(loaded: LoadedSweep, folder: Path) -> None:
     sweep, environment = folder / "sweep", folder / "environment"
     sweep.mkdir(parents=True)
     environment.mkdir(parents=True)
-    given = Path(loaded.source)
-    if given.is_file():
-        write_file(sweep / "as_given.yaml", read_whole(given, most_bytes=MAX_BYTES), flush=False)
+    sweep_file = Path(loaded.source)
+    if sweep_file.is_file():
+        write_file(sweep / "as_given.yaml", read_whole(sweep_file, most_bytes=MAX_BYTES), flush=False)
     for name, content in (("with_overrides", loaded.raw), ("resolved", loaded.sweep.model_dump(mode="json"))):
         write_file(sweep / f"{name}.yaml", as_yaml(content), flush=False)
     facts = {**provenance_tags(), "machine": platform.machine(), "cpus": allotted_cpus(), "host": platform.node()}

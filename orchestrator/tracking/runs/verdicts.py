@@ -86,20 +86,20 @@ def verdicts_of(summary: Summary, hiding: HidingVerdicts, answer: str = "") -> V
     marked = None if choice.marked is None else summary.frame.loc[choice.marked, "recipe"]
     inaccurate = ascii_text(too_inaccurate(summary))
     for index, row in summary.cells.items():
-        one = hiding.verdicts.get(row["recipe"])
+        comparison = hiding.verdicts.get(row["recipe"])
         look = ascii_text(look_words(summary, last[row["recipe"]])) if row["recipe"] in last else ""
-        numbers = {} if one is None else _numbers(one)
+        numbers = {} if comparison is None else _numbers(comparison)
         if row["recipe"] in worst:
             numbers[STRONGEST] = float(summary.frame.loc[worst[row["recipe"]], summary.primary])
         if (place := places.get(index)) is not None:
             numbers[ORDER] = place
-        reading = told_of(summary.spec, one) or cell_verdict(summary, summary.spec, row)
+        reading = told_of(summary.spec, comparison) or cell_verdict(summary, summary.spec, row)
         word = "baseline" if row["is_baseline"] else reading.words if reading else ""
-        tags = {VERDICT: word, HIDING: one.word if one else "", LOOK: look}
+        tags = {VERDICT: word, HIDING: comparison.word if comparison else "", LOOK: look}
         verdict = RunVerdict(
             tags={key: value for key, value in tags.items() if value},
             numbers=numbers,
-            size=ascii_text(reading.size) if one and reading else "",
+            size=ascii_text(reading.size) if comparison and reading else "",
             needed=ascii_text(reading.needed) if reading else "",
             mark=choice.mark if row["recipe"] == marked else inaccurate if row["recipe"] in choice.below else "",
         )

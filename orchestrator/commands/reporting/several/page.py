@@ -121,8 +121,8 @@ def page_of(several: Several, *, results_file: bool) -> str:
     )
     rules = "".join(str(page["colour_rules"]) for page in (*alone, *([both] if both else [])))
     shared: dict[str, Any] = {**(both or alone[0]), "colour_rules": rules}
-    given = {"several": several, "alone": alone, "is_merged": bool(both), "SEVERAL_SECTIONS": SECTIONS}
-    return fill("several.html", **shared, **given, results_file=results_file, origin="")
+    context = {"several": several, "alone": alone, "is_merged": bool(both), "SEVERAL_SECTIONS": SECTIONS}
+    return fill("several.html", **shared, **context, results_file=results_file, origin="")
 
 
 def _alone(side: ComparedSweep) -> dict[str, Any]:

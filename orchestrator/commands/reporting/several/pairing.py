@@ -98,13 +98,19 @@ def _attacks(first: ComparedSweep, other: ComparedSweep) -> str:
     mine, theirs = attacks_of(first), attacks_of(other)
     if set(mine) == set(theirs):
         return ""
-    only = [{digest: condition for digest, condition in a.items() if digest not in b} for a, b in ((mine, theirs), (theirs, mine))]
-    alike = [(condition, two) for condition in only[0].values() for two in only[1].values() if condition.label == two.label]
+    only = [
+        {digest: condition for digest, condition in a.items() if digest not in b}
+        for a, b in ((mine, theirs), (theirs, mine))
+    ]
+    alike = [
+        (condition, two) for condition in only[0].values() for two in only[1].values() if condition.label == two.label
+    ]
     if alike:
-        first_condition, two = alike[0]
-        return f"the attacks differ ({first_condition.label}: {_settings(first_condition.settings, two.settings) or 'other settings'})"
+        mine_alike, theirs_alike = alike[0]
+        differing = _settings(mine_alike.settings, theirs_alike.settings) or "other settings"
+        return f"the attacks differ ({mine_alike.label}: {differing})"
     lacking = [
-        f"only the recipes of {side.name} were attacked by {_listed([condition.label for condition in attacks.values()])}"
+        f"only the recipes of {side.name} were attacked by {_listed([attack.label for attack in attacks.values()])}"
         for side, attacks in zip((first, other), only, strict=True)
         if attacks
     ]

@@ -26,8 +26,8 @@ def report_or_open(sweep: Path, overrides: list[str], store: str, out: Path | No
     """The report of a sweep, or of the bundle that is named in its place. Returns the exit code."""
     if sweep.suffix != ".zip":
         return run.report_only(sweep, overrides, store, out)
-    for flag, given in (("--set", overrides), ("--store", store != DEFAULT_STORE)):
-        if given:
+    for flag, is_given in (("--set", overrides), ("--store", store != DEFAULT_STORE)):
+        if is_given:
             raise InputError(f"{flag}: expected a sweep file beside it, got the bundle {sweep}")
     return report_bundle(sweep, out)
 

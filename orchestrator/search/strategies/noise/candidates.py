@@ -48,7 +48,9 @@ def new_recipes(setup: Setup, known: Sequence[TriedRecipe], number: int) -> list
     else:
         random = np.random.default_rng([setup.seed, number, 0])
         designs = [space.sample(random) for _ in range(MOST - NEAR)]
-        centres = [shares_of(space, tried.positions) for tried in known if tried.positions is not None and tried.by_seed]
+        centres = [
+            shares_of(space, tried.positions) for tried in known if tried.positions is not None and tried.by_seed
+        ]
         for index in range(NEAR if centres else 0):
             centre = centres[index % len(centres)]
             moved = random.random(len(centre)) < OTHERS_MOVE

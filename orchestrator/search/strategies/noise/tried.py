@@ -61,7 +61,11 @@ def tried_recipes(
 
 def _tried(setup: Setup, members: Sequence[Proposal], outcomes: Outcomes, visible: int) -> TriedRecipe:
     first, last = members[0], members[-1]
-    out = {member.number: outcomes[member.number] for member in members if member.number < visible and member.number in outcomes}
+    out = {
+        member.number: outcomes[member.number]
+        for member in members
+        if member.number < visible and member.number in outcomes
+    }
     done = [outcome for outcome in out.values() if outcome.status == DONE]
     return TriedRecipe(
         number=first.number,

@@ -162,7 +162,7 @@ def test_a_database_that_is_lost_in_the_middle_of_a_run(happens, load, store, fi
     def open_tracker():
         return Tracker(uri, store=store, experiment="tiny", loaded=loaded)
 
-    recorder = Recorder(open_tracker, "tiny", {}, patience=patience, told=lambda error: error_line(error, uri))
+    recorder = Recorder(open_tracker, "tiny", {}, patience=patience, error_line=lambda error: error_line(error, uri))
     recorder.add(trials[0])
     recorder.finish()
     assert not recorder.unwritten
