@@ -130,8 +130,8 @@ class Audit:
             return ()
         verified = rows.iloc[0]
         return (
-            f"A face recogniser that accepts 1 % of strangers accepts {_percent(verified['leak'], 1)} of these images as "
-            f"the person; of the control's, {_percent(verified['control'], 1)}; of real photographs, "
+            f"A face recogniser that accepts 1 % of strangers accepts {_percent(verified['leak'], 1)} of these images "
+            f"as the person; of the control's, {_percent(verified['control'], 1)}; of real photographs, "
             f"{_percent(verified['ceiling'])}; of these photographs as the attacker's prior can draw them, "
             f"{_percent(verified['reach'])}",
         )

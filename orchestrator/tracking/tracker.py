@@ -181,10 +181,7 @@ class Tracker:
         self._runs.read()  # another driver may have written the same trials
         self._tag_proposals(closing.trials, progress)
         recipes = self._record_recipes(closing.trials, parent, progress)
-        present = {
-            "trial": {trial.id for trial in closing.trials},
-            "recipe": {recipe_id(trial) for trial in closing.trials},
-        }
+        present = {"trial": {t.id for t in closing.trials}, "recipe": {recipe_id(t) for t in closing.trials}}
         if retired := retire(self._client, self._runs, present):
             gone = "runs of trials that the sweep no longer has, by other settings, code or data, are no longer shown"
             self._remarks.append(f"MLflow: {retired} {gone}")
@@ -230,9 +227,7 @@ class Tracker:
         at = max((finished_at(trial, self.store) for trial in closing.trials), default=0)
         of_sweep = RunVerdict(tags=closing.verdicts.whole)
         if outcome.least is not None and outcome.leak is not None:
-            metrics = {
-                key: outcome.least.metrics[key] for key in ("test_acc", outcome.leak) if key in outcome.least.metrics
-            }
+            metrics = {key: v for key, v in outcome.least.metrics.items() if key in ("test_acc", outcome.leak)}
             verdict = closing.verdicts.of_trials.get(outcome.least.trial.id, RunVerdict())
             numbers = {key: value for key, value in verdict.numbers.items() if key != ORDER}
             numbers = {} if closing.failed else {**metrics, **numbers}
@@ -244,7 +239,7 @@ class Tracker:
         run = self._runs.get(kind, fingerprint)
         if run is not None and run.verdict != verdict.fingerprint:
             write_verdict(self._client, run.run_id, verdict, before=run.verdict, at=at)
-            self._runs.note(kind, fingerprint, replace(run, told=verdict.fingerprint))
+            self._runs.note(kind, fingerprint, replace(run, verdict=verdict.fingerprint))
 
     def _tag_proposals(self, trials: Iterable[Trial], progress: Callable[[], None]) -> None:
         """Which proposal of the search each trial belongs to, where its run does not say it yet."""

@@ -99,12 +99,8 @@ class _Walk:
 
     def equals(self, operand: Operand, value: float) -> None:
         """Refuse a constant that is another number."""
-        constant = operand.node.value
-        if (
-            constant is None
-            or constant.size != 1
-            or abs(float(constant.reshape(())) - value) > _CLOSE * max(abs(value), 1)
-        ):
+        number, most = operand.node.value, _CLOSE * max(abs(value), 1)
+        if number is None or number.size != 1 or abs(float(number.reshape(())) - value) > most:
             self.refuse(operand.node, f"the constant {value}")
 
     def leaky(self, operand: Operand) -> Operand:
@@ -119,15 +115,15 @@ class _Walk:
 
 def _mapping_state(graph: Graph) -> State:
     walk, layers = _Walk(graph), []
-    parameter = walk.result[0] if walk.result else walk.refuse(walk.parameter, "something before the result")
-    while parameter.node.kind == "Multiply" and any(operand.node.kind == "Const" for operand in parameter.node.inputs):
-        x, gain = walk.with_constant(parameter, "Multiply")
+    operand = walk.result[0] if walk.result else walk.refuse(walk.parameter, "something before the result")
+    while operand.node.kind == "Multiply" and any(item.node.kind == "Const" for item in operand.node.inputs):
+        x, gain = walk.with_constant(operand, "Multiply")
         walk.equals(gain, GAIN)
         product, shaped = walk.of(walk.leaky(x), "Add")
         bias = walk.constant(walk.of(shaped, "Reshape")[0], None)
-        parameter, weight = walk.dense(product)
+        operand, weight = walk.dense(product)
         layers.append({"weight": weight, "bias": bias})
-    _unit_mean_square(walk, parameter)
+    _unit_mean_square(walk, operand)
     layers.reverse()
     return {
         f"mapping.layers.{index}.{name}": _tensor(value)
@@ -161,16 +157,16 @@ def _synthesis_state(graph: Graph) -> tuple[State, tuple[int, ...]]:
         walk.refuse(walk.parameter, "something before the result")
     picture, bias = walk.with_constant(_before_wavelet(walk, walk.result[0]), "Add")
     x, weight = walk.of(picture, "Convolution", expected=_still("0, 0"))
-    style, channels_in = _modulated(walk, x)
+    style, features = _modulated(walk, x)
     order = _subbands(3)
     state["to_image.weight"] = _tensor(walk.constant(weight, 12, None, 1, 1)[:, :, 0, 0][order])
     state["to_image.bias"] = _tensor(walk.constant(bias, 1, 12, 1, 1).reshape(-1)[order])
     state |= _named("to_image.style", style)
-    while (second := _styled(walk, channels_in))["separable"]:
+    while (second := _styled(walk, features))["separable"]:
         if len(stages) == MOST_STAGES:
-            walk.refuse(channels_in.node, f"at most {MOST_STAGES} stages")
+            walk.refuse(features.node, f"at most {MOST_STAGES} stages")
         first = _styled(walk, second["input"])
-        up, channels_in = _modulated(walk, _before_wavelet(walk, first["input"]))
+        up, features = _modulated(walk, _before_wavelet(walk, first["input"]))
         stages.append((first, second, up))
     constant = _constant_input(walk, second["input"])
     channels = [constant.shape[1]]
@@ -260,11 +256,8 @@ def _before_wavelet(walk: _Walk, operand: Operand) -> Operand:
 
 def _upsampled(walk: _Walk, operand: Operand, strides: str) -> tuple[bool, Operand]:
     """Whether the filter of a transposed convolution is the difference (else the average), and its input."""
-    x, kernel = walk.of(
-        operand,
-        "GroupConvolutionBackpropData",
-        expected=_still("0, 0") | {"strides": strides, "output_padding": "0, 0"},
-    )
+    expected = {**_still("0, 0"), "strides": strides, "output_padding": "0, 0"}
+    x, kernel = walk.of(operand, "GroupConvolutionBackpropData", expected=expected)
     size = (2, 1) if strides == "2, 1" else (1, 2)
     value = walk.constant(kernel, None, 1, 1, *size).reshape(-1, 2)
     sign = float(np.sign(value[0, 1])) if len(value) else 0.0

@@ -114,8 +114,9 @@ def _sentence(summary: Summary, recipe: str, verdict: LeakComparison) -> str:
     first = f"{named(recipe)} {WORDING[verdict.word].as_verb}"
     if verdict.word == HIDES and hidden is not None:
         return start(
-            f"{first}: they find {points(spec, hidden.claimed)} less than in the baseline, but the attack that works best "
-            f"against it ({verdict.attack}) does not (reduction {size}). Hidden: {bounded_cell(spec, hidden.part)}."
+            f"{first}: they find {points(spec, hidden.claimed)} less than in the baseline, but the attack that works "
+            f"best against it ({verdict.attack}) does not (reduction {size}). "
+            f"Hidden: {bounded_cell(spec, hidden.part)}."
         )
     more = ""
     if hidden is not None and hidden.is_clear:

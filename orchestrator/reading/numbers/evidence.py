@@ -152,9 +152,7 @@ class Cells(AttackedCells):
             for recipe, stop in last.items()
         }
         compared = present(evidence.leaks, "leaks")
-        others = {
-            names: comparison for names, comparison in compared.by_pair.items() if self.baseline_recipe not in names
-        }
+        others = {names: pair for names, pair in compared.by_pair.items() if self.baseline_recipe not in names}
         leaks = replace(compared, by_pair=differences | others)
         pairs = {frozenset((pair.first, pair.second)): pair for pair in leaks.pairs.pairs}
         many = {frozenset(names): difference.seeds for names, difference in differences.items()}
@@ -175,14 +173,14 @@ class Cells(AttackedCells):
         seeds: those that may be used, None for all. leaks: the same recipes as compared under their strongest attacks,
         where that is what `rows` are.
         """
-        reordered = dict(rows)
-        if not reordered:
+        row_of = dict(rows)
+        if not row_of:
             return None
         sign, floor, baseline = metric_of(metric).sign, self.min_test_acc, self.baseline_recipe
-        accuracy = {recipe: float(self.frame.loc[row, "test_acc"]) for recipe, row in reordered.items()}
+        accuracy = {recipe: float(self.frame.loc[row, "test_acc"]) for recipe, row in row_of.items()}
         enough = {recipe: value if value == value else -1.0 for recipe, value in accuracy.items()}
-        ordered = sorted(reordered, key=lambda recipe: (recipe != baseline, -enough[recipe]))
-        mine = {recipe: only(self.samples[reordered[recipe]][metric], seeds) for recipe in ordered}
+        ordered = sorted(row_of, key=lambda recipe: (recipe != baseline, -enough[recipe]))
+        mine = {recipe: only(self.samples[row_of[recipe]][metric], seeds) for recipe in ordered}
         shared = shared_seeds(mine, needed={recipe for recipe in mine if recipe == baseline})
         kept = [recipe for recipe, known in mine.items() if set(shared) <= set(known)]
         values, by_class = stacked(mine, kept, shared, sign)
@@ -200,12 +198,12 @@ class Cells(AttackedCells):
         return Evidence(
             metric=metric,
             sign=sign,
-            rows=reordered,
+            rows=row_of,
             values=values,
             seeds=shared,
             by_class=by_class,
             recommendation=choice,
-            left_out=tuple(recipe for recipe in reordered if recipe not in values),
+            left_out=tuple(recipe for recipe in row_of if recipe not in values),
             _by_pair={frozenset((pair.first, pair.second)): pair for pair in pairs},
         )
 
