@@ -174,7 +174,7 @@ class ProposalLog:
             return []
         seeds = self.loaded.reaudit.seeds
         if self.loaded.sweep.search:
-            return [trial for recipe in recipes for trial in self.make.under(recipe, seeds, "reaudit")]
+            return [trial for recipe in recipes for trial in self.make.trials_under(recipe, seeds, "reaudit")]
         wanted = {canonical_json(recipe) for recipe in recipes}
         cells = [cell for cell in self.cells if canonical_json(recipe_of(cell.values)) in wanted]
         return [Trial(cell=cell, seed=seed, phase="reaudit") for seed in seeds for cell in cells]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from smoothsweep.core.defenses.labels import recipe_words
 from smoothsweep.core.text import minuses, printable
 from smoothsweep.orchestrator.planning.trial import Trial
 from smoothsweep.orchestrator.reading.numbers.model import Axis
-from smoothsweep.orchestrator.reading.numbers.summary import attack_label, recipe_label
+from smoothsweep.orchestrator.reading.numbers.summary import attack_label, defense_key, recipe_label
 from smoothsweep.orchestrator.stages.stage import Stage
 from smoothsweep.orchestrator.store.common.base import Store
 from smoothsweep.sweeps.axes import axis_keys, axis_names, axis_value, settings_words
@@ -36,7 +37,7 @@ def sweep_axes(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[Axis, ...]
     differing = _differing(loaded) if RECIPE in keys else ()
     if RECIPE in keys:
         words.update({trial.cell.axes[names[RECIPE]]: _whole_recipe(trial, differing) for trial in trials})
-    return tuple(
+    axes = tuple(
         Axis(
             key=names[key],
             label=_label(key, names[key]),
@@ -47,6 +48,17 @@ def sweep_axes(loaded: LoadedSweep, trials: Sequence[Trial]) -> tuple[Axis, ...]
         )
         for key in keys
     )
+    return _with_defense_names(axes, [names[key] for key in keys if key.startswith(f"{DEFENSE}.")], trials)
+
+
+def _with_defense_names(axes: tuple[Axis, ...], names: Sequence[str], trials: Sequence[Trial]) -> tuple[Axis, ...]:
+    """The axes; those of `names`, each a parameter of the defense, with the label of the whole defense of each trial.
+
+    Recipes are then called the same whether a sweep lists whole defenses or varies their parameters, as a search does.
+    """
+    parameters = [axis for axis in axes if axis.key in names]
+    labels = {defense_key(parameters, trial.cell.axes): trial.recipe_label for trial in trials} if parameters else {}
+    return tuple(replace(axis, defenses=labels) if axis in parameters else axis for axis in axes)
 
 
 def baseline_axes(loaded: LoadedSweep) -> dict[str, Any]:

@@ -121,6 +121,7 @@ def _proposed(
 ) -> ProposalRow:
     stated = {names.get(key, key): value for key, value in record.values.items() if not is_null(value)}
     values = {name: value_text(value) for name, value in stated.items()}
+    name = label(record.axes)
     return ProposalRow(
         number=record.number,
         values=values,
@@ -131,7 +132,8 @@ def _proposed(
         device_hours=record.device_hours,
         kept=record.kept,
         audited=record.audited,
-        recipe=label(record.axes) if record.rung is None and record.seeds is None else None,
+        recipe=name if record.rung is None and record.seeds is None else None,
+        name=name,
         feasible=record.feasible is not False,
         seeds=record.seeds,
         settings={name: _setting(value, values[name]) for name, value in stated.items()},

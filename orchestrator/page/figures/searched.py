@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from smoothsweep.core.text import minus
 from smoothsweep.orchestrator.page.drawing.canvas import INK, PAPER, SOFT, Canvas, note, percent, words_for
-from smoothsweep.orchestrator.reading.findings.searches import aim_words, value_words
+from smoothsweep.orchestrator.reading.findings.searches import aim_words, proposal_words, value_words
 from smoothsweep.orchestrator.reading.numbers.search_model import Objective, ProposalRow, SearchView
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def coordinates(view: SearchView, objective: Objective) -> Canvas | None:
         heights = [_height(scale, proposal, view) for scale in scales]
         colour = RAMP[_fifth(float(proposal.objectives[objective.column] or 0.0), values, objective)]
         (line,) = axes.plot(range(len(scales)), heights, color=colour, lw=1.9, alpha=0.85, solid_joinstyle="round")
-        canvas.describe(line, _words(view, proposal), recipe=proposal.recipe or "")
+        canvas.describe(line, proposal_words(view, proposal), recipe=proposal.recipe or "")
     for place, scale in enumerate(scales):
         _draw_axis(axes, place, scale, last=place == len(scales) - 1, room=(WIDTH - 2 * LEFT) / (len(scales) - 1))
     if any(name not in proposal.values for name in view.dimensions for proposal in met):
@@ -210,9 +210,3 @@ def _key(canvas: Canvas, objective: Objective, values: Sequence[float]) -> None:
 
 def _bare(objective: Objective, value: float) -> str:
     return value_words(objective, value).replace("\u00a0%", "")
-
-
-def _words(view: SearchView, proposal: ProposalRow) -> str:
-    objectives = [f"{o.label}: {value_words(o, proposal.objectives.get(o.column))}" for o in view.objectives]
-    settings = ", ".join(f"{name} {value}" for name, value in proposal.values.items())
-    return "\n".join([f"{settings} (proposal {proposal.number})", *objectives])

@@ -74,6 +74,13 @@ def value_words(objective: Objective, value: float | None) -> str:
     return ABSENT if is_null(value) else significant(float(present(value, "value")))
 
 
+def proposal_words(view: SearchView, proposal: ProposalRow) -> str:
+    """A proposal's name and its objectives, a line each."""
+    name = proposal.name or ", ".join(f"{key} {value}" for key, value in proposal.values.items())
+    objectives = [f"{o.label}: {value_words(o, proposal.objectives.get(o.column))}" for o in view.objectives]
+    return "\n".join([f"{name} (proposal {proposal.number})", *objectives])
+
+
 def progress_words(view: SearchView, gone: Progress) -> str:
     cost = "Device time is counted in the order of the proposals, the cheap attacks of others included."
     if len(view.objectives) == 1:

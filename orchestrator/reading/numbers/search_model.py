@@ -45,6 +45,7 @@ class ProposalRow:
         rung: The cheap attack it met, None for the full one.
         objectives: Column -> value, None where it was not measured.
         recipe: Its label in this report, where it met the full attack.
+        name: What a reader calls it, whatever it met; empty without a name of its own.
         kept: Whether its rung let it through, None where that is not decided or no rung.
         audited: It met the full attack though its rung had dropped it.
         feasible: It meets the constraints.
@@ -60,6 +61,7 @@ class ProposalRow:
     objectives: Mapping[str, float | None]
     device_hours: float
     recipe: str | None = None
+    name: str = ""
     kept: bool | None = None
     audited: bool = False
     feasible: bool = True

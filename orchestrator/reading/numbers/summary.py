@@ -252,8 +252,26 @@ def _defenses(data: ReportData, frame: pd.DataFrame) -> dict[str, Defended]:
 
 
 def recipe_label(axes: Sequence[Axis], values: Mapping[str, Any]) -> str:
-    """`alpha -0.2, schedule ramp`: the defender's axes in words. Axes without a value in this recipe are left out."""
-    return _label(axes, values, "recipe") or "the recipe"
+    """`smoothing -0.2, ramp, epochs 20`: the defense in its own words, then the defender's other axes.
+
+    Axes without a value in this recipe are left out. A defense without words of its own is named by its axes.
+    """
+    parameters = [axis for axis in axes if axis.defenses]
+    name = parameters[0].defenses.get(defense_key(parameters, values)) if parameters else None
+    if name is None:
+        return _label(axes, values, "recipe") or "the recipe"
+    first = axes.index(parameters[0])
+    before, after = (
+        _label([axis for axis in side if axis not in parameters], values, "recipe")
+        for side in (axes[:first], axes[first:])
+    )
+    return ", ".join(filter(None, (before, name, after)))
+
+
+def defense_key(parameters: Sequence[Axis], values: Mapping[str, Any]) -> tuple[Any, ...]:
+    """The values of these axes, equal for equal defenses however a table stores them: None for each that is missing."""
+    stated: list[Any] = [values.get(axis.key) for axis in parameters]
+    return tuple(None if is_null(value) else value if isinstance(value, str) else float(value) for value in stated)
 
 
 def attack_label(axes: Sequence[Axis], values: Mapping[str, Any]) -> str:

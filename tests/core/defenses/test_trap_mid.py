@@ -143,10 +143,10 @@ def test_triggers_move_towards_being_taken_for_clean_and_for_their_class(tools):
 def test_the_discriminator_learns_to_tell_them_apart_and_the_rate_is_the_recipes(tools):
     model = tools.prepared(TrapMid())
     traps, (images, labels) = traps_of(model, tools, blend=0.9), tools.colours(per_class=4)
-    right = [traps.tell_apart(images, labels, epoch=0).item() for _ in range(12)]
+    right = [traps.train_discriminator(images, labels, epoch=0).item() for _ in range(12)]
     assert right[-1] > 0.95 and sum(right[:3]) < 2.9
     assert traps.optimizer.param_groups[0]["lr"] == pytest.approx(1e-3)
-    traps.tell_apart(images, labels, epoch=39)
+    traps.train_discriminator(images, labels, epoch=39)
     assert traps.optimizer.param_groups[0]["lr"] == pytest.approx(1e-5)
     assert traps.discriminator.head.out_features == 1
     assert torch.equal(traps.triggers, traps_of(model, tools).triggers)  # these are the other step's
@@ -198,12 +198,12 @@ def test_what_traps_are_seen_through_keeps_whole_pictures_too(tools):
 def test_the_companion_goes_into_a_file_of_plain_tensors_and_back(tools, tmp_path):
     model, (images, labels) = tools.prepared(TrapMid()), tools.colours(per_class=2)
     one, two = tools.companion(TrapMid(), model), tools.companion(TrapMid(), model, seed=9)
-    one.tell_apart(images, labels, epoch=0)
+    one.train_discriminator(images, labels, epoch=0)
     one.sharpen(model, images, labels, SmoothedLoss(), tools.generator())
     torch.save(one.state_dict(), tmp_path / "state.pt")
     two.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
     for traps in (one, two):
-        traps.tell_apart(images, labels, epoch=0)
+        traps.train_discriminator(images, labels, epoch=0)
     pairs = zip(one.discriminator.parameters(), two.discriminator.parameters(), strict=True)
     assert all(torch.equal(*pair) for pair in pairs) and torch.equal(one.triggers, two.triggers)
 

@@ -53,7 +53,7 @@ def test_of_several_stores_the_first_that_has_a_stage_serves_it_and_the_own_come
         assert own.path(stage) == holder.place(stage) and own.manifest(stage) == holder.manifest(stage)
         assert own.manifest_file(stage.name, stage.fingerprint) == holder.place(stage) / MANIFEST
         assert own.examined(stage.name, stage.fingerprint) == holder.manifest(stage)
-        assert (own.other_with(stage) or here).root == (lab.root if number == 2 else holder.root)
+        assert (own.find_other(stage) or here).root == (lab.root if number == 2 else holder.root)
     assert own.manifest_file("target", "0" * 16) == here.manifest_file("target", "0" * 16)
     with pytest.raises(FileNotFoundError):
         own.examined("target", "0" * 16)
