@@ -105,14 +105,15 @@ class Trial:
     @property
     def label(self) -> str:
         """What tells it from the other trials, on one line; whole attacks, recipes and defenses in their own words."""
-        values = [self._axis_text(name, value) for name, value in self.cell.axes.items() if value is not None]
+        stated = ((name, value) for name, value in self.cell.axes.items() if value is not None)
+        values = dict.fromkeys(self._axis_text(name, value) for name, value in stated)  # a defense of several axes once
         return " · ".join([*values, f"seed {self.seed}", *([self.phase] if self.phase != "sweep" else [])])
 
     def _axis_text(self, name: str, value: Any) -> str:
         key = self.cell.keys.get(name)
         if key == "attack" and as_inversion(self.settings).attack is not None:
             return as_inversion(self.settings).inverted_by.words
-        if key in ("recipe", "recipe.defense"):
+        if key in ("recipe", "recipe.defense") or (key or "").startswith("recipe.defense."):
             return self.recipe_label
         if key == "prior" and as_inversion(self.settings).prior is not None:
             return present(as_inversion(self.settings).prior, "prior").words
