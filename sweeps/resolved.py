@@ -1,4 +1,4 @@
-"""A trial's settings as one flat list: dotted key -> what holds there, with what null stands for filled in."""
+"""A trial's settings as a flat mapping, dotted key -> value, with the defaults that null stands for filled in."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ CLASSES = {name: PUBLISHED_NAMES[name].classes[0] for name in NAMED_IN_SWEEPS}
 
 
 def classes_of(data: Data) -> int | None:
-    """How many classes these data have, at most where a published set may lie there in part; None if only they say."""
+    """How many classes the data have, at most if a published set may be incomplete; None if only the files tell."""
     return data.classes_known or CLASSES.get(data.kind)
 
 

@@ -57,7 +57,7 @@ def connect(address: str | None, trial_slots: int | None) -> ClusterFacts:
 
 
 def _start_here(**settings: Any) -> None:
-    """Start a local Ray; again where its processes were not up within Ray's 30 s, as on a busy machine.
+    """Start a local Ray. Try again where its processes were not up within 30 s, as on a busy machine.
 
     Raises InputError if it does not start.
     """
@@ -77,7 +77,7 @@ def _start_here(**settings: Any) -> None:
 
 
 def end_work(scheduler: Any) -> None:
-    """Have the scheduler end what runs, before we leave a cluster that stays. An unreachable one is left to Ray."""
+    """Have the scheduler end running tasks before we leave a shared cluster. Ray ends those of an unreachable one."""
     with contextlib.suppress(ray.exceptions.RayError):
         ray.get(scheduler.stop.remote("interrupted"), timeout=STOP_PATIENCE_S)
 

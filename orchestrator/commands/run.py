@@ -100,7 +100,7 @@ def run_and_report(
 def _make_run(
     proposed: ProposalLog, trials: list[Trial], recorder: Recorder, agenda: Agenda | None, code: str
 ) -> SweepRun:
-    """A run of these trials that has not started yet."""
+    """Prepare a run of these trials without starting it."""
     sweep, store = proposed.loaded.sweep, proposed.store
     return begin_run(
         name=sweep.name,
@@ -201,7 +201,7 @@ def names_of(loaded: LoadedSweep, trials: list[Trial]) -> Named | None:
 
 
 def _where_to_compare(recorder: Recorder, tracking_uri: str | None, location: str | None) -> list[str]:
-    """Lines on what MLflow lacks, else on where to compare. location: of the store; None to leave it out."""
+    """Lines on what MLflow lacks, else on where to compare runs. location: of the store, None to leave it out."""
     if recorder.unwritten:
         reason = next(iter(recorder.unwritten.values()))
         trials = len(set(recorder.unwritten) - {REPORT})

@@ -1,4 +1,4 @@
-"""The report of a sweep as one page: Jinja2 templates that escape whatever they are given, style and script inside."""
+"""Render the report of a sweep as one page, from Jinja2 templates that escape all values. It needs no other file."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ SECTIONS = (
     "audit/everything",
     "audit/about",
 )
-"""The templates of what folds below the first screen, in their order."""
+"""The templates of the sections below the first screen, in their order."""
 
 PROTOCOLS = {
     "clean": "Protocol clean: correct conventions throughout. Compare within this page, not digit by digit with "
@@ -113,8 +113,7 @@ def render_toy(data: ToyData) -> str:
 
 
 def fill(template: str | Template, **context: Any) -> str:
-    """A template with values from anywhere: markup in them is escaped, control characters and marks that would reverse
-    what stands beside them are written as escapes."""
+    """Fill a template. Markup in the values is escaped; control characters and direction marks are written as escapes."""
     chosen = environment().get_template(template) if isinstance(template, str) else template
     return escape_controls(chosen.render(**context).encode("utf-8", "replace").decode("utf-8"))
 
@@ -162,7 +161,7 @@ def environment() -> Environment:
 
 
 def _with_whole_flags(text: str) -> Markup:
-    """A sentence in which no flag of a command, nor the number after it, is broken at its hyphens."""
+    """A sentence whose command-line flags, with the numbers after them, are not broken across lines."""
     return Markup(FLAG.sub(r"<kbd>\g<0></kbd>", str(escape(text))))
 
 
@@ -171,7 +170,7 @@ def _svg(canvas: Canvas | None) -> Markup:
 
 
 def policy(script: str = "page.js") -> str:
-    """Whatever a class name smuggled in: the browser loads nothing and runs nothing but our own script."""
+    """The page's content security policy: the browser loads nothing and runs only our own script."""
     digest = base64.b64encode(sha256(resource(script).encode()).digest()).decode("ascii")
     return f"default-src 'none'; img-src data:; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
 

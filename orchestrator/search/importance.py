@@ -19,14 +19,14 @@ from smoothsweep.sweeps.dimension import Positions
 from smoothsweep.sweeps.loaded import LoadedSweep
 
 LEAST = 8
-"""Recipes below which a forest of them says nothing."""
+"""The fewest recipes that a forest is fitted to."""
 SEED = 0
 
 
 def importances(loaded: LoadedSweep, record: SearchRecord) -> tuple[Importance, ...]:
-    """One for each objective, of the recipes that met the full attack under all seeds; none of fewer than `LEAST`.
+    """One importance per objective, from recipes with the full attack under all seeds; none below `LEAST` recipes.
 
-    A parameter that a recipe does not have stands in the middle of its range, as where recipes are proposed.
+    A parameter that a recipe does not have counts as the middle of its range, as it does when recipes are proposed.
     """
     setup = search_setup(TrialMaker(loaded))
     known: list[tuple[Positions, ProposalRecord]] = []

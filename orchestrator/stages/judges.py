@@ -28,7 +28,7 @@ from smoothsweep.sweeps.schema import InversionSweep
 
 
 def judge_stages(settings: InversionSweep, target: Stage, reconstructions: Stage | None) -> dict[str, Stage]:
-    """Name -> the last stage of every judge that is asked for and can be heard, in the order of the table.
+    """Name -> the last stage of every judge that is requested and available, in the order of the table.
 
     Of the same reconstructions (None where nothing is inverted), and of the target itself.
     """
@@ -74,7 +74,7 @@ def shadow_stages(settings: InversionSweep) -> dict[str, Stage | None]:
 
 @dataclass(frozen=True, kw_only=True)
 class _PlannedStage:
-    """A stage that is made with a trial: some of its inputs are the trial's."""
+    """A stage whose inputs are partly the trial's, so that it is completed for each trial."""
 
     name: str
     config: Shared
@@ -112,7 +112,7 @@ def _of_plan(settings: InversionSweep, judge: Judge, name: str) -> tuple[object,
 
 @remembered(_of_plan)
 def _planned(settings: InversionSweep, judge: Judge, name: str) -> Planned:
-    """What is one for all trials that have this judge."""
+    """The part of the plan that all trials with this judge share."""
     planned = judge.plan(_StageBuilder(settings, name), name)
     config = {**planned.config, **plugin_version("judges", name)}
     return Planned(config=_shared(config), hints=_shared(planned.hints), inputs=planned.inputs)
@@ -171,24 +171,24 @@ class _StageBuilder:
 
 @remembered(lambda config, hints, *inputs: (config, hints, *[part for item in inputs for part in item]))
 def _embeddings(config: Shared, hints: Shared, *inputs: tuple[str, Stage]) -> Stage:
-    """Features of real images that no trial decides are one for all trials."""
+    """Features of real images, computed once for all trials, since they do not depend on the trial."""
     return Stage(name="embeddings", config=config, hints=hints, inputs=dict(inputs))
 
 
 @remembered(lambda config, hints, public: (config, hints, public))
 def _strangers(config: Shared, hints: Shared, public: Stage) -> Stage:
-    """Features of public images are one for all trials, too."""
+    """Features of public images, computed once for all trials."""
     return Stage(name="strangers", config=config, hints=hints, inputs={"public": public})
 
 
 @remembered(lambda config, data, prior: (config, data, prior))
 def _projected(config: Shared, data: Stage, prior: Stage) -> Stage:
-    """What an observer who has the photographs makes of them in the prior: one for all trials."""
+    """Private photographs projected into the prior, computed once for all trials."""
     return Stage(name="projected", config=config, inputs={"data": data, "prior": prior})
 
 
 def _shared(values: Mapping[str, Any]) -> Shared:
-    """The one object that says so."""
+    """The same object for equal values, so that trials share it."""
     return _shared_from_json(canonical_json(values))
 
 
@@ -205,6 +205,6 @@ def reconstruction_sizes(settings: InversionSweep) -> list[int]:
 
 
 def wants_decoded(settings: InversionSweep) -> bool:
-    """Whether a judge of protocol `paper` starts from the images as they were decoded: of no judge's size."""
+    """Whether a judge of protocol `paper` needs the images as decoded, before they are resized for any judge."""
     attack = settings.inverted_by.built
     return any(judge.wants_decoded(attack, settings.protocol) for judge in requested_judges(settings).values())

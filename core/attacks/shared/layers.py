@@ -1,4 +1,4 @@
-"""What an attacker who holds a target's weights can look at beside its logits."""
+"""What an attacker with the target's weights can read besides its logits: features, and answers in training mode."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class TargetLayers:
 
 
 class _Body(nn.Module):
-    """The layers under the last one."""
+    """The network without its last layer."""
 
     def __init__(self, target: nn.Module) -> None:
         super().__init__()
