@@ -113,7 +113,7 @@ def render_toy(data: ToyData) -> str:
 
 
 def fill(template: str | Template, **context: Any) -> str:
-    """Fill a template. Markup in the values is escaped; control characters and direction marks are written as escapes."""
+    """Fill a template. Markup in values is escaped; control characters and direction marks are written as escapes."""
     chosen = environment().get_template(template) if isinstance(template, str) else template
     return escape_controls(chosen.render(**context).encode("utf-8", "replace").decode("utf-8"))
 
