@@ -112,7 +112,7 @@ def test_a_raised_version_is_said(tmp_path, capsys, monkeypatch):
     ("a", "line"),
     [
         ("tinny", "got 'tinny'; did you mean 'tiny'?"),
-        ("tiny:alfa=0", "or a recipe's name (alpha 0; alpha -0.2), got 'alfa=0'; did you mean 'alpha'?"),
+        ("tiny:alfa=0", "or a recipe's name (plain training; smoothing -0.2), got 'alfa=0'; did you mean 'alpha'?"),
         ("tiny:alpha=7", "expected trials with these values, got none; alpha is one of -0.2, 0.0"),
         ("ffffffffffff", "trial ffffffffffff: expected one trial"),
         ("\x1b[31mred", "got '\\x1b[31mred'"),

@@ -98,7 +98,7 @@ def test_recipes_that_lack_an_attack_are_named_with_what_they_lack(tmp_path, cap
     store.discard(next(stage for stage in lacking.stages if stage.name == "attack"))
     assert main(["status", str(path), "--store", str(store.root)]) == 0
     said = capsys.readouterr().out
-    assert "compared with no other recipe: alpha \N{MINUS SIGN}0.2 (lacks" in said.replace("\xa0", " ")
+    assert "compared with no other recipe: smoothing \N{MINUS SIGN}0.2 (lacks" in said.replace("\xa0", " ")
     assert "Poincar\xe9: seed 2)." in said and said.count("lacks") == 1
     assert main(["status", str(path), "--store", str(store.root), "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["incomplete"]) == 1

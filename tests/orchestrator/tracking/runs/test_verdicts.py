@@ -22,7 +22,7 @@ from smoothsweep.orchestrator.tracking.runs.verdicts import (
     RunVerdict,
 )
 
-RECIPE = "alpha −0.2"
+RECIPE = "smoothing −0.2"
 
 
 def verdict(word="reduces", **changes):
@@ -72,7 +72,7 @@ def test_every_trial_is_told_what_the_table_says_and_what_the_verdict_is(swept):
         ORDER: place(name_of(summary)),
     }
     assert told[-0.2].size == "+30.0 [+10, +50]"
-    assert found.whole == {HIDING: "alpha -0.2: reduces"}
+    assert found.whole == {HIDING: "smoothing -0.2: reduces"}
 
 
 def test_a_verdict_is_written_once_where_it_is_missing_and_told_anew_where_it_has_changed(swept, store, uri):
@@ -99,7 +99,7 @@ def test_a_verdict_is_written_once_where_it_is_missing_and_told_anew_where_it_ha
         client, recipe, _, parent = after(verdicts=given)
     assert recipe.data.metrics["reduction_low"] == recipe.data.metrics["removed_low"] == 0.1
     assert "hidden_low" not in recipe.data.metrics, "nothing bounds it"
-    assert parent.data.tags[HIDING] == "alpha -0.2: reduces"
+    assert parent.data.tags[HIDING] == "smoothing -0.2: reduces"
     assert {"test_acc", "embedder_acc1"} <= set(parent.data.metrics)
     assert len(client.get_metric_history(parent.info.run_id, "test_acc")) == 1
 
