@@ -74,7 +74,7 @@ def test_recipes_under_the_same_conditions_are_compared_and_shared_trials_count_
     assert len(joined) == len(results) == 16 and set(verdicts["compared"]) == {"first and second"}
     assert set(joined.loc[joined["verdict"].isna(), "recipe"]) == {"plain training"}, "only the baseline has no verdict"
     verdicts = verdicts.set_index("recipe")
-    names = {f"alpha -{alpha}" for alpha in ("0.2", "0.8")}
+    names = {f"smoothing -{alpha}" for alpha in ("0.2", "0.8")}
     assert set(verdicts.index) == names and set(verdicts["comparisons"]) == {2 * len(names)}  # recipes times attacks
     assert (verdicts["seeds"] == 2).all()
     plain, strong = (_mean(swept["second"][0], alpha) for alpha in (0.0, -0.8))
