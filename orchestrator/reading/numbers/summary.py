@@ -18,7 +18,7 @@ from smoothsweep.core.metrics.metric import Metric
 from smoothsweep.orchestrator.reading.numbers.cells import Key, compares_settings, hashable, trials_by_cell
 from smoothsweep.orchestrator.reading.numbers.estimates import NOTHING, Comparison, Seeds, Settings, collect, estimate
 from smoothsweep.orchestrator.reading.numbers.evidence import Cells, Evidence
-from smoothsweep.orchestrator.reading.numbers.format import axis_words, is_null
+from smoothsweep.orchestrator.reading.numbers.format import axis_words, defense_key, is_null
 from smoothsweep.orchestrator.reading.numbers.format import estimate as estimate_words
 from smoothsweep.orchestrator.reading.numbers.model import Axis, ReportData
 
@@ -252,26 +252,10 @@ def _defenses(data: ReportData, frame: pd.DataFrame) -> dict[str, Defended]:
 
 
 def recipe_label(axes: Sequence[Axis], values: Mapping[str, Any]) -> str:
-    """`smoothing -0.2, ramp, epochs 20`: the defense in its own words, then the defender's other axes.
+    """`smoothing -0.2, ramp, epochs 20`: the defense in its own words, among the defender's other axes.
 
-    Axes without a value in this recipe are left out. A defense without words of its own is named by its axes.
-    """
-    parameters = [axis for axis in axes if axis.defenses]
-    name = parameters[0].defenses.get(defense_key(parameters, values)) if parameters else None
-    if name is None:
-        return _label(axes, values, "recipe") or "the recipe"
-    first = axes.index(parameters[0])
-    before, after = (
-        _label([axis for axis in side if axis not in parameters], values, "recipe")
-        for side in (axes[:first], axes[first:])
-    )
-    return ", ".join(filter(None, (before, name, after)))
-
-
-def defense_key(parameters: Sequence[Axis], values: Mapping[str, Any]) -> tuple[Any, ...]:
-    """The values of these axes, equal for equal defenses however a table stores them: None for each that is missing."""
-    stated: list[Any] = [values.get(axis.key) for axis in parameters]
-    return tuple(None if is_null(value) else value if isinstance(value, str) else float(value) for value in stated)
+    Axes without a value are left out. A defense without words of its own is named by its axes."""
+    return _label(axes, values, "recipe") or "the recipe"
 
 
 def attack_label(axes: Sequence[Axis], values: Mapping[str, Any]) -> str:
@@ -282,8 +266,11 @@ def attack_label(axes: Sequence[Axis], values: Mapping[str, Any]) -> str:
 
 
 def _label(axes: Sequence[Axis], values: Mapping[str, Any], role: str) -> str:
+    parameters = [axis for axis in axes if axis.defenses]
+    defense = parameters[0].defenses.get(defense_key(parameters, values)) if parameters else None
     mine = [(axis, values[axis.key]) for axis in axes if axis.role == role and not is_null(values.get(axis.key))]
-    return ", ".join(axis_words(axis, value) for axis, value in mine)
+    words = (defense if defense and axis in parameters else axis_words(axis, value) for axis, value in mine)
+    return ", ".join(dict.fromkeys(words))  # a defense of several axes is named once
 
 
 def _row(
