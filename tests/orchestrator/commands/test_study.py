@@ -48,7 +48,7 @@ def near(colour, expected):
 
 def test_every_picture_is_where_the_key_says(built):
     folder, key = built
-    assert key["recipes"] == ["alpha\u00a0\u22120.2", "alpha\u00a00", "alpha\u00a00.1"]
+    assert key["recipes"] == ["smoothing\u00a0\u22120.2", "plain training", "smoothing\u00a00.1"]
     assert len(key["questions"]) == PEOPLE + 8
     shown = pictures_of((folder / "study.html").read_text())
     for question, (examples, options) in zip(key["questions"], shown, strict=True):
